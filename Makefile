@@ -1,0 +1,38 @@
+# Two commands: `make demo` shows what counterpoint does, `make test` checks it.
+PYTHON ?= python3
+VENV := .venv
+PIP := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: demo test lint figures clean help
+
+help:  ## list the commands
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+# A stamp is newer than what it was made from, so a second run installs nothing.
+$(VENV)/installed: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) -e .
+	@touch $@
+
+$(VENV)/installed-dev: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) -e ".[dev]"
+	@touch $@ $(VENV)/installed
+
+demo: $(VENV)/installed  ## place two ensembles on the plane and leave pictures in out/demo
+	$(VENV)/bin/counterpoint demo --out out/demo
+
+test: lint  ## ruff, mypy and pytest with coverage
+	$(VENV)/bin/python -m pytest --cov --cov-report=term
+
+lint: $(VENV)/installed-dev  ## ruff and mypy alone
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+
+figures: $(VENV)/installed  ## the paper's figures of the theory, into out
+	for n in 1 2 3 4 5; do $(VENV)/bin/counterpoint reproduce figure-$$n --out out || exit 1; done
+
+clean:  ## remove the environment and everything made by the commands
+	rm -rf $(VENV) out .coverage .mypy_cache .pytest_cache .ruff_cache

@@ -1,0 +1,109 @@
+"""Every argument check, and one voice for every error.
+
+The grammar is: the argument in backticks, the rule, the value. ``TypeError`` is for the wrong kind
+of thing, ``ValueError`` for the wrong value of the right kind.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+# Correlations computed from data miss their bounds by rounding; this much is forgiven and clipped.
+ROUNDING = 1e-9
+
+
+def check_count(value: ArrayLike, name: str, *, minimum: int) -> IntArray:
+    """Return ``value`` as an integer array with no entry under ``minimum``."""
+    array = np.asarray(value)
+    if array.dtype.kind not in "iu" or array.size == 0:
+        raise TypeError(f"`{name}` must be an integer or an array of integers; got {value!r}.")
+    if (bad := array < minimum).any():
+        raise ValueError(f"`{name}` must be at least {minimum}; got {_first(array, bad)}.")
+    return array.astype(np.int64)
+
+
+def check_interval(
+    value: ArrayLike,
+    name: str,
+    low: ArrayLike = -np.inf,
+    high: ArrayLike = np.inf,
+    *,
+    closed: bool = True,
+    because: str = "",
+) -> FloatArray:
+    """Return ``value`` as a float array inside ``[low, high]``, forgiving rounding.
+
+    ``low`` and ``high`` broadcast with the value; ``because`` names the rule behind the bounds.
+    """
+    array = check_real(value, name)
+    array, low_, high_ = np.broadcast_arrays(array, np.asarray(low), np.asarray(high))
+    slack = ROUNDING if closed else 0.0
+    inside = (array >= low_ - slack) & (array <= high_ + slack)
+    if not closed:
+        inside &= (array != low_) & (array != high_)
+    if not inside.all():
+        worst = np.flatnonzero(~inside.ravel())[0]
+        a, b = low_.ravel()[worst], high_.ravel()[worst]
+        rule = _describe_interval(float(a), float(b), closed=closed)
+        reason = f" ({because})" if because else ""
+        raise ValueError(f"`{name}` must be {rule}{reason}; got {_first(array, ~inside)}.")
+    return np.clip(array, low_, high_) if closed else array.copy()
+
+
+def check_real(value: ArrayLike, name: str) -> FloatArray:
+    """Return ``value`` as a float64 array; NaN is refused, infinity is left to the range check."""
+    try:
+        array = np.asarray(value)
+    except ValueError:  # ragged nested sequences
+        raise TypeError(f"`{name}` must be a number or an array of numbers; got {value!r}.") from None
+    if array.dtype.kind not in "fiu" or array.size == 0:
+        raise TypeError(f"`{name}` must be a number or an array of numbers; got {_short(value)}.")
+    array = array.astype(np.float64)
+    if (bad := np.isnan(array)).any():
+        raise ValueError(f"`{name}` must not be NaN; got {_first(array, bad)}.")
+    return array
+
+
+def check_square(value: ArrayLike, name: str) -> FloatArray:
+    """Return ``value`` as a finite float array of one or more square matrices."""
+    array = check_real(value, name)
+    if array.ndim < 2 or array.shape[-1] != array.shape[-2]:
+        raise ValueError(f"`{name}` must be a square matrix; got shape {array.shape}.")
+    if (bad := ~np.isfinite(array)).any():
+        raise ValueError(f"`{name}` must be finite; got {_first(array, bad)}.")
+    return array
+
+
+def check_choice(value: Any, name: str, options: Iterable[Any]) -> Any:
+    """Return ``value`` if it is one of the options."""
+    options = tuple(options)
+    if value not in options:
+        listed = ", ".join(map(repr, options))
+        raise ValueError(f"`{name}` must be one of {listed}; got {_short(value)}.")
+    return value
+
+
+def _describe_interval(low: float, high: float, *, closed: bool) -> str:
+    if closed and np.isinf(high):
+        return f"at least {low:.6g}"
+    if closed and np.isinf(low):
+        return f"at most {high:.6g}"
+    strictly = "" if closed else "strictly "
+    return f"{strictly}between {low:.6g} and {high:.6g}"
+
+
+def _first(array: NDArray[Any], bad: NDArray[np.bool_]) -> str:
+    """Return the first bad entry, with its place when there is more than one entry."""
+    place = tuple(int(i) for i in np.argwhere(bad)[0])
+    entry = f"{array[place]:.6g}" if array.dtype.kind == "f" else str(array[place])
+    return f"{entry} at {list(place)}" if place else entry
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
