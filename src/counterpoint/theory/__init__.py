@@ -18,12 +18,20 @@ from counterpoint.theory.bounds import (
     optimality,
     truth_correlation_bounds,
 )
+from counterpoint.theory.mixed import mixed_vote_accuracy
 from counterpoint.theory.tradeoff import (
     BestWeights,
     OperatingPoint,
     best_weights,
     critical_lambda,
     operating_point,
+)
+from counterpoint.theory.voting import (
+    error_correlation,
+    error_correlation_bounds,
+    jury_accuracy,
+    vote_accuracy,
+    vote_accuracy_curve,
 )
 
 __all__ = [
@@ -34,12 +42,18 @@ __all__ = [
     "best_weights",
     "correlation_from_accuracy",
     "critical_lambda",
+    "error_correlation",
+    "error_correlation_bounds",
     "is_correlation_matrix",
+    "jury_accuracy",
     "learner_correlation_bounds",
+    "mixed_vote_accuracy",
     "multiclass_accuracy_from_correlation",
     "multiclass_correlation_from_accuracy",
     "nearest_correlation_matrix",
     "operating_point",
     "optimality",
     "truth_correlation_bounds",
+    "vote_accuracy",
+    "vote_accuracy_curve",
 ]

@@ -136,12 +136,12 @@ def best_weights(truth_correlations: ArrayLike, learner_correlations: ArrayLike)
     Returns
     -------
     BestWeights
-        ``weights`` for the *standardised* learners, scaled so that the weighted sum has unit variance,
-        and ``ceiling``, its correlation with the truth.
+        ``weights`` for the *standardised* learners, those of the regression of the truth on them, and
+        ``ceiling``, the correlation of their weighted sum with the truth.
 
     Notes
     -----
-    .. math:: w \propto R^+ r, \qquad \operatorname{corr}(w^\top L, T) = \sqrt{r^\top R^+ r},
+    .. math:: w = R^+ r, \qquad \operatorname{corr}(w^\top L, T) = \sqrt{r^\top R^+ r},
 
     the multiple correlation: no reweighting of *these* learners does better. With equal learners the
     weights are equal and the ceiling is the optimality of Theorem 2. Learners that repeat each other
@@ -151,7 +151,7 @@ def best_weights(truth_correlations: ArrayLike, learner_correlations: ArrayLike)
     --------
     >>> result = best_weights([0.6, 0.6, 0.3], [[1, 0.5, 0], [0.5, 1, 0], [0, 0, 1]])
     >>> result.weights.round(3)
-    array([0.53 , 0.53 , 0.397])
+    array([0.4, 0.4, 0.3])
     >>> round(result.ceiling, 3)
     0.755
     """
@@ -169,7 +169,5 @@ def best_weights(truth_correlations: ArrayLike, learner_correlations: ArrayLike)
             "`truth_correlations`; got one with a negative eigenvalue, an asymmetry or a diagonal "
             "other than 1 (see `nearest_correlation_matrix`)."
         )
-    raw = np.linalg.pinv(matrix, rcond=1e-10, hermitian=True) @ r
-    squared = float(np.clip(r @ raw, 0.0, 1.0))
-    ceiling = float(np.sqrt(squared))
-    return BestWeights(raw / ceiling if ceiling > 0 else np.zeros_like(r), ceiling)
+    weights = np.linalg.pinv(matrix, rcond=1e-10, hermitian=True) @ r
+    return BestWeights(weights, float(np.sqrt(np.clip(r @ weights, 0.0, 1.0))))

@@ -1,0 +1,172 @@
+r"""How accurate a vote is when its members differ.
+
+Notation: ``p`` holds each member's accuracy, ``c`` the correlations of being correct, ``w`` the weights of the vote;
+the *score* is the sum of the weights of the members that are right, and the vote is right when it passes one half.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import special
+
+from counterpoint._validation import FloatArray, check_interval, check_real, check_square
+from counterpoint.theory._jury import majority_weight, tilt
+from counterpoint.theory.bounds import is_correlation_matrix, learner_correlation_bounds
+
+__all__ = ["mixed_vote_accuracy"]
+
+_CELLS = 4000  # the resolution of the score when the weights have no common unit
+
+
+def mixed_vote_accuracy(p: ArrayLike, c: ArrayLike, *, weights: ArrayLike | None = None) -> float:
+    r"""Return the accuracy of a simple or weighted majority vote of unequal members.
+
+    Parameters
+    ----------
+    p : array_like, shape (n_learners,)
+        The accuracy of each member.
+    c : float or array_like, shape (n_learners, n_learners)
+        The correlation of being correct: one number for all pairs, or a matrix. Two members of different accuracy
+        cannot be correlated at will; a number beyond what the accuracies allow is refused.
+    weights : array_like, shape (n_learners,), default=None
+        The weight of each vote, not negative; None is a simple majority. A tie counts one half.
+
+    Returns
+    -------
+    float
+        The probability that the weighted majority is right.
+
+    Notes
+    -----
+    The one-factor probit with a loading :math:`a_i` for each member: given the factor :math:`F`, member :math:`i` is
+    right with probability :math:`\Phi((t_i - a_i F) / \sqrt{1 - a_i^2})`, independently of the others, so the score
+    is a (weighted) Poisson-binomial sum, found exactly by dynamic programming and averaged over :math:`F`. The
+    loadings are those for which each member's covariance with the score of the others is the one that ``c`` asks
+    for. What one factor cannot give (members that oppose each other) is settled as in :func:`jury_accuracy`: the
+    distribution of the score nearest to this one that has the variance
+    :math:`\sum_{ij} w_i w_j c_{ij} s_i s_j`, with :math:`s_i^2 = p_i (1 - p_i)`. For equal members it
+    is :func:`jury_accuracy`. Members that are always right or always wrong are correlated with nobody. Weights with a
+    common unit are exact; others are rounded to a fine grid.
+
+    Examples
+    --------
+    >>> round(mixed_vote_accuracy([0.9, 0.6, 0.6], 0.0), 3)
+    0.792
+    >>> round(mixed_vote_accuracy([0.9, 0.6, 0.6], 0.0, weights=[3, 1, 1]), 3)
+    0.9
+    >>> round(mixed_vote_accuracy([0.8, 0.75, 0.7, 0.7, 0.65], 0.2), 3)
+    0.792
+    """
+    p_ = check_interval(p, "p", 0, 1)
+    if p_.ndim != 1:
+        raise ValueError(f"`p` must be a list of accuracies, one for each learner; got shape {p_.shape}.")
+    w = _check_weights(weights, len(p_))
+    covariance = _check_correlations(c, p_) * np.sqrt(np.outer(p_ * (1 - p_), p_ * (1 - p_)))
+    keep = w > 0  # a vote without weight has no say
+    p_, w, covariance = p_[keep], w[keep], covariance[np.ix_(keep, keep)]
+    loadings = _loadings(p_, w, covariance)
+    # The number of correct votes steps from few to many within this width of the factor.
+    step = np.sqrt(1 - loadings.max() ** 2) / max(loadings.max(), 0.01) / np.sqrt(len(w))
+    factor, density = _factor_rule(1.5 * step)
+    score = _score_distribution(_conditional_accuracy(p_, loadings, factor), w) @ density  # (cells,)
+    support = np.arange(len(score), dtype=np.float64)
+    mean, variance = np.atleast_1d(w @ p_, w @ covariance @ w)
+    spread = score @ support**2 - (score @ support) ** 2
+    if spread > variance[0] * (1 + 1e-6) + 1e-9:  # members oppose each other more than one factor can say
+        log_score = np.log(np.maximum(score, 1e-300))
+        score = tilt(support, log_score, mean, variance, start=np.zeros(1))[0]
+    return float(np.clip(score @ majority_weight(support, w.sum()), 0, 1))
+
+
+def _check_weights(weights: ArrayLike | None, n: int) -> FloatArray:
+    """Return the weights as whole numbers of one unit."""
+    w = np.ones(n) if weights is None else check_real(weights, "weights")
+    if w.shape != (n,):
+        raise ValueError(f"`weights` must have one entry for each learner ({n}); got shape {w.shape}.")
+    w = check_interval(w, "weights", 0)
+    if not 0 < w.sum() < np.inf:
+        raise ValueError(f"`weights` must be finite and not all 0; got a sum of {w.sum():.6g}.")
+    for units in range(1, 101):  # the largest weight as a small number of units
+        scaled = w / w.max() * units
+        if np.allclose(scaled, np.round(scaled), rtol=0, atol=1e-9):
+            break
+    else:
+        scaled = w / w.sum() * _CELLS
+    whole: FloatArray = np.round(scaled)
+    return whole
+
+
+def _check_correlations(c: ArrayLike, p: FloatArray) -> FloatArray:
+    """Return the matrix of correlations, zero where a member is never or always right."""
+    n = len(p)
+    if np.ndim(c) == 0:
+        lowest = learner_correlation_bounds(n).low if n > 1 else -1.0
+        matrix = np.full((n, n), check_interval(c, "c", lowest, 1, because="Theorem 1"))
+        np.fill_diagonal(matrix, 1.0)
+    else:
+        matrix = check_square(c, "c")
+        if matrix.shape != (n, n):
+            raise ValueError(
+                f"`c` must have a row and a column for each learner ({n}); got shape {matrix.shape}."
+            )
+        if not is_correlation_matrix(matrix):
+            raise ValueError(
+                "`c` must be a correlation matrix; got one that is not (see `nearest_correlation_matrix`)."
+            )
+    varies = (p > 0) & (p < 1)
+    matrix = np.where(np.outer(varies, varies), matrix, np.eye(n))
+    odds = np.divide(p, 1 - p, out=np.ones(n), where=varies)
+    most = np.sqrt(np.minimum(odds[:, None] / odds, odds / odds[:, None]))
+    least = -np.sqrt(np.minimum(odds[:, None] * odds, 1 / (odds[:, None] * odds)))
+    return check_interval(matrix, "c", least, most, because="two members with these accuracies")
+
+
+def _loadings(p: FloatArray, w: FloatArray, covariance: FloatArray) -> FloatArray:
+    """Return the loadings that give each member its covariance with the score of the others."""
+    target = w * (covariance @ w - w * np.diagonal(covariance))
+    target = np.maximum(target, 0.0)  # a common factor only binds
+    if target.sum() == 0:
+        return np.zeros_like(p)
+    response = w * np.exp(-(special.ndtri(p) ** 2) / 2) / np.sqrt(2 * np.pi)
+    first_order = target / np.sqrt(target.sum()) / np.maximum(response, 1e-12)
+    factor, density = _factor_rule(0.03)
+    log_odds = special.logit(np.clip(first_order**2, 0, 0.9))
+    for _ in range(500):
+        loadings: FloatArray = np.sqrt(special.expit(log_odds))
+        given = w[:, None] * _conditional_accuracy(p, loadings, factor)
+        others = given.sum(axis=0) - given
+        reached = (given * others) @ density - (w * p) * ((w @ p) - w * p)
+        if np.abs(reached - target).max() <= 1e-9 * target.sum():
+            break
+        # In log-odds of the squared loading the covariance responds at most about one to one.
+        correction = np.log(np.maximum(target, 1e-300) / np.maximum(reached, 1e-300))
+        log_odds = np.clip(log_odds + 0.7 * np.clip(correction, -2, 2), -40, 16)
+    return loadings
+
+
+def _factor_rule(step: float) -> tuple[FloatArray, FloatArray]:
+    """Return nodes and weights for the factor; the trapezoidal rule converges geometrically here."""
+    nodes = np.linspace(-7.0, 7.0, int(np.clip(14 / step, 128, 2048)) + 1)
+    weights = np.exp(-(nodes**2) / 2)
+    weights /= weights.sum()
+    return nodes, weights
+
+
+def _conditional_accuracy(p: FloatArray, loadings: FloatArray, factor: FloatArray) -> FloatArray:
+    """Return each member's accuracy given the factor, shape (n_learners, nodes)."""
+    t, a = special.ndtri(p)[:, None], loadings[:, None]
+    given: FloatArray = special.ndtr((t - a * factor) / np.sqrt(1 - a**2))
+    return given
+
+
+def _score_distribution(given_factor: FloatArray, w: FloatArray) -> FloatArray:
+    """Return the distribution of the score for each value of the factor, shape (cells, nodes)."""
+    total = int(w.sum())
+    score = np.zeros((total + 1, given_factor.shape[1]))
+    score[0] = 1.0
+    reach = 0
+    for right, weight in zip(given_factor, w.astype(int), strict=True):
+        moved = score[: reach + 1] * right
+        score[: reach + 1] -= moved
+        score[weight : reach + weight + 1] += moved
+        reach += weight
+    return score
