@@ -32,8 +32,8 @@ def one_factor_majority(p: FloatArray, c: FloatArray, n: int) -> FloatArray:
     the exchangeable dependence, so only odd sizes are computed.
     """
     m = (n + 1) // 2  # the odd size is 2 m - 1
-    accuracy = p.copy()  # right for m = 1, c = 1 and p in {0, 1}
-    open_ = np.flatnonzero((c < 1) & (p > 0) & (p < 1)) if m > 1 else np.empty(0, int)
+    accuracy = p.copy()  # right for m = 1, for c = 1, and within rounding for p next to 0 or 1
+    open_ = np.flatnonzero((m > 1) & (c < 1) & (np.abs(p - 0.5) < 0.5 - 1e-15))
     for start in range(0, len(open_), _CHUNK):
         i = open_[start : start + _CHUNK]
         accuracy[i] = _median_below(special.ndtri(p[i]), _factor_angle(p[i], c[i]), m)
@@ -50,7 +50,8 @@ def _factor_angle(p: FloatArray, c: FloatArray) -> FloatArray:
     target = p * (1 - p) * (1 - c) / 2
     # T' = exp(-t^2 / (2 cos^2)) / 2 pi; with cos^2 near 1 the equation is one in erf and gives the start.
     scaled = np.maximum(np.abs(t), 1e-6) / np.sqrt(2)
-    angle: FloatArray = special.erfinv((1 - c) * special.erf(scaled * np.pi / 4)) / scaled
+    start = special.erfinv((1 - c) * special.erf(scaled * np.pi / 4)) / scaled
+    angle: FloatArray = np.minimum(start, np.pi / 4)
     for _ in range(8):
         cos2 = np.cos(angle) ** 2
         gap = special.owens_t(t, np.tan(angle)) - target

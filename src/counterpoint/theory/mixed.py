@@ -114,9 +114,9 @@ def _check_correlations(c: ArrayLike, p: FloatArray) -> FloatArray:
             )
     varies = (p > 0) & (p < 1)
     matrix = np.where(np.outer(varies, varies), matrix, np.eye(n))
-    odds = np.divide(p, 1 - p, out=np.ones(n), where=varies)
-    most = np.sqrt(np.minimum(odds[:, None] / odds, odds / odds[:, None]))
-    least = -np.sqrt(np.minimum(odds[:, None] * odds, 1 / (odds[:, None] * odds)))
+    log_odds = np.where(varies, special.logit(np.where(varies, p, 0.5)), 0.0)
+    most = np.exp(-np.abs(log_odds[:, None] - log_odds) / 2)  # one is right whenever the other is
+    least = -np.exp(-np.abs(log_odds[:, None] + log_odds) / 2)  # one is right whenever the other is wrong
     return check_interval(matrix, "c", least, most, because="two members with these accuracies")
 
 
