@@ -1,0 +1,35 @@
+"""The border of the data sets: names that are known and folders that exist."""
+
+import os
+from collections.abc import Iterable
+from difflib import get_close_matches
+from pathlib import Path
+
+DATA_VARIABLE = "COUNTERPOINT_DATA"
+
+
+def check_known(value: object, name: str, options: Iterable[str]) -> str:
+    """Return ``value`` if it is one of the options; otherwise list them and name the nearest."""
+    options = tuple(options)
+    if not isinstance(value, str):
+        raise TypeError(f"`{name}` must be a string; got {value!r}.")
+    if value not in options:
+        listed = ", ".join(map(repr, options))
+        near = get_close_matches(value.lower(), options, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"`{name}` must be one of {listed}; got {value!r}.{hint}")
+    return value
+
+
+def check_folder(data_dir: str | os.PathLike[str] | None) -> Path | None:
+    """Return the data folder: ``data_dir``, else the one the environment names, else None."""
+    given = data_dir if data_dir is not None else os.environ.get(DATA_VARIABLE) or None
+    if given is None:
+        return None
+    name = "data_dir" if data_dir is not None else DATA_VARIABLE
+    if not isinstance(given, (str, os.PathLike)):
+        raise TypeError(f"`{name}` must be the path of a folder; got {given!r}.")
+    folder = Path(given).expanduser().absolute()
+    if not folder.is_dir():
+        raise FileNotFoundError(f"`{name}` must be a folder that exists; got '{folder}'.")
+    return folder

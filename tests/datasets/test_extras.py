@@ -1,0 +1,27 @@
+import math
+import sys
+
+import pytest
+
+from counterpoint._extras import import_extra
+
+
+def test_a_module_that_is_there_is_returned():
+    assert import_extra("math", "train") is math
+
+
+def test_a_missing_package_is_one_sentence_with_the_pip_line(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torchvision", None)
+    message = (
+        r"^`torchvision` is needed here; "
+        r'install it with: pip install "counterpoint\[vision\]"\.$'
+    )
+    with pytest.raises(ImportError, match=message):
+        import_extra("torchvision.datasets", "vision")
+
+
+def test_a_package_that_is_broken_inside_speaks_for_itself(monkeypatch, tmp_path):
+    (tmp_path / "half_installed.py").write_text("import absent_dependency")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ModuleNotFoundError, match="absent_dependency"):
+        import_extra("half_installed", "vision")

@@ -1,0 +1,136 @@
+"""Imports point towards the mathematics: every import statement in the package is read and held."""
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+import counterpoint
+
+PACKAGE = Path(counterpoint.__file__).parent
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+BASE = {"_validation", "exceptions"}
+MATHEMATICS = BASE | {"theory", "measures"}
+ASSESSMENT = MATHEMATICS | {"_assess", "_select"}
+ANYBODY = ASSESSMENT | {"_extras", "plots", "report", "training", "estimators", "datasets", "vision"}
+
+# unit of the package -> the units it may import besides itself
+MAY_IMPORT = {
+    "exceptions": set(),
+    "_extras": set(),
+    "_validation": {"exceptions"},
+    "theory": BASE,
+    "measures": BASE,
+    "_assess": MATHEMATICS,
+    "_select": MATHEMATICS,
+    "datasets": {"_validation", "_extras"},
+    "plots": ASSESSMENT,
+    "report": ASSESSMENT | {"plots"},
+    "training": MATHEMATICS | {"_extras"},
+    "estimators": MATHEMATICS | {"_extras", "training"},
+    "vision": MATHEMATICS | {"_extras", "training"},
+    "experiments": ANYBODY,
+    "cli": ANYBODY | {"experiments"},
+    "__main__": {"cli"},
+    "__init__": ANYBODY | {"experiments"},
+}
+
+# unit -> the packages it may import besides the standard library; others are free
+MAY_REQUIRE = {
+    "exceptions": set(),
+    "_extras": set(),
+    "_validation": {"numpy"},
+    "theory": {"numpy", "scipy"},
+    "measures": {"numpy", "scipy"},
+    "datasets": {"numpy", "pandas", "sklearn"},
+}
+
+# where torch may be imported with the module and not first inside a function
+TORCH_AT_THE_TOP = ("training", "estimators/diverse.py", "experiments", "vision")
+
+
+def unit_of(path):
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imports(nodes):
+    """Return the dotted names that the import statements under some nodes bring in."""
+    names = set()
+    for node in (inner for outer in nodes for inner in ast.walk(outer)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"line {node.lineno}: imports are absolute"
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return names
+
+
+def at_the_top(tree):
+    """Return the statements that run when the module is imported, whatever block they stand in."""
+    found, waiting = [], list(tree.body)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            found.append(node)
+        elif not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            waiting.extend(ast.iter_child_nodes(node))
+    return found
+
+
+def units_imported(path):
+    own = [name.split(".") for name in imports([ast.parse(path.read_text(encoding="utf-8"))])]
+    inside = {parts[1] for parts in own if parts[0] == "counterpoint" and len(parts) > 1}
+    return inside - {unit_of(path), "__version__"}
+
+
+def packages_imported(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    packages = {name.partition(".")[0] for name in imports([tree])}
+    return packages - set(sys.stdlib_module_names) - {"counterpoint"}
+
+
+def label(path):
+    return path.relative_to(PACKAGE).as_posix()
+
+
+@pytest.mark.parametrize("path", FILES, ids=label)
+def test_a_module_imports_only_from_the_layers_below_it(path):
+    unit = unit_of(path)
+    assert unit in MAY_IMPORT, f"{unit} is new: give it a place in MAY_IMPORT"
+    # A name of the front door counts as a unit of that name and so is refused inside the house.
+    assert units_imported(path) <= MAY_IMPORT[unit]
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if unit_of(p) in MAY_REQUIRE], ids=label)
+def test_a_module_requires_only_the_packages_of_its_layer(path):
+    assert packages_imported(path) <= MAY_REQUIRE[unit_of(path)]
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if not label(p).startswith(TORCH_AT_THE_TOP)], ids=label)
+def test_torch_is_imported_at_the_top_only_where_it_is_the_subject(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    packages = {name.partition(".")[0] for name in imports(at_the_top(tree))}
+    assert not packages & {"torch", "torchvision", "safetensors"}
+
+
+def test_the_layers_have_no_cycle():
+    placed = set()
+    while len(placed) < len(MAY_IMPORT):
+        free = {unit for unit, below in MAY_IMPORT.items() if below <= placed} - placed
+        assert free, f"a cycle among {set(MAY_IMPORT) - placed}"
+        placed |= free
+
+
+def test_the_reader_sees_imports_wherever_they_stand():
+    tree = ast.parse(
+        "import torch.nn as nn\n"
+        "from counterpoint import theory\n"
+        "if True:\n    import scipy\n"
+        "class A:\n    import rich\n"
+        "def f():\n    from sklearn.tree import DecisionTreeClassifier\n"
+    )
+    top = {"torch.nn", "counterpoint.theory", "scipy", "rich"}
+    assert imports(at_the_top(tree)) == top
+    assert imports([tree]) == top | {"sklearn.tree.DecisionTreeClassifier"}
