@@ -13,7 +13,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 BASE = {"_validation", "exceptions"}
 MATHEMATICS = BASE | {"theory", "measures"}
-ASSESSMENT = MATHEMATICS | {"_assess", "_select"}
+ASSESSMENT = MATHEMATICS | {"assessment", "selection"}
 ANYBODY = ASSESSMENT | {"_extras", "plots", "report", "training", "estimators", "datasets", "vision"}
 
 # unit of the package -> the units it may import besides itself
@@ -23,8 +23,8 @@ MAY_IMPORT = {
     "_validation": {"exceptions"},
     "theory": BASE,
     "measures": BASE,
-    "_assess": MATHEMATICS,
-    "_select": MATHEMATICS,
+    "assessment": MATHEMATICS,
+    "selection": MATHEMATICS,
     "datasets": {"_validation", "_extras"},
     "plots": ASSESSMENT,
     "report": ASSESSMENT | {"plots"},

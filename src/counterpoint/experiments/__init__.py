@@ -1,0 +1,72 @@
+"""The paper, figure by figure: each target computes its numbers, draws them and writes both.
+
+A target is one line in ``TARGETS``. Its function takes the folder to write to and, by keyword, the
+options that have a meaning for it; it returns the paths it wrote. Modules are imported when run.
+"""
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from importlib import import_module
+from inspect import signature
+from pathlib import Path
+from typing import Any, NamedTuple
+
+__all__ = ["TARGETS", "Target", "reproduce"]
+
+
+class Target(NamedTuple):
+    """Where a target is computed, and what it shows."""
+
+    module: str
+    function: str
+    title: str
+
+
+TARGETS: Mapping[str, Target] = {
+    "figure-1": Target("figure_1", "reproduce", "The correlation matrix of the truth and learners"),
+    "figure-2": Target("figure_2", "reproduce", "Not every matrix of correlations is possible"),
+    "figure-3": Target("figure_3", "reproduce", "Accuracy against diversity, and their bound"),
+    "figure-4": Target("figure_4", "reproduce", "A learner's accuracy against its correlation"),
+    "figure-5": Target("figure_5", "reproduce", "Vote accuracy: as printed, corrected, simulated"),
+}
+
+
+def reproduce(name: str, out: Path, **options: Any) -> list[Path]:
+    """Run one target and return the paths it wrote.
+
+    Parameters
+    ----------
+    name : str
+        A key of ``TARGETS``.
+    out : Path
+        Folder to write to; made if it does not exist.
+    **options
+        Options of that target, such as ``n_learners`` or ``seed``.
+
+    Returns
+    -------
+    list of Path
+        What was written.
+
+    Raises
+    ------
+    ValueError
+        If there is no such target, or an option has no meaning for it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     [path.name for path in reproduce("figure-3", Path(folder), n_learners=7)]
+    ['figure-3.png', 'figure-3.svg', 'figure-3.json']
+    """
+    if name not in TARGETS:
+        hint = "".join(f" Did you mean {match}?" for match in get_close_matches(name, TARGETS, n=1))
+        raise ValueError(f"`NAME` must be one of {', '.join(TARGETS)}; got {name!r}.{hint}")
+    target = TARGETS[name]
+    function = getattr(import_module(f"{__name__}.{target.module}"), target.function)
+    for option in options:
+        if option not in signature(function).parameters:
+            raise ValueError(f"`--{option.replace('_', '-')}` has no meaning for {name}.")
+    paths: list[Path] = function(out, **options)
+    return paths

@@ -1,0 +1,165 @@
+"""Sizing: the accuracy of the vote against the number of learners."""
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from counterpoint._validation import FloatArray, IntArray, check_count
+from counterpoint.plots.style import PALETTE, house_style, new_axes
+from counterpoint.theory import vote_accuracy_curve
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+
+__all__ = ["VoteCurve", "VoteCurveDisplay"]
+
+
+class VoteCurve(NamedTuple):
+    """Accuracy of the vote by number of learners.
+
+    Examples
+    --------
+    >>> VoteCurve(sizes=[1, 3], accuracy=[0.7, 0.8]).sizes
+    [1, 3]
+    """
+
+    sizes: IntArray
+    accuracy: FloatArray
+
+
+class VoteCurveDisplay:
+    """What more learners of the same kind would give.
+
+    Parameters
+    ----------
+    predicted : VoteCurve
+        The accuracy expected of each size.
+    measured : VoteCurve, optional
+        The accuracy found for sizes that were tried.
+
+    Attributes
+    ----------
+    predicted, measured
+        As given.
+    ax_, figure_
+        Where it was drawn, after ``plot``.
+
+    Examples
+    --------
+    >>> from counterpoint.theory import vote_accuracy_curve
+    >>> sizes = [1, 5, 25]
+    >>> display = VoteCurveDisplay(VoteCurve(sizes, vote_accuracy_curve(0.75, 0.2, sizes)))
+    >>> display.predicted.accuracy.round(3)
+    array([0.75 , 0.823, 0.862])
+    """
+
+    ax_: "Axes"
+    figure_: "Figure | SubFigure"
+
+    def __init__(self, predicted: VoteCurve, measured: VoteCurve | None = None) -> None:
+        self.predicted = predicted
+        self.measured = measured
+
+    @classmethod
+    def from_predictions(
+        cls, y_true: ArrayLike, votes: ArrayLike, *, sizes: ArrayLike | None = None, seed: int = 0
+    ) -> Self:
+        """Measure the vote of the learners at hand and predict that of more of them.
+
+        Parameters
+        ----------
+        y_true : array_like, shape (n_samples,)
+            The true labels.
+        votes : array_like, shape (n_learners, n_samples)
+            The labels given by at least two learners.
+        sizes : array_like of int, optional
+            Sizes to predict; by default the odd ones up to twice the number of learners, at least 51.
+        seed : int, default=0
+            Seed of the 20 orders in which the learners join the measured vote.
+
+        Returns
+        -------
+        VoteCurveDisplay
+            Not yet drawn. The prediction is :func:`~counterpoint.theory.vote_accuracy_curve` at the mean
+            accuracy and the mean error correlation of the learners; it is for equal learners and, with
+            more than two classes, counts only a majority, where the measured vote goes to the largest
+            group. A tie is shared. If no pair of learners has an error correlation, it is NaN.
+
+        Examples
+        --------
+        >>> votes = [[0, 0, 1, 0], [0, 1, 1, 1], [1, 0, 1, 1]]
+        >>> display = VoteCurveDisplay.from_predictions([0, 0, 1, 1], votes, sizes=[1, 3])
+        >>> display.measured.accuracy
+        array([0.75, 1.  ])
+        """
+        from counterpoint.measures import error_correlations
+
+        truth, given = np.asarray(y_true), np.asarray(votes)
+        if given.ndim != 2 or truth.shape != given.shape[1:]:
+            raise ValueError(
+                "`votes` must have the shape (n_learners, n_samples) with a column for each entry of "
+                f"`y_true`; got {given.shape} and {truth.shape}."
+            )
+        n_learners = len(given)
+        check_count(n_learners, "number of learners", minimum=2)
+        pairs = error_correlations(truth, given)[np.triu_indices(n_learners, 1)]
+        wanted = np.arange(1, max(2 * n_learners, 51) + 1, 2) if sizes is None else sizes
+        n = check_count(wanted, "sizes", minimum=1)
+        if np.isnan(pairs).all():  # the measure has warned
+            accuracy = np.full(n.shape, np.nan)
+        else:
+            accuracy = vote_accuracy_curve((given == truth).mean(), np.nanmean(pairs), n)
+        return cls(VoteCurve(n, accuracy), _measure(truth, given, np.random.default_rng(seed)))
+
+    def plot(self, ax: "Axes | None" = None) -> Self:
+        """Draw the prediction as a line, the measurement as markers.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default a new figure.
+
+        Returns
+        -------
+        VoteCurveDisplay
+            Itself, with ``ax_`` and ``figure_``.
+
+        Examples
+        --------
+        >>> from matplotlib.figure import Figure
+        >>> curve = VoteCurve([1, 3, 5], [0.7, 0.76, 0.8])
+        >>> VoteCurveDisplay(curve).plot(Figure().subplots()).ax_.get_xlabel()
+        'Number of learners'
+        """
+        with house_style():
+            ax = new_axes(6.0, 4.2) if ax is None else ax
+            ax.plot(*self.predicted, color=PALETTE["blue"], label="predicted majority")
+            if self.measured is not None:
+                ax.plot(
+                    *self.measured, "o", ms=6, mec="white", color=PALETTE["orange"], label="measured vote"
+                )
+                ax.legend(loc="lower right")
+            ax.set(xlabel="Number of learners", ylabel="Accuracy of the vote")
+            ax.grid(visible=True)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+def _measure(truth: NDArray[Any], votes: NDArray[Any], rng: np.random.Generator) -> VoteCurve:
+    """Return the mean accuracy of growing ensembles, over 20 orders of the learners."""
+    labels, codes = np.unique(np.concatenate([truth[None], votes]), return_inverse=True)
+    true, *learners = codes.reshape(len(votes) + 1, -1)
+    samples = np.arange(len(true))
+    n_orders = 20
+    total = np.zeros(len(learners))
+    for _ in range(n_orders):
+        counts = np.zeros((len(labels), len(true)), dtype=np.int64)
+        for place, learner in enumerate(rng.permutation(len(learners))):
+            counts[learners[learner], samples] += 1
+            most = counts.max(axis=0)
+            share = (counts[true, samples] == most) / (counts == most).sum(axis=0)
+            total[place] += share.mean()
+    odd = np.arange(0, len(learners), 2)
+    return VoteCurve(odd + 1, total[odd] / n_orders)

@@ -1,0 +1,206 @@
+"""The plane of Theorem 2: accuracy of the learners against their diversity.
+
+Notation: ``r_tl`` and ``r_ll`` are the averaged truth-learner and learner-learner correlations.
+"""
+
+from collections.abc import Mapping
+from itertools import cycle
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from counterpoint._validation import FloatArray, check_count, check_interval
+from counterpoint.plots.style import PALETTE, house_style, new_axes
+from counterpoint.theory import (
+    OperatingPoint,
+    learner_correlation_bounds,
+    truth_correlation_bounds,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+
+__all__ = ["TradeoffBounds", "TradeoffDisplay"]
+
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+_COLOURS = tuple(PALETTE[name] for name in ("orange", "teal", "magenta", "cyan", "ink"))
+
+
+class TradeoffBounds(NamedTuple):
+    """The two curves of Theorem 2 on a grid of ``r_ll``.
+
+    Examples
+    --------
+    >>> TradeoffBounds(r_ll=[0.0], low=[-0.5], high=[0.5]).high
+    [0.5]
+    """
+
+    r_ll: FloatArray
+    low: FloatArray
+    high: FloatArray
+
+
+class TradeoffDisplay:
+    r"""Ensembles on the plane of Theorem 2.
+
+    The mean learner-learner correlation runs to the right (left is diverse), the mean truth-learner
+    correlation upwards (up is accurate). No ensemble of ``n_learners`` lies outside the two curves.
+
+    Parameters
+    ----------
+    n_learners : int
+        Number of learners of every ensemble shown, at least 2.
+    points : mapping of str to (r_tl, r_ll), optional
+        Ensembles by name.
+    trajectories : mapping of str to (r_tl, r_ll), optional
+        Paths by name: two arrays of equal length, drawn as a line that ends in a marker.
+
+    Attributes
+    ----------
+    bounds : TradeoffBounds
+        The curves, as arrays.
+    points, trajectories : dict of str to OperatingPoint
+        What is shown, checked against Theorem 1.
+    ax_, figure_
+        Where it was drawn, after ``plot``.
+
+    Examples
+    --------
+    >>> display = TradeoffDisplay(5, points={"a forest": (0.6, 0.4)})
+    >>> display.bounds.high[[0, -1]]
+    array([0., 1.])
+    >>> float(display.points["a forest"].r_tl)
+    0.6
+    """
+
+    ax_: "Axes"
+    figure_: "Figure | SubFigure"
+
+    def __init__(
+        self,
+        n_learners: int,
+        *,
+        points: Mapping[str, tuple[ArrayLike, ArrayLike]] | None = None,
+        trajectories: Mapping[str, tuple[ArrayLike, ArrayLike]] | None = None,
+    ) -> None:
+        self.n_learners = int(check_count(n_learners, "n_learners", minimum=2))
+        self.points = self._check(points, "points")
+        self.trajectories = self._check(trajectories, "trajectories")
+        lowest, highest = learner_correlation_bounds(self.n_learners)
+        # Squared, so that the steps are finest at the apex, where the curve is vertical.
+        r_ll = lowest + (highest - lowest) * np.linspace(0.0, 1.0, 201) ** 2
+        self.bounds = TradeoffBounds(r_ll, *truth_correlation_bounds(r_ll, self.n_learners))
+
+    def _check(
+        self, given: Mapping[str, tuple[ArrayLike, ArrayLike]] | None, name: str
+    ) -> dict[str, OperatingPoint]:
+        limits = learner_correlation_bounds(self.n_learners)
+        return {
+            label: OperatingPoint(
+                check_interval(r_tl, f"{name}[{label!r}].r_tl", -1, 1),
+                check_interval(r_ll, f"{name}[{label!r}].r_ll", *limits, because="Theorem 1"),
+            )
+            for label, (r_tl, r_ll) in (given or {}).items()
+        }
+
+    @classmethod
+    def from_predictions(cls, y_true: ArrayLike, ensembles: Mapping[str, ArrayLike]) -> Self:
+        """Place ensembles by what their learners predicted.
+
+        Parameters
+        ----------
+        y_true : array_like, shape (n_samples,)
+            The true labels.
+        ensembles : mapping of str to array_like
+            For each ensemble the votes ``(n_learners, n_samples)`` or the probabilities
+            ``(n_learners, n_samples, n_classes)`` of its learners. All must have as many learners.
+
+        Returns
+        -------
+        TradeoffDisplay
+            Not yet drawn.
+
+        Examples
+        --------
+        >>> votes = [[0, 0, 1, 1], [0, 1, 1, 1], [0, 0, 0, 1]]
+        >>> display = TradeoffDisplay.from_predictions([0, 0, 1, 1], {"three": votes})
+        >>> float(display.points["three"].r_tl.round(3))
+        0.718
+        """
+        from counterpoint.measures import learner_learner_correlation, truth_learner_correlation
+
+        sizes = {name: len(np.asarray(outputs)) for name, outputs in ensembles.items()}
+        if len(set(sizes.values())) != 1:
+            raise ValueError(f"`ensembles` must have as many learners each; got {sizes}.")
+        n_learners = next(iter(sizes.values()))
+        pairs = np.triu_indices(n_learners, 1)
+        points = {
+            name: (
+                np.nanmean(truth_learner_correlation(y_true, outputs)),
+                np.nanmean(learner_learner_correlation(outputs)[pairs]),
+            )
+            for name, outputs in ensembles.items()
+        }
+        return cls(n_learners, points=points)
+
+    def plot(self, ax: "Axes | None" = None, *, legend: bool = True) -> Self:
+        """Draw the plane.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default a new figure.
+        legend : bool, default=True
+            Whether to name the points and paths.
+
+        Returns
+        -------
+        TradeoffDisplay
+            Itself, with ``ax_`` and ``figure_``.
+
+        Examples
+        --------
+        >>> from matplotlib.figure import Figure
+        >>> TradeoffDisplay(5).plot(Figure().subplots()).ax_.get_xlabel()
+        'Learner-learner correlation $r_{LL}$'
+        """
+        with house_style():
+            ax = new_axes(6.0, 4.8) if ax is None else ax
+            self._draw_bounds(ax)
+            styles = zip(cycle(_MARKERS), cycle(_COLOURS), strict=False)
+            for (label, path), (marker, colour) in zip(self.trajectories.items(), styles, strict=False):
+                ax.plot(path.r_ll, path.r_tl, color=colour, lw=1.5, zorder=4, label=label)
+                self._mark(ax, path.r_ll.flat[-1], path.r_tl.flat[-1], marker, colour)
+            for (label, point), (marker, colour) in zip(self.points.items(), styles, strict=False):
+                self._mark(ax, point.r_ll, point.r_tl, marker, colour, label=label)
+            if legend and (self.points or self.trajectories):
+                ax.legend(loc="lower right", bbox_to_anchor=(1.0, 0.2))
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    def _draw_bounds(self, ax: "Axes") -> None:
+        r_ll, low, high = self.bounds
+        ax.fill_between(r_ll, low, high, color=PALETTE["blue"], alpha=0.06, lw=0)
+        ax.plot(r_ll, high, color=PALETTE["red"], zorder=3)
+        ax.plot(r_ll, low, color=PALETTE["blue"], zorder=3)
+        ax.axhline(0, color="black", ls=":", lw=1.2, zorder=2)
+        middle = int(np.searchsorted(r_ll, (r_ll[0] + r_ll[-1]) / 2))
+        for text, colour, at, offset in (
+            ("upper bound", PALETTE["red"], (r_ll[middle], high[middle]), (-6, 6)),
+            ("lower bound", PALETTE["blue"], (r_ll[middle], low[middle]), (-6, -14)),
+            ("guessing", "black", (r_ll[-1], 0), (0, 5)),
+        ):
+            ax.annotate(text, at, offset, textcoords="offset points", ha="right", color=colour)
+        margin = 0.03 * (r_ll[-1] - r_ll[0])
+        ax.set(
+            xlim=(r_ll[0] - margin, r_ll[-1] + margin),
+            ylim=(-1.06, 1.06),
+            xlabel="Learner-learner correlation $r_{LL}$",
+            ylabel="Truth-learner correlation $r_{TL}$",
+        )
+
+    @staticmethod
+    def _mark(ax: "Axes", x: Any, y: Any, marker: str, colour: str, **style: Any) -> None:
+        ax.plot(x, y, ls="", marker=marker, ms=8, color=colour, mec="white", zorder=5, **style)

@@ -1,0 +1,238 @@
+"""Displays: the data against the theory, the drawing smoke-tested, matplotlib left as it was."""
+
+import subprocess
+import sys
+
+import matplotlib
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from counterpoint.exceptions import UndefinedMeasureWarning
+from counterpoint.plots import (
+    CorrelationDisplay,
+    TradeoffDisplay,
+    VoteCurve,
+    VoteCurveDisplay,
+    house_style,
+)
+from counterpoint.plots.style import sequence
+from counterpoint.theory import truth_correlation_bounds, vote_accuracy_curve
+
+
+@pytest.fixture
+def ax():
+    return Figure().subplots()
+
+
+@pytest.fixture
+def close_figures():
+    matplotlib.use("Agg")
+    yield
+    import matplotlib.pyplot as plt
+
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def ensemble():
+    """Truth and 9 learners, each right on its own 80 % of the samples."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(2, size=4000)
+    return truth, np.where(rng.uniform(size=(9, 4000)) < 0.8, truth, 1 - truth)
+
+
+def test_importing_plots_leaves_matplotlib_alone():
+    code = "import sys, counterpoint.plots; print('matplotlib' in sys.modules)"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout == "False\n"
+
+
+@pytest.mark.parametrize(
+    "display",
+    [
+        TradeoffDisplay(5, points={"a": (0.5, 0.4)}, trajectories={"b": ([0.1, 0.5], [0.0, 0.4])}),
+        CorrelationDisplay(np.eye(3), ["T", "L1", "L2"]),
+        VoteCurveDisplay(VoteCurve([1, 3], [0.6, 0.7]), VoteCurve([1], [0.6])),
+    ],
+    ids=lambda display: type(display).__name__,
+)
+@pytest.mark.usefixtures("close_figures")
+def test_plot_draws_on_given_axes_or_a_new_figure_and_changes_no_setting(display, ax):
+    before = dict(matplotlib.rcParams)
+    assert display.plot(ax) is display
+    assert display.ax_ is ax
+    assert display.figure_ is ax.figure
+    display.plot()
+    assert display.ax_ is not ax
+    display.figure_.canvas.draw()
+    assert dict(matplotlib.rcParams) == before
+
+
+def test_house_style_ends_with_its_context():
+    before = dict(matplotlib.rcParams)
+    with house_style():
+        assert matplotlib.rcParams["svg.hashsalt"] == "counterpoint"
+    assert dict(matplotlib.rcParams) == before
+
+
+def test_the_levels_of_a_sequence_get_lighter():
+    luminance = np.array(sequence(6))[:, :3] @ [0.2126, 0.7152, 0.0722]
+    assert (np.diff(luminance) > 0).all()
+    assert luminance[-1] < 0.8
+
+
+@pytest.mark.parametrize("n_learners", [2, 5, 100])
+def test_tradeoff_curves_are_theorem_2(n_learners):
+    r_ll, low, high = TradeoffDisplay(n_learners).bounds
+    np.testing.assert_allclose(high**2, ((n_learners - 1) * r_ll + 1) / n_learners, atol=1e-12)
+    np.testing.assert_array_equal(low, -high)
+    assert (np.diff(r_ll) > 0).all()
+
+
+def test_tradeoff_from_predictions_places_independent_learners(ensemble):
+    truth, votes = ensemble
+    display = TradeoffDisplay.from_predictions(truth, {"all": votes, "again": votes[::-1]})
+    assert display.n_learners == 9
+    # right 80 % of the time: r_TL = 0.6; independent given the truth: r_LL = r_TL^2
+    assert display.points["all"].r_tl == pytest.approx(0.6, abs=0.02)
+    assert display.points["all"].r_ll == pytest.approx(0.36, abs=0.02)
+    assert display.points["again"].r_tl == pytest.approx(display.points["all"].r_tl)
+
+
+def test_tradeoff_draws_every_name(ax):
+    display = TradeoffDisplay(
+        5, points={"one": (0.2, 0.1), "two": (0.5, 0.5)}, trajectories={"path": ([0, 0.4], [0, 0.2])}
+    )
+    legend = display.plot(ax).ax_.get_legend()
+    assert [text.get_text() for text in legend.get_texts()] == ["path", "one", "two"]
+    assert display.plot(Figure().subplots(), legend=False).ax_.get_legend() is None
+    assert TradeoffDisplay(5).plot(Figure().subplots()).ax_.get_legend() is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"n_learners": 1}, ValueError, "`n_learners` must be at least 2; got 1."),
+        ({"n_learners": 2.5}, TypeError, "`n_learners` must be an integer"),
+        ({"n_learners": 5, "points": {"x": (1.2, 0)}}, ValueError, r"`points\['x'\].r_tl` must be between"),
+        ({"n_learners": 5, "points": {"x": (0, -0.3)}}, ValueError, r"r_ll` must be between .*Theorem 1"),
+        (
+            {"n_learners": 5, "trajectories": {"x": ([0, 2], [0, 0])}},
+            ValueError,
+            r"`trajectories\['x'\].r_tl`",
+        ),
+    ],
+)
+def test_tradeoff_refuses_what_no_ensemble_has(arguments, error, message):
+    with pytest.raises(error, match=message):
+        TradeoffDisplay(**arguments)
+
+
+def test_tradeoff_wants_ensembles_of_one_size():
+    with pytest.raises(ValueError, match=r"`ensembles` must have as many learners each; got .*'b': 3"):
+        TradeoffDisplay.from_predictions([0, 1], {"a": [[0, 1]] * 2, "b": [[0, 1]] * 3})
+
+
+def test_correlation_matrix_has_the_truth_first_and_alike_learners_together():
+    rng = np.random.default_rng(1)
+    truth = rng.integers(2, size=500)
+
+    def noisy(base, share):
+        return np.where(rng.uniform(size=500) < share, 1 - base, base)
+
+    one, other = noisy(truth, 0.3), noisy(truth, 0.3)
+    votes = [noisy(one, 0.05), noisy(other, 0.05), noisy(one, 0.05), noisy(other, 0.05)]
+    display = CorrelationDisplay.from_predictions(truth, votes, names=["a1", "b1", "a2", "b2"])
+    assert display.names[0] == "T"
+    assert {name[0] for name in display.names[1:3]} != {name[0] for name in display.names[3:]}
+    order = ["a1", "b1", "a2", "b2"]
+    rows = np.vstack([truth, *(votes[order.index(name)] for name in display.names[1:])])
+    np.testing.assert_allclose(display.matrix, np.corrcoef(rows), atol=1e-12)
+
+
+def test_correlation_of_a_constant_learner_is_shown_as_undefined(ax):
+    with pytest.warns(UndefinedMeasureWarning):
+        display = CorrelationDisplay.from_predictions(
+            [0, 1, 0, 1], [[0, 1, 0, 1], [0, 0, 0, 0], [0, 1, 1, 1]]
+        )
+    constant = display.names.index("L2")
+    assert np.isnan(display.matrix[0, constant])
+    assert "–" in {text.get_text() for text in display.plot(ax).ax_.texts}  # noqa: RUF001
+
+
+def test_correlation_values_are_written_where_there_is_room(ax):
+    large = CorrelationDisplay(np.eye(13), ["x"] * 13)
+    assert not large.plot(ax).ax_.texts
+    assert len(large.plot(Figure().subplots(), values=True).ax_.texts) == 169
+    assert not CorrelationDisplay(np.eye(3), "TAB").plot(Figure().subplots(), values=False).ax_.texts
+
+
+@pytest.mark.parametrize(
+    ("matrix", "names", "message"),
+    [
+        ([[1, 2], [2, 1]], "TL", "`matrix` must be between -1 and 1; got 2"),
+        ([[1, 0]], "TL", "`matrix` must be a square matrix"),
+        ([[1, 0], [0, 1]], "T", "`names` must have one name for each of the 2 rows"),
+    ],
+)
+def test_correlation_refuses_what_it_cannot_show(matrix, names, message):
+    with pytest.raises(ValueError, match=message):
+        CorrelationDisplay(matrix, names)
+
+
+def test_correlation_wants_a_name_for_each_learner():
+    with pytest.raises(ValueError, match="one name for each of the 2 learners; got 1"):
+        CorrelationDisplay.from_predictions([0, 1], [[0, 1], [1, 0]], names=["a"])
+
+
+def test_vote_curve_predicts_what_is_measured(ensemble):
+    display = VoteCurveDisplay.from_predictions(*ensemble)
+    np.testing.assert_array_equal(display.measured.sizes, [1, 3, 5, 7, 9])
+    np.testing.assert_allclose(display.measured.accuracy, display.predicted.accuracy[:5], atol=0.01)
+    assert display.predicted.sizes[-1] == 51
+    # eighty per cent and no error in common: the binomial of the jury theorem, up to sampling
+    np.testing.assert_allclose(
+        display.measured.accuracy, vote_accuracy_curve(0.8, 0.0, display.measured.sizes), atol=0.02
+    )
+
+
+def test_vote_curve_of_all_learners_is_their_vote(ensemble):
+    truth, votes = ensemble
+    display = VoteCurveDisplay.from_predictions(truth, votes, sizes=[9], seed=5)
+    assert display.measured.accuracy[-1] == pytest.approx(((votes.sum(axis=0) > 4.5) == truth).mean())
+    assert display.predicted.accuracy.shape == (1,)
+
+
+def test_vote_curve_of_learners_without_errors_is_measured_but_not_predicted():
+    with pytest.warns(UndefinedMeasureWarning):
+        display = VoteCurveDisplay.from_predictions([0, 1], [[0, 1]] * 3)
+    assert np.isnan(display.predicted.accuracy).all()
+    assert (display.measured.accuracy == 1).all()
+
+
+def test_vote_curve_shares_a_tie():
+    display = VoteCurveDisplay.from_predictions(
+        ["a", "b", "c"], [["a", "b", "a"], ["b", "b", "b"], ["c", "a", "c"]], sizes=[1]
+    )
+    assert display.measured.accuracy[-1] == pytest.approx((1 / 3 + 1 + 1 / 3) / 3)
+
+
+@pytest.mark.parametrize(
+    ("votes", "message"),
+    [
+        ([0, 1], r"`votes` must have the shape \(n_learners, n_samples\)"),
+        ([[0, 1, 0], [0, 1, 1]], r"got \(2, 3\) and \(2,\)"),
+        ([[0, 1]], "number of learners` must be at least 2; got 1"),
+    ],
+)
+def test_vote_curve_refuses_what_is_no_vote(votes, message):
+    with pytest.raises(ValueError, match=message):
+        VoteCurveDisplay.from_predictions([0, 1], votes)
+
+
+def test_the_bounds_drawn_are_those_of_the_theory(ax):
+    upper, lower, *_ = TradeoffDisplay(5).plot(ax).ax_.lines
+    for line, side in ((upper, "high"), (lower, "low")):
+        x, y = line.get_data()
+        np.testing.assert_allclose(y, getattr(truth_correlation_bounds(x, 5), side))
