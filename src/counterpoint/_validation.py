@@ -16,6 +16,9 @@ IntArray = NDArray[np.int64]
 # Correlations computed from data miss their bounds by rounding; this much is forgiven and clipped.
 ROUNDING = 1e-9
 
+# Rows of probabilities may miss the sum of one by this much: a softmax in 16 bits does.
+ROW_SUM_TOLERANCE = 1e-3
+
 
 def check_count(value: ArrayLike, name: str, *, minimum: int) -> IntArray:
     """Return ``value`` as an integer array with no entry under ``minimum``."""
@@ -86,6 +89,100 @@ def check_choice(value: Any, name: str, options: Iterable[Any]) -> Any:
         listed = ", ".join(map(repr, options))
         raise ValueError(f"`{name}` must be one of {listed}; got {_short(value)}.")
     return value
+
+
+def check_labels(value: ArrayLike, name: str) -> NDArray[Any]:
+    """Return ``value`` as an array of whole numbers, booleans or strings.
+
+    Integers, booleans and strings are not copied, so a memory-mapped array stays one.
+    """
+    array = _array(value, name, "an array of labels")
+    if array.size == 0:
+        raise ValueError(f"`{name}` must not be empty; got shape {array.shape}.")
+    if array.dtype.kind == "O":
+        array = _plain_labels(array, name)
+    if array.dtype.kind not in "biufUS":
+        raise TypeError(f"`{name}` must hold numbers or strings; got dtype {array.dtype}.")
+    if array.dtype.kind == "f":
+        for index, row in enumerate(array if array.ndim > 1 else array[np.newaxis]):
+            if (bad := ~np.isfinite(row) | (row != np.round(row))).any():
+                place = np.argwhere(bad)[0].tolist()
+                at = [index, *place] if array.ndim > 1 else place
+                raise ValueError(
+                    f"`{name}` must hold whole numbers or strings where it holds labels; "
+                    f"got {row[tuple(place)]:.6g} at {at}."
+                )
+    return array
+
+
+def check_probabilities(value: ArrayLike, name: str) -> NDArray[Any]:
+    """Return ``value``, whose last axes are samples and classes, as an array of probabilities.
+
+    Rows may miss the sum of one by ``ROW_SUM_TOLERANCE``, as rows of 16-bit numbers do. The array
+    is read one learner at a time and not copied.
+    """
+    array = _array(value, name, "an array of probabilities")
+    if array.size == 0:
+        raise ValueError(f"`{name}` must not be empty; got shape {array.shape}.")
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"`{name}` must hold numbers; got dtype {array.dtype}.")
+    for learner in np.ndindex(array.shape[:-2]):
+        rows = np.asarray(array[learner], dtype=np.float64)
+        at = f"learner {learner[0] if len(learner) == 1 else list(learner)}"
+        if (bad := np.isnan(rows)).any():
+            sample, label = np.argwhere(bad)[0]
+            raise ValueError(f"`{name}` must not be NaN; got nan at {at}, sample {sample}.")
+        if (bad := (rows < 0) | (rows > 1 + ROW_SUM_TOLERANCE)).any():
+            sample, label = np.argwhere(bad)[0]
+            raise ValueError(
+                f"`{name}` must hold probabilities, between 0 and 1; "
+                f"got {rows[sample, label]:.6g} at {at}, sample {sample}."
+            )
+        sums = rows.sum(axis=-1)
+        if (bad := np.abs(sums - 1) > ROW_SUM_TOLERANCE).any():
+            sample = int(np.argmax(bad))
+            raise ValueError(
+                f"`{name}` must hold probabilities that sum to one over the classes; "
+                f"got a sum of {sums[sample]:.6g} at {at}, sample {sample}."
+            )
+    return array
+
+
+def check_weights(value: ArrayLike | None, name: str, n_learners: int) -> FloatArray:
+    """Return one weight per learner, scaled to sum to one; ``None`` gives equal weights."""
+    if value is None:
+        return np.full(n_learners, 1 / n_learners)
+    weights = check_interval(value, name, 0.0)
+    if weights.shape != (n_learners,):
+        raise ValueError(
+            f"`{name}` must have shape ({n_learners},), one per learner; got shape {weights.shape}."
+        )
+    if not 0 < (total := float(weights.sum())) < np.inf:
+        raise ValueError(f"`{name}` must have a positive, finite sum; got {total:.6g}.")
+    return weights / total
+
+
+def _array(value: ArrayLike, name: str, kind: str) -> NDArray[Any]:
+    try:
+        return np.asarray(value)
+    except ValueError:  # ragged nested sequences
+        raise TypeError(f"`{name}` must be {kind}; got {_short(value)}.") from None
+
+
+def _plain_labels(array: NDArray[Any], name: str) -> NDArray[Any]:
+    """Return an object array of strings or of whole numbers as an array of that kind."""
+    kinds: dict[type, tuple[type, ...]] = {str: (str,), int: (bool, int, np.bool_, np.integer)}
+    for target, known in kinds.items():
+        wrong = np.array([not isinstance(entry, known) for entry in array.flat], dtype=bool)
+        if not wrong.any():
+            return array.astype(target)
+        if not wrong[0]:  # the first label sets the kind that the others must have
+            break
+    place = np.argwhere(wrong.reshape(array.shape))[0].tolist()
+    raise ValueError(
+        f"`{name}` must hold labels of one kind, all strings or all whole numbers; "
+        f"got {_short(array[tuple(place)])} at {place}."
+    )
 
 
 def _describe_interval(low: float, high: float, *, closed: bool) -> str:

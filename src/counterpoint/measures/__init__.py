@@ -1,0 +1,70 @@
+"""Diversity and accuracy of the outputs of any ensemble; learners are the first axis.
+
+Outputs are labels (n_learners, n_samples), of any kind, or probabilities (n_learners, n_samples,
+n_classes). All pairs are computed at once by matrix products. What is undefined is NaN, with a
+`counterpoint.exceptions.UndefinedMeasureWarning` that names the learners.
+"""
+
+from counterpoint.measures.catalogue import MEASURES, Measure, diversity
+from counterpoint.measures.certificates import TandemBound, c_bound, tandem_bound
+from counterpoint.measures.correlation import (
+    error_correlations,
+    learner_learner_correlation,
+    truth_learner_correlation,
+)
+from counterpoint.measures.decomposition import (
+    AmbiguityDecomposition,
+    BiasVarianceDiversity,
+    ambiguity_decomposition,
+    bias_variance_diversity,
+)
+from counterpoint.measures.pairwise import (
+    Contingency,
+    contingency,
+    correlation_rho,
+    disagreement,
+    double_fault,
+    kappa,
+    pairwise_measures,
+    q_statistic,
+    ratio_errors,
+)
+from counterpoint.measures.pooled import (
+    coincident_failure_diversity,
+    difficulty,
+    entropy,
+    generalized_diversity,
+    interrater_agreement,
+    kohavi_wolpert_variance,
+)
+
+__all__ = [
+    "MEASURES",
+    "AmbiguityDecomposition",
+    "BiasVarianceDiversity",
+    "Contingency",
+    "Measure",
+    "TandemBound",
+    "ambiguity_decomposition",
+    "bias_variance_diversity",
+    "c_bound",
+    "coincident_failure_diversity",
+    "contingency",
+    "correlation_rho",
+    "difficulty",
+    "disagreement",
+    "diversity",
+    "double_fault",
+    "entropy",
+    "error_correlations",
+    "generalized_diversity",
+    "interrater_agreement",
+    "kappa",
+    "kohavi_wolpert_variance",
+    "learner_learner_correlation",
+    "pairwise_measures",
+    "q_statistic",
+    "ratio_errors",
+    "tandem_bound",
+    "truth_learner_correlation",
+]

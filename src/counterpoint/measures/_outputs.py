@@ -1,0 +1,223 @@
+"""Outputs beside the truth: checked at the door, then read in blocks of samples.
+
+Nothing here copies the outputs, so a memory-mapped array larger than memory can be measured.
+"""
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from counterpoint._validation import FloatArray, check_labels, check_probabilities
+
+# A learner-by-sample block has at most this many entries: 64 MB as float32, 128 MB as float64.
+BLOCK_ENTRIES = 2**24
+# Labels closer together than this are looked for one by one, which is faster than sorting.
+_NARROW = 256
+
+
+class Outputs:
+    """The outputs of an ensemble, with or without the truth.
+
+    Labels (n_learners, n_samples) are votes. Probabilities (n_learners, n_samples, n_classes) vote
+    for their most probable class, the first of several. ``symbols[k]`` is what stands for class k
+    in ``truth`` and ``votes``: the label itself, or k where the outputs are probabilities.
+
+    Parameters
+    ----------
+    outputs : array-like
+        Labels or probabilities, learners first.
+    y_true : array-like of shape (n_samples,), optional
+        The true labels.
+    labels : array-like of shape (n_classes,), optional
+        All classes, in the order of the columns of probabilities.
+    at_least : int
+        The number of learners that the caller needs.
+    """
+
+    def __init__(
+        self,
+        outputs: ArrayLike,
+        y_true: ArrayLike | None = None,
+        labels: ArrayLike | None = None,
+        *,
+        at_least: int = 1,
+    ) -> None:
+        array = as_array(outputs)
+        if array.ndim not in (2, 3):
+            raise ValueError(
+                "`outputs` must have axes (n_learners, n_samples) for labels or (n_learners, "
+                f"n_samples, n_classes) for probabilities; got shape {array.shape}."
+            )
+        self.probabilities = check_probabilities(array, "outputs") if array.ndim == 3 else None
+        self._votes = check_labels(array, "outputs") if array.ndim == 2 else None
+        self.n_learners, self.n_samples = array.shape[:2]
+        self._truth = None if y_true is None else self._check_truth(y_true, array)
+        self._labels = None if labels is None else self._check_classes(labels)
+        if self.n_learners < at_least:
+            raise ValueError(
+                f"`outputs` must hold at least {at_least} learners, on its first axis; got {self.n_learners}."
+            )
+        if self.probabilities is not None or labels is not None:
+            _ = self.classes, self.truth_codes  # so that wrong labels are refused at the door
+
+    @cached_property
+    def classes(self) -> NDArray[Any]:
+        """The labels of the classes, in order."""
+        return self._voted_classes() if self.probabilities is None else self._column_classes()
+
+    @cached_property
+    def symbols(self) -> list[Any]:
+        """What stands for each class in ``truth`` and ``votes``, as plain Python values."""
+        symbols = self.classes.tolist()
+        return symbols if self.probabilities is None else list(range(len(symbols)))
+
+    @cached_property
+    def truth_codes(self) -> NDArray[np.intp] | None:
+        """The place of each true label among the classes."""
+        if self._truth is None:
+            return None
+        order = np.argsort(self.classes)
+        place = np.searchsorted(self.classes, self._truth, sorter=order)
+        codes = order[np.minimum(place, len(order) - 1)]
+        if (bad := self.classes[codes] != self._truth).any():
+            sample = int(np.argmax(bad))
+            raise ValueError(
+                f"`labels` must hold every label of `y_true`; "
+                f"got {self._truth[sample].item()!r} at sample {sample}."
+            )
+        return codes
+
+    @cached_property
+    def truth(self) -> NDArray[Any]:
+        """The truth, in the symbols and where possible the dtype of the votes."""
+        truth = self._truth if self.probabilities is None else self.truth_codes
+        assert truth is not None
+        if truth.dtype.kind in "iu" and self.votes.dtype.kind in "iu":
+            narrow = truth.astype(self.votes.dtype)
+            if (narrow == truth).all():
+                return narrow  # comparing equal dtypes needs no conversion of the votes
+        return truth
+
+    @cached_property
+    def votes(self) -> NDArray[Any]:
+        """The label each learner votes for, in symbols."""
+        if self._votes is not None:
+            return self._votes
+        assert self.probabilities is not None
+        votes = np.empty((self.n_learners, self.n_samples), dtype=np.int32)
+        for learner, rows in enumerate(self.probabilities):
+            votes[learner] = rows.argmax(axis=1)
+        return votes
+
+    def blocks(self) -> Iterator[slice]:
+        """Cut the samples into blocks of bounded memory."""
+        width = max(1, min(BLOCK_ENTRIES // self.n_learners, 2**20))
+        for start in range(0, self.n_samples, width):
+            yield slice(start, min(start + width, self.n_samples))
+
+    def one_hot(self, k: int, block: slice) -> NDArray[np.float32]:
+        """Return the votes for class k, (n_learners, width), as zeros and ones."""
+        votes: NDArray[np.bool_] = self.votes[:, block] == self.symbols[k]
+        return votes.astype(np.float32)
+
+    def column(self, k: int, block: slice) -> FloatArray:
+        """Return a copy of the probabilities of class k, (n_learners, width)."""
+        assert self.probabilities is not None
+        return np.array(self.probabilities[:, block, k], dtype=np.float64, order="C")
+
+    def right(self, block: slice) -> NDArray[np.float32]:
+        """Return where the votes are right, (n_learners, width), as zeros and ones."""
+        right: NDArray[np.bool_] = self.votes[:, block] == self.truth[block]
+        return right.astype(np.float32)
+
+    def vote_shares(self, weights: FloatArray) -> FloatArray:
+        """Return the weighted share of the votes that each class gets, (n_samples, n_classes)."""
+        shares = np.empty((self.n_samples, len(self.symbols)))
+        for block in self.blocks():
+            for k in range(len(self.symbols)):
+                shares[block, k] = weights @ self.one_hot(k, block)
+        return shares
+
+    def _check_truth(self, y_true: ArrayLike, outputs: NDArray[Any]) -> NDArray[Any]:
+        truth = check_labels(y_true, "y_true")
+        if truth.ndim != 1:
+            raise ValueError(f"`y_true` must have one axis, the samples; got shape {truth.shape}.")
+        if len(truth) != self.n_samples:
+            hint = "; transpose it" if len(truth) == self.n_learners else ""
+            raise ValueError(
+                f"`outputs` must have {len(truth)} samples, as `y_true`, on its second axis "
+                f"(learners are the first axis{hint}); got shape {outputs.shape}."
+            )
+        if self._votes is not None and _kind(truth) != _kind(self._votes):
+            raise TypeError(
+                f"`outputs` must hold labels of the kind of `y_true`, {_kind(truth)}; "
+                f"got {_kind(self._votes)}."
+            )
+        return truth
+
+    def _check_classes(self, labels: ArrayLike) -> NDArray[Any]:
+        classes = check_labels(labels, "labels")
+        if classes.ndim != 1 or len(np.unique(classes)) != classes.size:
+            raise ValueError(f"`labels` must be one row of distinct labels; got {classes.tolist()}.")
+        if self._truth is not None and _kind(classes) != _kind(self._truth):
+            raise TypeError(
+                f"`labels` must be of the kind of `y_true`, {_kind(self._truth)}; got {_kind(classes)}."
+            )
+        return classes
+
+    def _voted_classes(self) -> NDArray[Any]:
+        voted = _distinct(self.votes)
+        if self._labels is None:
+            true = set() if self._truth is None else _distinct(self._truth[np.newaxis])
+            return np.array(sorted(true | voted))
+        if unknown := voted - set(self._labels.tolist()):
+            learner, sample = np.argwhere(self.votes == min(unknown))[0]
+            raise ValueError(
+                f"`labels` must hold every label of `outputs`; "
+                f"got {min(unknown)!r} at learner {learner}, sample {sample}."
+            )
+        return self._labels
+
+    def _column_classes(self) -> NDArray[Any]:
+        assert self.probabilities is not None
+        n_columns = self.probabilities.shape[2]
+        if self._labels is not None:
+            classes, source = self._labels, "`labels`"
+        elif self._truth is not None:
+            classes, source = np.unique(self._truth), "`y_true`"
+        else:
+            return np.arange(n_columns)
+        if len(classes) != n_columns:
+            raise ValueError(
+                f"`labels` must name the {n_columns} columns of `outputs`; got {len(classes)} from {source}."
+            )
+        return classes
+
+
+def as_array(outputs: ArrayLike) -> NDArray[Any]:
+    """Return the outputs as an array, not copied if they are one."""
+    try:
+        return np.asarray(outputs)
+    except ValueError:  # learners with different numbers of samples
+        raise ValueError(
+            "`outputs` must hold as many samples for each learner; got a ragged sequence."
+        ) from None
+
+
+def _kind(array: NDArray[Any]) -> str:
+    return {"U": "strings", "S": "bytes"}.get(array.dtype.kind, "numbers")
+
+
+def _distinct(rows: NDArray[Any]) -> set[Any]:
+    """Return the distinct entries of a table, read row by row, as plain Python values."""
+    found: set[Any] = set()
+    for row in rows:
+        if row.dtype.kind in "iu" and (high := int(row.max())) - (low := int(row.min())) < _NARROW:
+            new = [v for v in range(low, high + 1) if v not in found and (row == v).any()]
+            found.update(new)
+        else:
+            found.update(np.unique(row).tolist())
+    return found

@@ -1,0 +1,179 @@
+"""The measures by name: which way is diverse, in which range, after whom."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from counterpoint._validation import FloatArray, check_choice
+from counterpoint.measures import pairwise, pooled
+from counterpoint.measures._defined import mean_defined, mean_of_pairs, warn_undefined
+from counterpoint.measures._outputs import Outputs
+from counterpoint.measures._tally import Tally, tally
+from counterpoint.measures.correlation import learner_correlations, learner_learner_correlation
+from counterpoint.measures.decomposition import ambiguity_decomposition, ambiguity_of
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What is known of a measure.
+
+    Attributes
+    ----------
+    function : callable
+        The public function.
+    kind : {"pairwise", "pooled"}
+        Whether it is a matrix over pairs of learners or one number for the ensemble.
+    compares : {"correctness", "outputs"}
+        Whether it sees only who is right, or the labels or probabilities themselves.
+    direction : {"lower", "higher"}
+        Which values are more diverse.
+    range : tuple of float
+        The least and the largest value it can have.
+    reference : str
+        Where it comes from.
+    from_tally : callable
+        The measure as one number, from statistics gathered before.
+    """
+
+    function: Callable[..., Any]
+    kind: Literal["pairwise", "pooled"]
+    compares: Literal["correctness", "outputs"]
+    direction: Literal["lower", "higher"]
+    range: tuple[float, float]
+    reference: str
+    from_tally: Callable[[Tally], float] = field(repr=False)
+
+
+def diversity(
+    y_true: ArrayLike,
+    outputs: ArrayLike,
+    measure: str = "disagreement",
+    *,
+    labels: ArrayLike | None = None,
+) -> float:
+    """Measure the diversity of an ensemble as one number.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        The true labels, of any kind.
+    outputs : array-like of shape (n_learners, n_samples) or (n_learners, n_samples, n_classes)
+        Labels, or probabilities, of at least two learners.
+    measure : str, default="disagreement"
+        A name from `counterpoint.measures.MEASURES`, which also says whether low or high values are
+        diverse. Disagreement is the default because it is defined for every ensemble, higher is
+        more diverse, and it can be read at once: how often exactly one of two learners is right.
+    labels : array-like of shape (n_classes,), optional
+        The classes, in the order of the columns of probabilities; by default the sorted labels of
+        ``y_true``.
+
+    Returns
+    -------
+    float
+        The average over the pairs for which a pairwise measure is defined, or the pooled measure.
+        NaN with a warning where it is defined for no pair.
+
+    Examples
+    --------
+    >>> votes = [[0, 0, 1, 0], [0, 1, 1, 1], [0, 0, 0, 1]]
+    >>> diversity([0, 0, 1, 1], votes)
+    0.5
+    >>> round(diversity([0, 0, 1, 1], votes, "learner_learner_correlation"), 3)
+    0.111
+    >>> MEASURES["learner_learner_correlation"].direction
+    'lower'
+    """
+    known = MEASURES[check_choice(measure, "measure", MEASURES)]
+    gathered = tally(
+        Outputs(outputs, y_true, labels, at_least=2),
+        columns=known.compares == "outputs",
+        correctness=known.compares == "correctness",
+        pairs=known.kind == "pairwise" or known.compares == "outputs",
+    )
+    value = known.from_tally(gathered)
+    warn_undefined(measure, ["this ensemble"] if np.isnan(value) else [])
+    return value
+
+
+def _pairwise(formula: Callable[[pairwise.Contingency], FloatArray]) -> Callable[[Tally], float]:
+    def from_tally(gathered: Tally) -> float:
+        assert gathered.correctness is not None
+        return mean_of_pairs(formula(pairwise.contingency_of(gathered.correctness)))
+
+    return from_tally
+
+
+def _pooled(formula: Callable[[Any], float]) -> Callable[[Tally], float]:
+    def from_tally(gathered: Tally) -> float:
+        assert gathered.correctness is not None
+        return formula(gathered.correctness.histogram)
+
+    return from_tally
+
+
+def _correlation(gathered: Tally) -> float:
+    assert gathered.columns is not None
+    return mean_of_pairs(mean_defined(learner_correlations(gathered.columns), axis=0))
+
+
+def _ambiguity(gathered: Tally) -> float:
+    assert gathered.columns is not None
+    n = gathered.n_learners
+    return ambiguity_of(gathered.columns, np.full(n, 1 / n)).ambiguity
+
+
+_KUNCHEVA = "Kuncheva and Whitaker, Measures of diversity in classifier ensembles, 2003"
+_PARTRIDGE = "Partridge and Krzanowski, Software diversity, 1997"
+
+# name: (direction, range, reference)
+_FACTS: dict[str, tuple[Literal["lower", "higher"], tuple[float, float], str]] = {
+    "coincident_failure_diversity": ("higher", (0.0, 1.0), _PARTRIDGE),
+    "correlation_rho": ("lower", (-1.0, 1.0), _KUNCHEVA),
+    "difficulty": ("lower", (0.0, 0.25), "Hansen and Salamon, Neural network ensembles, 1990"),
+    "disagreement": ("higher", (0.0, 1.0), "Skalak, The sources of increased accuracy, 1996"),
+    "double_fault": ("lower", (0.0, 1.0), "Giacinto and Roli, Design of effective ensembles, 2001"),
+    "entropy": ("higher", (0.0, 1.0), _KUNCHEVA),
+    "generalized_diversity": ("higher", (0.0, 1.0), _PARTRIDGE),
+    "interrater_agreement": ("lower", (-1.0, 1.0), "Fleiss, Statistical methods for rates, 1981"),
+    "kappa": ("lower", (-1.0, 1.0), "Cohen, A coefficient of agreement, 1960"),
+    "kohavi_wolpert_variance": ("higher", (0.0, 0.25), "Kohavi and Wolpert, Bias plus variance, 1996"),
+    "q_statistic": ("lower", (-1.0, 1.0), "Yule, On the association of attributes, 1900"),
+    "ratio_errors": ("higher", (0.0, np.inf), "Aksela, Comparison of classifier selection, 2003"),
+}
+
+
+def _catalogue() -> Mapping[str, Measure]:
+    measures = {
+        "ambiguity_decomposition": Measure(
+            ambiguity_decomposition,
+            "pooled",
+            "outputs",
+            "higher",
+            (0.0, 1.0),
+            "Krogh and Vedelsby, Neural network ensembles, cross validation, 1995",
+            _ambiguity,
+        ),
+        "learner_learner_correlation": Measure(
+            learner_learner_correlation,
+            "pairwise",
+            "outputs",
+            "lower",
+            (-1.0, 1.0),
+            "Pearson correlation of one-hot labels or probabilities, class by class",
+            _correlation,
+        ),
+    }
+    for name, paired in pairwise.FORMULAS.items():
+        function = getattr(pairwise, name)
+        measures[name] = Measure(function, "pairwise", "correctness", *_FACTS[name], _pairwise(paired))
+    for name, whole in pooled.FORMULAS.items():
+        function = getattr(pooled, name)
+        measures[name] = Measure(function, "pooled", "correctness", *_FACTS[name], _pooled(whole))
+    return MappingProxyType(dict(sorted(measures.items())))
+
+
+MEASURES: Mapping[str, Measure] = _catalogue()

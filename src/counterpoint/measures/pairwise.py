@@ -1,0 +1,361 @@
+r"""Diversity of every two learners, from how often both, one or neither is right.
+
+Notation, for learners i and j: :math:`N^{11}` samples on which both are right, :math:`N^{10}` on
+which only i is, :math:`N^{01}` on which only j is, :math:`N^{00}` on which neither is; n in all.
+Every measure is a symmetric matrix whose diagonal is the measure of a learner with itself.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from counterpoint._validation import FloatArray, IntArray
+from counterpoint.measures._defined import ratio, warn_pairs
+from counterpoint.measures._outputs import Outputs
+from counterpoint.measures._tally import Correctness, tally
+
+
+class Contingency(NamedTuple):
+    """How often both, one or neither of two learners is right, for every two learners.
+
+    Attributes
+    ----------
+    n11, n10, n01, n00 : ndarray of shape (n_learners, n_learners)
+        Samples on which both are right, only the row's learner is, only the column's learner is,
+        neither is. ``n01`` is the transpose of ``n10``.
+    """
+
+    n11: IntArray
+    n10: IntArray
+    n01: IntArray
+    n00: IntArray
+
+
+def contingency(y_true: ArrayLike, outputs: ArrayLike, *, labels: ArrayLike | None = None) -> Contingency:
+    """Count how often both, one or neither of every two learners is right.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        The true labels, of any kind.
+    outputs : array-like of shape (n_learners, n_samples) or (n_learners, n_samples, n_classes)
+        Labels, or probabilities whose most probable class is the vote, of at least two learners.
+    labels : array-like of shape (n_classes,), optional
+        The classes, in the order of the columns of probabilities; by default the sorted labels of
+        ``y_true``.
+
+    Returns
+    -------
+    Contingency
+        The counts ``n11``, ``n10``, ``n01`` and ``n00``, each (n_learners, n_learners).
+
+    Examples
+    --------
+    >>> table = contingency([0, 0, 1, 1], [[0, 0, 1, 0], [0, 1, 1, 1]])
+    >>> table.n11
+    array([[3, 2],
+           [2, 3]])
+    >>> table.n10
+    array([[0, 1],
+           [1, 0]])
+    """
+    counts = tally(Outputs(outputs, y_true, labels, at_least=2), correctness=True).correctness
+    assert counts is not None
+    return contingency_of(counts)
+
+
+def q_statistic(y_true: ArrayLike, outputs: ArrayLike, *, labels: ArrayLike | None = None) -> FloatArray:
+    r"""Measure the association of being right by Yule's Q, for every two learners.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        The true labels, of any kind.
+    outputs : array-like of shape (n_learners, n_samples) or (n_learners, n_samples, n_classes)
+        Labels, or probabilities whose most probable class is the vote, of at least two learners.
+    labels : array-like of shape (n_classes,), optional
+        The classes, in the order of the columns of probabilities; by default the sorted labels of
+        ``y_true``.
+
+    Returns
+    -------
+    ndarray of shape (n_learners, n_learners)
+        Q, in [-1, 1]; low is diverse. The diagonal is 1, or NaN for a learner always right or wrong.
+
+    Notes
+    -----
+    .. math:: Q_{ij} = \frac{N^{11} N^{00} - N^{01} N^{10}}{N^{11} N^{00} + N^{01} N^{10}}
+
+    Q is 0 for independent learners, positive where they tend to be right on the same samples. It
+    is undefined, NaN with a warning that names the pair, where both products are zero: for example
+    where one learner is always right. Yule (1900); Kuncheva and Whitaker (2003).
+
+    Examples
+    --------
+    >>> q_statistic([0, 0, 1, 1], [[0, 0, 1, 0], [0, 1, 1, 1]])
+    array([[ 1., -1.],
+           [-1.,  1.]])
+    """
+    return warn_pairs("q_statistic", _q(contingency(y_true, outputs, labels=labels)))
+
+
+def correlation_rho(y_true: ArrayLike, outputs: ArrayLike, *, labels: ArrayLike | None = None) -> FloatArray:
+    r"""Correlate being right, for every two learners, from their contingency.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        The true labels, of any kind.
+    outputs : array-like of shape (n_learners, n_samples) or (n_learners, n_samples, n_classes)
+        Labels, or probabilities whose most probable class is the vote, of at least two learners.
+    labels : array-like of shape (n_classes,), optional
+        The classes, in the order of the columns of probabilities; by default the sorted labels of
+        ``y_true``.
+
+    Returns
+    -------
+    ndarray of shape (n_learners, n_learners)
+        rho, in [-1, 1]; low is diverse. The diagonal is 1, or NaN for a learner always right or wrong.
+
+    Notes
+    -----
+    .. math:: \rho_{ij} = \frac{N^{11} N^{00} - N^{01} N^{10}}
+                     {\sqrt{(N^{11} + N^{10})(N^{01} + N^{00})(N^{11} + N^{01})(N^{10} + N^{00})}}
+
+    This is the name and the form that Kuncheva and Whitaker (2003), give to the error
+    correlation of `counterpoint.measures.error_correlations`. It is undefined, NaN with a warning
+    that names the pair, where a learner is always right or always wrong.
+
+    Examples
+    --------
+    >>> correlation_rho([0, 0, 1, 1], [[0, 0, 1, 0], [0, 1, 1, 1]]).round(3)
+    array([[ 1.   , -0.333],
+           [-0.333,  1.   ]])
+    """
+    return warn_pairs("correlation_rho", _rho(contingency(y_true, outputs, labels=labels)))
+
+
+def disagreement(y_true: ArrayLike, outputs: ArrayLike, *, labels: ArrayLike | None = None) -> FloatArray:
+    r"""Count how often exactly one of two learners is right, for every two learners.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        The true labels, of any kind.
+    outputs : array-like of shape (n_learners, n_samples) or (n_learners, n_samples, n_classes)
+        Labels, or probabilities whose most probable class is the vote, of at least two learners.
+    labels : array-like of shape (n_classes,), optional
+        The classes, in the order of the columns of probabilities; by default the sorted labels of
+        ``y_true``.
+
+    Returns
+    -------
+    ndarray of shape (n_learners, n_learners)
+        The share of samples, in [0, 1]; high is diverse. The diagonal is 0.
+
+    Notes
+    -----
+    .. math:: D_{ij} = \frac{N^{01} + N^{10}}{n}
+
+    It is always defined. Two learners who are both wrong with different labels do not disagree in
+    this sense. Skalak (1996); Kuncheva and Whitaker (2003).
+
+    Examples
+    --------
+    >>> disagreement([0, 0, 1, 1], [[0, 0, 1, 0], [0, 1, 1, 1]])
+    array([[0. , 0.5],
+           [0.5, 0. ]])
+    """
+    return _disagreement(contingency(y_true, outputs, labels=labels))
+
+
+def double_fault(y_true: ArrayLike, outputs: ArrayLike, *, labels: ArrayLike | None = None) -> FloatArray:
+    r"""Count how often both of two learners are wrong, for every two learners.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        The true labels, of any kind.
+    outputs : array-like of shape (n_learners, n_samples) or (n_learners, n_samples, n_classes)
+        Labels, or probabilities whose most probable class is the vote, of at least two learners.
+    labels : array-like of shape (n_classes,), optional
+        The classes, in the order of the columns of probabilities; by default the sorted labels of
+        ``y_true``.
+
+    Returns
+    -------
+    ndarray of shape (n_learners, n_learners)
+        The share of samples, in [0, 1]; low is diverse. The diagonal is each learner's error rate.
+
+    Notes
+    -----
+    .. math:: DF_{ij} = \frac{N^{00}}{n}
+
+    It is always defined. Giacinto and Roli (2001); Kuncheva and Whitaker (2003).
+
+    Examples
+    --------
+    >>> double_fault([0, 0, 1, 1], [[0, 0, 1, 0], [0, 1, 1, 1]])
+    array([[0.25, 0.  ],
+           [0.  , 0.25]])
+    """
+    return _double_fault(contingency(y_true, outputs, labels=labels))
+
+
+def kappa(y_true: ArrayLike, outputs: ArrayLike, *, labels: ArrayLike | None = None) -> FloatArray:
+    r"""Measure the agreement on being right beyond chance, for every two learners.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        The true labels, of any kind.
+    outputs : array-like of shape (n_learners, n_samples) or (n_learners, n_samples, n_classes)
+        Labels, or probabilities whose most probable class is the vote, of at least two learners.
+    labels : array-like of shape (n_classes,), optional
+        The classes, in the order of the columns of probabilities; by default the sorted labels of
+        ``y_true``.
+
+    Returns
+    -------
+    ndarray of shape (n_learners, n_learners)
+        kappa, in [-1, 1]; low is diverse. The diagonal is 1, or NaN for a learner always right or wrong.
+
+    Notes
+    -----
+    .. math:: \kappa_{ij} = \frac{2 (N^{11} N^{00} - N^{01} N^{10})}
+                     {(N^{11} + N^{10})(N^{10} + N^{00}) + (N^{11} + N^{01})(N^{01} + N^{00})}
+
+    Cohen's kappa (1960) of the two learners' correctness. It is not the kappa of their labels, which
+    Margineantu and Dietterich (1997) plot. It is undefined, NaN with a warning that names the pair,
+    where both are always right or both always wrong.
+
+    Examples
+    --------
+    >>> kappa([0, 0, 1, 1], [[0, 0, 1, 0], [0, 1, 1, 1]]).round(3)
+    array([[ 1.   , -0.333],
+           [-0.333,  1.   ]])
+    """
+    return warn_pairs("kappa", _kappa(contingency(y_true, outputs, labels=labels)))
+
+
+def ratio_errors(y_true: ArrayLike, outputs: ArrayLike, *, labels: ArrayLike | None = None) -> FloatArray:
+    r"""Divide the errors of one alone by the errors in common, for every two learners.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        The true labels, of any kind.
+    outputs : array-like of shape (n_learners, n_samples) or (n_learners, n_samples, n_classes)
+        Labels, or probabilities whose most probable class is the vote, of at least two learners.
+    labels : array-like of shape (n_classes,), optional
+        The classes, in the order of the columns of probabilities; by default the sorted labels of
+        ``y_true``.
+
+    Returns
+    -------
+    ndarray of shape (n_learners, n_learners)
+        The ratio, in [0, inf); high is diverse. The diagonal is 0, or NaN for a learner always right.
+
+    Notes
+    -----
+    .. math:: r_{ij} = \frac{N^{01} + N^{10}}{N^{00}}
+
+    The form in which DESlib states the ratio of Aksela (2003). It is undefined, NaN with a warning
+    that names the pair, where no error is in common.
+
+    Examples
+    --------
+    >>> ratio_errors([0, 0, 1, 1], [[0, 1, 1, 0], [0, 1, 0, 1]])
+    array([[0., 2.],
+           [2., 0.]])
+    """
+    return warn_pairs("ratio_errors", _ratio_errors(contingency(y_true, outputs, labels=labels)))
+
+
+def pairwise_measures(
+    y_true: ArrayLike, outputs: ArrayLike, *, labels: ArrayLike | None = None
+) -> dict[str, FloatArray]:
+    """Return all measures of this module at once, for the price of one.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        The true labels, of any kind.
+    outputs : array-like of shape (n_learners, n_samples) or (n_learners, n_samples, n_classes)
+        Labels, or probabilities whose most probable class is the vote, of at least two learners.
+    labels : array-like of shape (n_classes,), optional
+        The classes, in the order of the columns of probabilities; by default the sorted labels of
+        ``y_true``.
+
+    Returns
+    -------
+    dict of str to ndarray of shape (n_learners, n_learners)
+        ``correlation_rho``, ``disagreement``, ``double_fault``, ``kappa``, ``q_statistic`` and
+        ``ratio_errors``, each as from the function of that name.
+
+    Examples
+    --------
+    >>> matrices = pairwise_measures([0, 0, 1, 1], [[0, 1, 1, 0], [0, 1, 0, 1]])
+    >>> {name: float(matrix[0, 1]) for name, matrix in matrices.items()}
+    {'correlation_rho': 0.0, 'disagreement': 0.5, 'double_fault': 0.25, 'kappa': 0.0,
+     'q_statistic': 0.0, 'ratio_errors': 2.0}
+    """
+    table = contingency(y_true, outputs, labels=labels)
+    matrices = {name: formula(table) for name, formula in FORMULAS.items()}
+    for name, matrix in matrices.items():
+        warn_pairs(name, matrix)
+    return matrices
+
+
+def contingency_of(counts: Correctness) -> Contingency:
+    """Return the contingency of tallied counts."""
+    assert counts.both_right is not None
+    both, right = counts.both_right, counts.right
+    only_row = right[:, None] - both
+    return Contingency(both, only_row, only_row.T, counts.n_samples - right - only_row)
+
+
+def _q(table: Contingency) -> FloatArray:
+    alike, apart = table.n11 * table.n00, table.n10 * table.n01
+    return ratio(alike - apart, alike + apart)
+
+
+def _rho(table: Contingency) -> FloatArray:
+    n11, n10, n01, n00 = table
+    row = np.sqrt((n11 + n10) * (n01 + n00))
+    column = np.sqrt((n11 + n01) * (n10 + n00))
+    return np.clip(ratio(n11 * n00 - n10 * n01, row * column), -1.0, 1.0)
+
+
+def _disagreement(table: Contingency) -> FloatArray:
+    return (table.n10 + table.n01) / _n_samples(table)
+
+
+def _double_fault(table: Contingency) -> FloatArray:
+    return table.n00 / _n_samples(table)
+
+
+def _kappa(table: Contingency) -> FloatArray:
+    n11, n10, n01, n00 = table
+    chance = (n11 + n10) * (n10 + n00) + (n11 + n01) * (n01 + n00)
+    return ratio(2 * (n11 * n00 - n10 * n01), chance)
+
+
+def _ratio_errors(table: Contingency) -> FloatArray:
+    return ratio(table.n10 + table.n01, table.n00)
+
+
+def _n_samples(table: Contingency) -> int:
+    return int(sum(counts[0, 0] for counts in table))
+
+
+FORMULAS: dict[str, Callable[[Contingency], FloatArray]] = {
+    "correlation_rho": _rho,
+    "disagreement": _disagreement,
+    "double_fault": _double_fault,
+    "kappa": _kappa,
+    "q_statistic": _q,
+    "ratio_errors": _ratio_errors,
+}
