@@ -14,20 +14,34 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 BASE = {"_validation", "exceptions"}
 MATHEMATICS = BASE | {"theory", "measures"}
 ASSESSMENT = MATHEMATICS | {"assessment", "selection"}
-ANYBODY = ASSESSMENT | {"_extras", "plots", "report", "training", "estimators", "datasets", "vision"}
+ANYBODY = ASSESSMENT | {
+    "_extras",
+    "_files",
+    "_plain",
+    "plots",
+    "predictions",
+    "report",
+    "training",
+    "estimators",
+    "datasets",
+    "vision",
+}
 
 # unit of the package -> the units it may import besides itself
 MAY_IMPORT = {
     "exceptions": set(),
     "_extras": set(),
+    "_files": set(),
+    "_plain": set(),
     "_validation": {"exceptions"},
     "theory": BASE,
     "measures": BASE,
-    "assessment": MATHEMATICS,
-    "selection": MATHEMATICS,
+    "assessment": MATHEMATICS | {"_plain"},
+    "selection": MATHEMATICS | {"_plain"},
     "datasets": {"_validation", "_extras"},
+    "predictions": {"_validation", "_extras", "_files", "exceptions"},
     "plots": ASSESSMENT,
-    "report": ASSESSMENT | {"plots"},
+    "report": ASSESSMENT | {"_plain", "plots"},
     "training": MATHEMATICS | {"_extras"},
     "estimators": MATHEMATICS | {"_extras", "training"},
     "vision": MATHEMATICS | {"_extras", "training"},
@@ -41,6 +55,7 @@ MAY_IMPORT = {
 MAY_REQUIRE = {
     "exceptions": set(),
     "_extras": set(),
+    "_plain": {"numpy"},
     "_validation": {"numpy"},
     "theory": {"numpy", "scipy"},
     "measures": {"numpy", "scipy"},

@@ -7,9 +7,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 import counterpoint
+from counterpoint._plain import plain
 from counterpoint.plots import house_style
 
 if TYPE_CHECKING:
@@ -28,8 +27,10 @@ def write_figure(figure: "Figure", out: Path, name: str) -> list[Path]:
     return [png, svg]
 
 
-def write_record(out: Path, name: str, *, title: str, config: Mapping[str, Any], data: Any) -> list[Path]:
-    """Write numbers as JSON, with what they were made from and with."""
+def write_record(
+    out: Path, name: str, *, title: str, config: Mapping[str, Any], data: Any, **more: Any
+) -> list[Path]:
+    """Write numbers as JSON, with what they were made from and with; ``more`` may be device and seconds."""
     out.mkdir(parents=True, exist_ok=True)
     path = out / f"{name}.json"
     record = {
@@ -37,6 +38,7 @@ def write_record(out: Path, name: str, *, title: str, config: Mapping[str, Any],
         "title": title,
         "config": plain(config),
         "versions": versions(),
+        **plain(more),
         "data": plain(data),
     }
     path.write_text(json.dumps(record, indent=1, allow_nan=False) + "\n", encoding="utf-8")
@@ -47,16 +49,3 @@ def versions() -> dict[str, str]:
     """Return the versions of what the numbers depend on."""
     found = {name: version(name) for name in _LIBRARIES}
     return {"counterpoint": counterpoint.__version__, "python": platform.python_version(), **found}
-
-
-def plain(value: Any) -> Any:
-    """Return the value as JSON knows it: named tuples as objects, arrays as lists, NaN as null."""
-    if hasattr(value, "_asdict"):
-        value = value._asdict()
-    if isinstance(value, Mapping):
-        return {str(key): plain(entry) for key, entry in value.items()}
-    if isinstance(value, np.ndarray | np.generic):
-        value = value.tolist()
-    if isinstance(value, list | tuple):
-        return [plain(entry) for entry in value]
-    return None if isinstance(value, float) and not np.isfinite(value) else value

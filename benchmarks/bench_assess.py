@@ -1,0 +1,104 @@
+"""Assess 1,000 learners x 1,000,000 samples from a memory-mapped file: ``python benchmarks/bench_assess.py``.
+
+The votes are int8 labels in a file of 1 GB. Time is taken at a quarter, a half and all of the samples, to see that it
+is linear in them; memory is what the process holds of its own (RssAnon), beside the pages of the mapped file.
+"""
+
+import argparse
+import json
+import platform
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+
+from counterpoint import __version__, assess
+
+
+class MemoryWatch(threading.Thread):
+    """Sample the memory of this process that no file backs, in bytes, until stopped."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.peak = 0
+        self.running = True
+
+    @staticmethod
+    def now() -> int:
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("RssAnon"):
+                return int(line.split()[1]) * 1024
+        return 0
+
+    def run(self) -> None:
+        while self.running:
+            self.peak = max(self.peak, self.now())
+            time.sleep(0.02)
+
+
+def write_votes(path: Path, truth: np.ndarray, n_learners: int, n_classes: int) -> None:
+    """Write votes of learners that share a factor, one learner at a time."""
+    rng = np.random.default_rng(1)
+    hard = rng.random(len(truth)) < 0.3
+    votes = np.lib.format.open_memmap(path, "w+", np.int8, (n_learners, len(truth)))
+    for learner in range(n_learners):
+        right = rng.random(len(truth), dtype=np.float32) < np.where(hard, 0.45, 0.85)
+        wrong = (truth + rng.integers(1, n_classes, len(truth), dtype=np.int8)) % n_classes
+        votes[learner] = np.where(right, truth, wrong)
+    votes.flush()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--learners", type=int, default=1000)
+    parser.add_argument("--samples", type=int, default=1_000_000)
+    parser.add_argument("--classes", type=int, default=10)
+    parser.add_argument("--out", type=Path, default=Path("results/bench_assess.json"))
+    args = parser.parse_args()
+    truth = np.random.default_rng(0).integers(0, args.classes, args.samples, dtype=np.int8)
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "votes.npy"
+        write_votes(path, truth, args.learners, args.classes)
+        for share in (0.25, 0.5, 1.0):
+            n = int(share * args.samples)
+            votes = np.load(path, mmap_mode="r")[:, :n]
+            before, watch = MemoryWatch.now(), MemoryWatch()
+            watch.start()
+            start = time.perf_counter()
+            result = assess(truth[:n], votes, progress=True)
+            seconds = time.perf_counter() - start
+            watch.running = False
+            rows.append(
+                {
+                    "samples": n,
+                    "seconds": seconds,
+                    "extra_bytes": watch.peak - before,
+                    "vote": result.vote.value,
+                }
+            )
+            print(rows[-1], flush=True)
+    record = {
+        "config": {
+            "learners": args.learners,
+            "samples": args.samples,
+            "classes": args.classes,
+            "dtype": "int8",
+        },
+        "rows": rows,
+        "time_ratio_full_to_quarter": rows[-1]["seconds"] / rows[0]["seconds"],
+        "versions": {
+            "counterpoint": __version__,
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+        },
+        "device": f"{platform.machine()} CPU, 2 cores",
+    }
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    args.out.write_text(json.dumps(record, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

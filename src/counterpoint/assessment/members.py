@@ -1,0 +1,166 @@
+"""The members of fitted scikit-learn ensembles, as outputs with the learners first."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["MemberOutputs", "member_outputs"]
+
+
+class MemberOutputs(NamedTuple):
+    """What the members of an ensemble say of some samples.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> MemberOutputs(np.zeros((3, 10)), np.array([0, 1]), ("a", "b", "c"), "hard").voting
+    'hard'
+    """
+
+    outputs: NDArray[Any]
+    classes: NDArray[Any]
+    names: tuple[str, ...]
+    voting: str
+
+
+def member_outputs(estimator: Any, X: Any) -> MemberOutputs:
+    """Return the outputs of each member of a fitted ensemble.
+
+    Parameters
+    ----------
+    estimator : fitted classifier, or sequence of fitted classifiers
+        Any ensemble whose ``estimators_`` are classifiers that vote: forests, bagging (with its feature subsets),
+        voting, the base layer of stacking, AdaBoost; also inside a pipeline or a search.
+    X : array-like of shape (n_samples, n_features)
+        The samples.
+
+    Returns
+    -------
+    MemberOutputs
+        Probabilities ``(n_learners, n_samples, n_classes)`` if every member has them, else labels; the classes in the
+        order of the columns; the members' names; and how the ensemble itself votes.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> forest = RandomForestClassifier(5, random_state=0).fit(X, y)
+    >>> member_outputs(forest, X).outputs.shape
+    (5, 150, 3)
+    """
+    estimator, X = _unwrap(estimator, X)
+    members, names = _members(estimator)
+    classes = _classes(estimator, members)
+    encoded = _members_see_codes(estimator, members, classes)
+    features = getattr(estimator, "estimators_features_", [None] * len(members))
+    seen = [_seen_by(member, X, columns) for member, columns in zip(members, features, strict=True)]
+    if all(hasattr(member, "predict_proba") for member in members):
+        outputs = [_aligned(member, x, classes, encoded) for member, x in zip(members, seen, strict=True)]
+    else:
+        outputs = [
+            _labels(member.predict(x), classes, encoded) for member, x in zip(members, seen, strict=True)
+        ]
+    averages = getattr(estimator, "voting", "soft") == "soft" and not hasattr(estimator, "estimator_weights_")
+    soft = outputs[0].ndim == 2 and averages
+    return MemberOutputs(np.stack(outputs), classes, names, "soft" if soft else "hard")
+
+
+def _unwrap(estimator: Any, X: Any) -> tuple[Any, Any]:
+    """Step into searches and pipelines, transforming the samples on the way."""
+    if hasattr(estimator, "best_estimator_"):
+        return _unwrap(estimator.best_estimator_, X)
+    if hasattr(estimator, "steps") and hasattr(estimator, "named_steps"):
+        final = estimator.steps[-1][1]
+        if len(estimator.steps) > 1:
+            X = estimator[:-1].transform(X)
+        return _unwrap(final, X)
+    return estimator, X
+
+
+def _members(estimator: Any) -> tuple[list[Any], tuple[str, ...]]:
+    from sklearn.utils.validation import check_is_fitted
+
+    if isinstance(estimator, Sequence):
+        members = list(estimator)
+        names = [type(member).__name__ for member in members]
+    else:
+        check_is_fitted(estimator)
+        found = getattr(estimator, "estimators_", None)
+        if found is None:
+            raise TypeError(
+                "`estimator` must be a fitted ensemble with `estimators_`, or a list of fitted classifiers; "
+                f"got {type(estimator).__name__}."
+            )
+        members = np.ravel(np.asarray(found, dtype=object)).tolist()
+        given = getattr(estimator, "named_estimators_", {})
+        names = [name for name, one in given.items() if any(one is member for member in members)]
+    if not members:
+        raise ValueError(f"`estimator` must have at least one member; got {estimator!r}.")
+    for member in members:
+        if not hasattr(member, "classes_"):
+            raise TypeError(
+                f"`estimator` must have members that are fitted classifiers; got a {type(member).__name__}, "
+                "which does not vote for a class."
+            )
+    if len(names) != len(members) or len(set(names)) != len(names):
+        names = [f"{type(member).__name__} {i + 1}" for i, member in enumerate(members)]
+    return members, tuple(names)
+
+
+def _classes(estimator: Any, members: list[Any]) -> NDArray[Any]:
+    if isinstance(estimator, Sequence):
+        return np.unique(np.concatenate([member.classes_ for member in members]))
+    classes = np.asarray(estimator.classes_)
+    if classes.ndim != 1 or (classes.dtype == object and not all(np.isscalar(c) for c in classes)):
+        raise ValueError("`estimator` must have one output; got one with several.")
+    return classes
+
+
+def _members_see_codes(estimator: Any, members: list[Any], classes: NDArray[Any]) -> bool:
+    """Tell whether the members were trained on 0, 1, ... in the place of the labels."""
+    if isinstance(estimator, Sequence):
+        return False
+    from sklearn.ensemble import (
+        BaggingClassifier,
+        ExtraTreesClassifier,
+        RandomForestClassifier,
+        StackingClassifier,
+        VotingClassifier,
+    )
+
+    coders = (
+        BaggingClassifier,
+        ExtraTreesClassifier,
+        RandomForestClassifier,
+        StackingClassifier,
+        VotingClassifier,
+    )
+    if isinstance(estimator, coders):
+        return getattr(estimator, "cv", None) != "prefit"
+    known = set(classes.tolist())
+    return not all(set(np.asarray(member.classes_).tolist()) <= known for member in members)
+
+
+def _seen_by(member: Any, X: Any, features: Any) -> Any:
+    """Return the samples as the member was trained on them: its features, with names only if it knows names."""
+    if features is not None:
+        return X.iloc[:, features].to_numpy() if hasattr(X, "iloc") else X[:, features]
+    nameless = not hasattr(member, "feature_names_in_") and not hasattr(member, "steps")
+    return X.to_numpy() if nameless and hasattr(X, "to_numpy") else X
+
+
+def _labels(predicted: Any, classes: NDArray[Any], encoded: bool) -> NDArray[Any]:
+    return classes[np.asarray(predicted).astype(int)] if encoded else np.asarray(predicted)
+
+
+def _aligned(member: Any, X: Any, classes: NDArray[Any], encoded: bool) -> NDArray[np.float64]:
+    """Return a member's probabilities in the columns of the ensemble, 0 for classes it never saw."""
+    own = np.asarray(member.classes_)
+    columns = own.astype(int) if encoded else np.searchsorted(classes, own)
+    proba = np.asarray(member.predict_proba(X))
+    result = np.zeros((len(proba), len(classes)))
+    result[:, columns] = proba
+    return result

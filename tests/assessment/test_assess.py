@@ -1,0 +1,364 @@
+import json
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from counterpoint import Assessment, assess
+from counterpoint.assessment.votes import Ballot
+from counterpoint.exceptions import UndefinedMeasureWarning
+from counterpoint.measures import (
+    MEASURES,
+    c_bound,
+    diversity,
+    error_correlations,
+    learner_learner_correlation,
+    tandem_bound,
+    truth_learner_correlation,
+)
+from counterpoint.theory import jury_accuracy, mixed_vote_accuracy, optimality
+
+
+def make_votes(n_learners=7, n_samples=600, n_classes=3, accuracy=0.7, seed=0):
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(0, n_classes, n_samples)
+    wrong = (truth + rng.integers(1, n_classes, (n_learners, n_samples))) % n_classes
+    return truth, np.where(rng.random((n_learners, n_samples)) < accuracy, truth, wrong)
+
+
+def make_probabilities(seed=0, n_classes=3, n_samples=400):
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(0, n_classes, n_samples)
+    logits = rng.standard_normal((5, n_samples, n_classes)) + 1.2 * np.eye(n_classes)[truth]
+    proba = np.exp(logits)
+    return truth, proba / proba.sum(axis=2, keepdims=True)
+
+
+def plurality(truth, votes, weights=None):
+    """The credit of each sample, by a plain loop: a tie is shared."""
+    weights = np.ones(len(votes)) if weights is None else weights
+    credit = []
+    for sample, label in enumerate(truth):
+        totals = {}
+        for vote, weight in zip(votes[:, sample].tolist(), weights, strict=True):
+            totals[vote] = totals.get(vote, 0.0) + weight
+        winners = [k for k, total in totals.items() if total > max(totals.values()) - 1e-6]
+        credit.append((label in winners) / len(winners))
+    return np.array(credit)
+
+
+def codes(assessment):
+    return {finding.code for finding in assessment.advice}
+
+
+def test_the_numbers_are_those_of_measures_and_theory():
+    truth, votes = make_votes()
+    a = assess(truth, votes)
+    pairs = np.triu_indices(7, 1)
+    assert a.r_tl_learners == pytest.approx(truth_learner_correlation(truth, votes))
+    assert a.r_tl_classes == pytest.approx(truth_learner_correlation(truth, votes, per_class=True).mean(0))
+    assert a.learner_correlations == pytest.approx(learner_learner_correlation(votes))
+    assert a.r_ll == pytest.approx(learner_learner_correlation(votes)[pairs].mean())
+    assert a.optimality == pytest.approx(optimality(a.r_tl, a.r_ll, 7))
+    assert a.accuracies == pytest.approx((votes == truth).mean(1))
+    assert a.error_correlation == pytest.approx(error_correlations(truth, votes)[pairs].mean())
+    assert a.predicted_vote == pytest.approx(jury_accuracy(a.accuracies.mean(), a.error_correlation, 7))
+    assert a.predicted_mixed == pytest.approx(
+        mixed_vote_accuracy(a.accuracies, error_correlations(truth, votes))
+    )
+    assert dict(a.measures) == pytest.approx({name: diversity(truth, votes, name) for name in MEASURES})
+    assert a.c_bound == pytest.approx(c_bound(truth, votes))
+    assert a.tandem_bound == pytest.approx(tandem_bound(truth, votes).bound)
+
+
+@settings(max_examples=25)
+@given(st.integers(1, 6), st.integers(2, 4), st.integers(0, 10**6))
+def test_the_votes_are_those_of_a_plain_count(n_learners, n_classes, seed):
+    truth, votes = make_votes(n_learners, 40, n_classes, 0.6, seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UndefinedMeasureWarning)
+        a = assess(truth, votes)
+    assert a.hard_vote.value == pytest.approx(plurality(truth, votes).mean())
+    assert a.weighted_vote.value == pytest.approx(plurality(truth, votes, a.weights).mean())
+    if n_learners > 1:
+        before = plurality(truth, votes)
+        delta = [plurality(truth, np.delete(votes, i, axis=0)) - before for i in range(n_learners)]
+        assert a.without == pytest.approx([d.mean() for d in delta], abs=1e-6)
+        assert a.without_error == pytest.approx([d.std() / np.sqrt(40) for d in delta], abs=1e-6)
+
+
+def test_the_soft_vote_is_the_highest_mean_probability():
+    truth, proba = make_probabilities()
+    a = assess(truth, proba, voting="soft")
+    soft = proba.mean(axis=0).argmax(axis=1) == truth
+    assert a.soft_vote.value == pytest.approx(soft.mean())
+    assert a.vote == a.soft_vote
+    assert a.hard_vote.value == pytest.approx(plurality(truth, proba.argmax(axis=2)).mean())
+    weighted = np.einsum("i,ijk->jk", a.weights, proba).argmax(axis=1) == truth
+    assert a.weighted_vote.value == pytest.approx(weighted.mean())
+    left_out = np.delete(proba, 2, axis=0).mean(axis=0).argmax(axis=1) == truth
+    assert a.without[2] == pytest.approx(left_out.mean() - soft.mean())
+
+
+def test_the_bootstrap_interval_is_that_of_resampled_credit():
+    credit = np.repeat([0.0, 0.5, 1.0], [30, 10, 60])
+    ballot = Ballot()
+    ballot.add(credit)
+    value, low, high = ballot.estimate()
+    rng = np.random.default_rng(1)
+    resampled = rng.choice(credit, (4000, 100)).mean(axis=1)
+    assert value == pytest.approx(0.65)
+    assert [low, high] == pytest.approx(np.quantile(resampled, [0.025, 0.975]), abs=0.015)
+
+
+def test_json_brings_back_the_same_assessment():
+    truth, proba = make_probabilities()
+    a = assess(np.array(["a", "b", "c"])[truth], proba, voting="soft", learners=list("vwxyz"), name="five")
+    b = Assessment.from_json(a.to_json())
+    assert b.to_dict() == a.to_dict()
+    assert b.advice == a.advice
+    assert b.sizing.accuracy == pytest.approx(a.sizing.accuracy)
+    assert b.classes == ("a", "b", "c")
+    assert type(b.hard_vote) is type(a.hard_vote)
+
+
+def test_undefined_numbers_survive_json_as_null():
+    truth, votes = make_votes(n_learners=1)
+    with pytest.warns(UndefinedMeasureWarning, match="r_ll"):
+        a = assess(truth, votes)
+    assert json.loads(a.to_json())["r_ll"] is None
+    assert np.isnan(Assessment.from_json(a.to_json()).r_ll)
+
+
+def test_a_foreign_json_is_refused():
+    with pytest.raises(ValueError, match="`data` must describe an Assessment; it has no 'name'"):
+        Assessment.from_json("{}")
+
+
+def test_it_prints_a_verdict_the_numbers_and_the_advice():
+    truth, votes = make_votes()
+    a = assess(truth, votes, name="seven <b>")
+    assert "The hard vote of 7 learners is right on" in str(a)
+    assert "learner-learner correlation r_LL" in str(a)
+    assert all(finding.text in str(a) for finding in a.advice)
+    assert "seven &lt;b&gt;" in a._repr_html_()
+    assert "<b>" not in a._repr_html_().replace("<b>info</b>", "").replace("<b>good</b>", "").replace(
+        "<b>warning</b>", ""
+    )
+    assert repr(a).startswith("<Assessment 'seven <b>': 7 learners")
+
+
+def test_strings_numbers_and_codes_give_one_and_the_same_assessment():
+    truth, votes = make_votes()
+    words = np.array(["no", "perhaps", "yes"])
+    a, b = assess(truth, votes), assess(words[truth], words[votes])
+    assert a.r_tl == b.r_tl
+    assert a.hard_vote == b.hard_vote
+
+
+def test_blocks_do_not_change_the_result(monkeypatch):
+    truth, proba = make_probabilities()
+    whole = assess(truth, proba, voting="soft").to_dict()
+    monkeypatch.setattr("counterpoint.measures._outputs.BLOCK_ENTRIES", 5 * 37)
+    parts = assess(truth, proba, voting="soft").to_dict()
+    for key, value in whole.items():
+        if isinstance(value, float):
+            assert parts[key] == pytest.approx(value, abs=1e-9), key
+    assert parts["without"] == pytest.approx(whole["without"])
+
+
+def test_a_progress_bar_is_shown_on_request(capsys, monkeypatch):
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    truth, votes = make_votes()
+    assess(truth, votes, progress=True)
+    assert "assessing" in capsys.readouterr().err
+
+
+def test_the_front_door_and_the_module_of_the_same_subject_do_not_collide():
+    import counterpoint
+    import counterpoint.assessment
+
+    assert counterpoint.assess is counterpoint.assessment.assess
+
+
+# What follows from the numbers
+
+
+def test_a_healthy_ensemble_gets_no_warning():
+    truth, votes = make_votes(n_learners=9, n_samples=3000, accuracy=0.75)
+    a = assess(truth, votes)
+    assert "voting_pays" in codes(a)
+    assert all(finding.severity != "warning" for finding in a.advice)
+
+
+def test_a_member_that_hurts_is_named():
+    truth, votes = make_votes(n_learners=5, n_samples=2000, n_classes=2)
+    votes[3] = 1 - truth
+    a = assess(truth, votes)
+    found = {finding.code: finding for finding in a.advice}
+    assert found["member_hurts"].numbers["members"] == [3]
+    assert "L4 hurts the vote" in found["member_hurts"].text
+    assert found["against_truth"].numbers["members"] == [3]
+    assert found["member_hurts"].numbers["gain"] == pytest.approx(a.without[3])
+    assert found["reweighting"].severity == "warning"
+
+
+def test_harmless_members_are_seldom_accused():
+    accused = 0
+    for seed in range(60):
+        truth, votes = make_votes(n_learners=9, n_samples=500, n_classes=2, accuracy=0.7, seed=seed)
+        accused += "member_hurts" in codes(assess(truth, votes))
+    assert accused <= 6
+
+
+def test_near_duplicates_are_grouped():
+    truth, votes = make_votes(n_learners=6, n_samples=1000)
+    votes[4] = votes[1]
+    votes[4, 0] = (votes[4, 0] + 1) % 3
+    votes[5] = votes[1]
+    found = {finding.code: finding for finding in assess(truth, votes).advice}
+    assert found["near_duplicates"].numbers == {"groups": [[1, 4, 5]], "removable": 2}
+    assert "L2, L5 and L6 are near duplicates" in found["near_duplicates"].text
+
+
+def test_collusion_is_seen_through():
+    # Each of seven learners is right on 4/7 of the samples in rotation: together always, alone hardly.
+    truth = np.tile([0, 1], 700)
+    right = (np.arange(1400)[None, :] + np.arange(7)[:, None]) % 7 < 4
+    a = assess(truth, np.where(right, truth, 1 - truth))
+    assert a.vote.value == 1
+    assert a.optimality > 0.9
+    assert "collusion" in codes(a)
+    assert "opposed_errors" in codes(a)
+
+
+def test_errors_in_common_are_seen():
+    truth, votes = make_votes(n_learners=5, n_samples=1000, n_classes=2, accuracy=0.7)
+    alike = np.where(np.random.default_rng(0).random(votes.shape) < 0.9, votes[0], votes)
+    a = assess(truth, alike)
+    assert a.error_correlation > 0.6
+    assert "common_errors" in codes(a)
+
+
+def test_a_vote_worse_than_its_best_member_is_said_to_be():
+    truth, votes = make_votes(n_learners=5, n_samples=1000, n_classes=2, accuracy=0.55)
+    votes[2] = np.where(np.random.default_rng(9).random(1000) < 0.97, truth, 1 - truth)
+    found = {finding.code: finding for finding in assess(truth, votes).advice}
+    assert found["best_member_beats_vote"].numbers["member"] == 2
+
+
+def test_more_learners_are_promised_what_the_theory_says():
+    truth, votes = make_votes(n_learners=5, n_samples=4000, n_classes=2, accuracy=0.65)
+    a = assess(truth, votes)
+    found = {finding.code: finding for finding in a.advice}["more_learners"]
+    p, c = a.accuracies.mean(), max(a.error_correlation, 0)
+    assert found.numbers["gain"] == pytest.approx(jury_accuracy(p, c, 11) - jury_accuracy(p, c, 5))
+    assert found.numbers["most"] > found.numbers["gain"] > 0.05
+
+
+def test_votes_tied_together_in_threes_are_found_to_defy_the_prediction():
+    # Two of three are always right, in rotation, on 90 % of the samples; on the others all are wrong.
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 2, 3000)
+    right = (rng.integers(0, 3, 3000)[None, :] != np.arange(3)[:, None]) & (rng.random(3000) < 0.9)
+    a = assess(truth, np.where(right, truth, 1 - truth))
+    assert a.hard_vote.value == pytest.approx(0.9, abs=0.02)
+    assert "prediction_off" in codes(a)
+
+
+def test_small_samples_are_said_to_be_small():
+    truth, votes = make_votes(n_samples=50)
+    assert "small_sample" in codes(assess(truth, votes))
+
+
+# Borders
+
+
+def test_a_constant_learner_is_nan_and_named():
+    truth, votes = make_votes()
+    votes[2] = 1
+    with pytest.warns(UndefinedMeasureWarning, match="r_tl of L3"):
+        a = assess(truth, votes)
+    assert np.isnan(a.r_tl_learners[2])
+    assert np.isfinite([a.r_tl, a.r_ll, a.optimality, a.vote.value]).all()
+    assert a.weights[2] == 0
+    assert "constant_member" in codes(a)
+
+
+def test_one_class_only_leaves_the_accuracies():
+    with pytest.warns(UndefinedMeasureWarning):
+        a = assess(np.zeros(20, int), np.zeros((3, 20), int))
+    assert a.vote.value == 1
+    assert np.isnan(a.r_tl)
+    assert codes(a) == {"small_sample"}
+
+
+def test_an_absent_class_and_an_unseen_label_are_told_apart():
+    truth, votes = make_votes()
+    proba = np.eye(4)[votes]
+    with pytest.warns(UndefinedMeasureWarning, match="class 3"):
+        a = assess(truth, proba, labels=[0, 1, 2, 3])
+    assert a.n_classes == 4
+    votes[0, 0] = 7  # a label that the truth does not know
+    with pytest.warns(UndefinedMeasureWarning, match="class 7"):
+        assert assess(truth, votes).classes == (0, 1, 2, 7)
+
+
+def test_two_learners_and_one():
+    truth, votes = make_votes(n_learners=2)
+    assert np.isfinite(assess(truth, votes).r_ll)
+    with pytest.warns(UndefinedMeasureWarning, match="r_ll and all that follows"):
+        one = assess(truth, votes[:1])
+    assert [one.vote.value, one.predicted_vote, one.predicted_mixed] == pytest.approx([one.accuracies[0]] * 3)
+    assert np.isnan(one.without).all()
+
+
+def test_perfect_learners_have_no_error_correlation():
+    truth, _ = make_votes()
+    with pytest.warns(UndefinedMeasureWarning, match="being correct"):
+        a = assess(truth, np.tile(truth, (3, 1)))
+    assert a.vote.value == 1
+    assert a.optimality == pytest.approx(1)
+    assert "near_duplicates" in codes(a)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        (
+            lambda y, p: (y, np.where(np.arange(400)[None, :, None] == 7, np.nan, p)),
+            ValueError,
+            "`outputs` must not be NaN; got nan at learner 0, sample 7",
+        ),
+        (lambda y, p: (y, p * 0.9), ValueError, "must hold probabilities that sum to one"),
+        (lambda y, p: (y[:-1], p), ValueError, "`outputs` must have 399 samples, as `y_true`"),
+        (lambda y, p: (y, p.swapaxes(0, 1)), ValueError, "learners are the first axis"),
+        (lambda y, p: (y, p[0]), ValueError, "."),
+        (
+            lambda y, p: (y + 5, p[:, :, :2] / p[:, :, :2].sum(2, keepdims=True)),
+            ValueError,
+            "`labels` must name the 2 columns",
+        ),
+    ],
+)
+def test_bad_outputs_are_refused_by_name_rule_and_value(change, error, words):
+    with pytest.raises(error, match=words):
+        assess(*change(*make_probabilities()))
+
+
+def test_bad_options_are_refused():
+    truth, votes = make_votes()
+    with pytest.raises(ValueError, match="`voting` must be one of 'hard', 'soft'; got 'loud'"):
+        assess(truth, votes, voting="loud")
+    with pytest.raises(ValueError, match="`voting` must be 'hard' where `outputs` are labels; got 'soft'"):
+        assess(truth, votes, voting="soft")
+    with pytest.raises(ValueError, match="`learners` must have one name for each of the 7 learners; got 2"):
+        assess(truth, votes, learners=["a", "b"])
+
+
+def test_a_million_samples_take_seconds():
+    truth, votes = make_votes(n_learners=5, n_samples=1_000_000, n_classes=2)
+    a = assess(truth.astype(np.int8), votes.astype(np.int8))
+    assert a.predicted_mixed == pytest.approx(a.hard_vote.value, abs=0.003)

@@ -1,0 +1,141 @@
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import make_classification
+from sklearn.ensemble import (
+    AdaBoostClassifier,
+    BaggingClassifier,
+    ExtraTreesClassifier,
+    GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+    StackingClassifier,
+    VotingClassifier,
+)
+from sklearn.linear_model import LogisticRegression, Perceptron
+from sklearn.model_selection import GridSearchCV
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+from counterpoint import assess_estimator
+from counterpoint.assessment.members import member_outputs
+
+X, CODES = make_classification(300, 8, n_informative=5, n_classes=3, random_state=0)
+LABELS = [np.array([0, 1, 2]), np.array(["x", "a", "m"]), np.array([1, 2, 3]), np.array([2, 0, 1])]
+MEMBERS = [("tree", DecisionTreeClassifier(max_depth=3)), ("bayes", GaussianNB())]
+
+
+@pytest.fixture(params=LABELS, ids=lambda labels: "-".join(map(str, labels)))
+def y(request):
+    return request.param[CODES]
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        RandomForestClassifier(7, random_state=0),
+        ExtraTreesClassifier(7, random_state=0),
+        BaggingClassifier(n_estimators=7, max_features=0.5, random_state=0),
+        VotingClassifier(MEMBERS, voting="soft"),
+    ],
+    ids=lambda e: type(e).__name__,
+)
+def test_the_soft_vote_of_the_members_is_the_ensembles_own(estimator, y):
+    fitted = estimator.fit(X[::2], y[::2])
+    members = member_outputs(fitted, X[1::2])
+    assert members.voting == "soft"
+    assert members.outputs.mean(axis=0) == pytest.approx(fitted.predict_proba(X[1::2]))
+    a = assess_estimator(fitted, X[1::2], y[1::2])
+    assert a.vote.value == pytest.approx(fitted.score(X[1::2], y[1::2]), abs=0.04)  # ties are shared
+    assert a.classes == tuple(np.unique(y).tolist())
+
+
+def test_a_hard_voting_classifier_keeps_its_names(y):
+    voting = VotingClassifier([*MEMBERS, ("gone", "drop"), ("line", Perceptron())]).fit(X, y)
+    a = assess_estimator(voting, X, y)
+    assert a.learners == ("tree", "bayes", "line")
+    assert a.voting == "hard"
+    assert a.outputs == "labels"
+    assert a.accuracies[0] == pytest.approx(
+        np.mean(voting.transform(X)[:, 0] == np.unique(y, return_inverse=True)[1])
+    )
+
+
+@pytest.mark.parametrize("prefit", [False, True])
+def test_the_base_layer_of_stacking_is_assessed(y, prefit):
+    members = [(name, member.fit(X, y)) for name, member in MEMBERS] if prefit else MEMBERS
+    stack = StackingClassifier(members, LogisticRegression(), cv="prefit" if prefit else 3).fit(X, y)
+    a = assess_estimator(stack, X, y)
+    assert a.learners == ("tree", "bayes")
+    assert (a.accuracies > 0.6).all()
+
+
+def test_boosting_members_vote_hard(y):
+    boost = AdaBoostClassifier(DecisionTreeClassifier(max_depth=2), n_estimators=5, random_state=0).fit(X, y)
+    a = assess_estimator(boost, X, y)
+    assert (a.n_learners, a.voting) == (5, "hard")
+    assert a.accuracies[0] == pytest.approx(boost.estimators_[0].score(X, y))
+
+
+def test_a_list_of_fitted_classifiers_is_an_ensemble(y):
+    fitted = [GaussianNB().fit(X, y), DecisionTreeClassifier(max_depth=2).fit(X, y)]
+    a = assess_estimator(fitted, X, y)
+    assert a.learners == ("GaussianNB", "DecisionTreeClassifier")
+    assert a.accuracies == pytest.approx([one.score(X, y) for one in fitted])
+    assert a.name == "ensemble"
+
+
+def test_a_member_that_never_saw_a_class_gives_it_no_chance(y):
+    first = np.unique(y)[0]
+    fitted = [GaussianNB().fit(X, y), GaussianNB().fit(X[y != first], y[y != first])]
+    assert (member_outputs(fitted, X).outputs[1, :, 0] == 0).all()
+
+
+def test_pipelines_and_searches_are_stepped_into(y):
+    pipe = make_pipeline(StandardScaler(), RandomForestClassifier(5, random_state=0))
+    search = GridSearchCV(pipe, {"randomforestclassifier__max_depth": [2, 4]}, cv=2).fit(X, y)
+    inner = search.best_estimator_
+    assert member_outputs(search, X).outputs.mean(axis=0) == pytest.approx(inner.predict_proba(X))
+
+
+def test_frames_are_given_to_members_as_they_were_trained():
+    frame = pd.DataFrame(X, columns=[f"f{i}" for i in range(8)])
+    for estimator in (
+        RandomForestClassifier(3),
+        BaggingClassifier(n_estimators=3, max_features=4),
+        VotingClassifier(MEMBERS),
+    ):
+        a = assess_estimator(estimator.fit(frame, CODES), frame, CODES)  # warnings are errors here
+        assert (a.accuracies > 0.5).all()
+
+
+@pytest.mark.parametrize(
+    ("estimator", "error", "words"),
+    [
+        (
+            GradientBoostingClassifier(n_estimators=2),
+            TypeError,
+            "`estimator` must have members that are fitted classifiers; got a DecisionTreeRegressor",
+        ),
+        (
+            HistGradientBoostingClassifier(max_iter=2),
+            TypeError,
+            "`estimator` must be a fitted ensemble with `estimators_`.*; got HistGradientBoostingClassifier",
+        ),
+        (GaussianNB(), TypeError, "`estimator` must be a fitted ensemble with `estimators_`"),
+    ],
+)
+def test_what_does_not_vote_is_refused(estimator, error, words):
+    with pytest.raises(error, match=words):
+        assess_estimator(estimator.fit(X, CODES), X, CODES)
+
+
+def test_what_is_not_fitted_or_empty_is_refused():
+    from sklearn.exceptions import NotFittedError
+
+    with pytest.raises(NotFittedError):
+        assess_estimator(RandomForestClassifier(), X, CODES)
+    with pytest.raises(ValueError, match="`estimator` must have at least one member"):
+        assess_estimator([], X, CODES)
