@@ -1,0 +1,119 @@
+"""An ensemble of any networks as one module."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from counterpoint._validation import check_choice, check_weights
+from counterpoint.training.losses import two_columns
+from counterpoint.training.stacked import Stacked, can_stack
+
+__all__ = ["Ensemble"]
+
+
+class Ensemble(nn.Module):
+    """Networks that answer, vote and train together.
+
+    Parameters
+    ----------
+    learners : sequence of Module
+        Any mix of networks, new or pretrained, with the same outputs. Equal sequences of common layers are stacked and
+        run as one batched program; their values are copied, and ``learners`` gives them back as ordinary modules.
+    voting : {"soft", "hard"}, default="soft"
+        Average the probabilities, or count the votes.
+    weights : sequence of float, optional
+        Weights of the learners in the vote.
+
+    Examples
+    --------
+    >>> ensemble = Ensemble([nn.Linear(4, 3) for _ in range(5)])
+    >>> x = torch.randn(10, 4)
+    >>> ensemble(x).shape  # (n_learners, batch, n_classes)
+    torch.Size([5, 10, 3])
+    >>> ensemble.predict_proba(x).shape, ensemble.predict(x).shape
+    (torch.Size([10, 3]), torch.Size([10]))
+    """
+
+    weights: Tensor
+
+    def __init__(
+        self, learners: Sequence[nn.Module], *, voting: str = "soft", weights: Sequence[float] | None = None
+    ) -> None:
+        super().__init__()
+        learners = list(learners)
+        if not learners or not all(isinstance(learner, nn.Module) for learner in learners):
+            raise TypeError(f"`learners` must be a list of at least one torch Module; got {learners!r}.")
+        self.voting = check_choice(voting, "voting", ("soft", "hard"))
+        self.n_learners = len(learners)
+        share = check_weights(weights, "weights", len(learners))
+        self.register_buffer("weights", torch.as_tensor(share, dtype=torch.float32))
+        self.members: nn.ModuleList | Stacked = (
+            Stacked(learners) if can_stack(learners) else nn.ModuleList(learners)
+        )
+
+    @property
+    def is_stacked(self) -> bool:
+        """Whether the learners run as one batched program."""
+        return isinstance(self.members, Stacked)
+
+    @property
+    def learners(self) -> list[nn.Module]:
+        """The learners as ordinary modules; copies of the present values where they are stacked."""
+        return self.members.unstack() if isinstance(self.members, Stacked) else list(self.members)
+
+    def forward(self, x: Tensor | list[Tensor]) -> Tensor:
+        """Return what each learner puts out, (n_learners, batch, n_classes).
+
+        Parameters
+        ----------
+        x : Tensor, or list of Tensor
+            A batch for all; a list holds one view of it for each learner.
+        """
+        if isinstance(x, list) and len(x) != self.n_learners:
+            raise ValueError(
+                f"`x` must be a batch, or a list of {self.n_learners} views of it; got {len(x)} views."
+            )
+        if isinstance(self.members, Stacked):
+            return self.members(x)  # type: ignore[no-any-return]
+        views = x if isinstance(x, list) else [x] * self.n_learners
+        outputs = [learner(view) for learner, view in zip(self.members, views, strict=True)]
+        if len({tuple(output.shape) for output in outputs}) > 1:
+            shapes = ", ".join(str(tuple(output.shape)) for output in outputs)
+            raise ValueError(f"`learners` must put out as many classes each; got the shapes {shapes}.")
+        return torch.stack(outputs)
+
+    def member_proba(self, x: Tensor | list[Tensor]) -> Tensor:
+        """Return the probabilities of each learner, (n_learners, batch, n_classes), in evaluation mode."""
+        with self._evaluating():
+            return two_columns(self(x)).float().softmax(-1)
+
+    def predict_proba(self, x: Tensor | list[Tensor]) -> Tensor:
+        """Return the averaged probabilities, or the shares of the votes, (batch, n_classes)."""
+        return self.combine(self.member_proba(x))
+
+    def predict(self, x: Tensor | list[Tensor]) -> Tensor:
+        """Return the class that wins the vote, (batch,)."""
+        return self.predict_proba(x).argmax(-1)
+
+    def combine(self, proba: Tensor) -> Tensor:
+        """Return the vote of probabilities (n_learners, batch, n_classes)."""
+        if self.voting == "hard":
+            proba = nn.functional.one_hot(proba.argmax(-1), proba.shape[-1]).to(proba.dtype)
+        return torch.einsum("n,nbk->bk", self.weights.to(proba), proba)
+
+    @contextmanager
+    def _evaluating(self) -> Iterator[None]:
+        modes = {module: module.training for module in self.modules()}
+        self.eval()
+        try:
+            with torch.no_grad():
+                yield
+        finally:
+            for module, mode in modes.items():
+                module.training = mode
+
+    def extra_repr(self) -> str:
+        """Return the settings."""
+        return f"n_learners={self.n_learners}, voting={self.voting!r}, stacked={self.is_stacked}"

@@ -1,0 +1,295 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from counterpoint.measures import learner_learner_correlation, truth_learner_correlation
+from counterpoint.theory import critical_lambda
+from counterpoint.training import (
+    CorrelationLoss,
+    IndependentLoss,
+    JointLoss,
+    NegativeCorrelationLoss,
+    correlation_loss,
+    correlations,
+)
+
+LOSSES = [
+    CorrelationLoss(0.7),
+    IndependentLoss(),
+    JointLoss(),
+    NegativeCorrelationLoss(0.4),
+    NegativeCorrelationLoss(0.4, base="cross_entropy"),
+]
+
+
+def batch(n_learners=4, size=40, n_classes=3, seed=0, dtype=torch.float64):
+    generator = torch.Generator().manual_seed(seed)
+    logits = torch.randn(n_learners, size, n_classes, generator=generator, dtype=dtype, requires_grad=True)
+    return logits, torch.randint(n_classes, (size,), generator=generator)
+
+
+def corr(a, b):
+    a, b = a - a.mean(), b - b.mean()
+    return (a * b).sum() / (a.norm() * b.norm())
+
+
+def papers_loops(logits, target, lam, reduction):
+    """The algorithm box of the paper, loop by loop; its means as in the equation."""
+    outputs, truth = logits.softmax(-1), nn.functional.one_hot(target, logits.shape[-1]).to(logits)
+    n, _, m = outputs.shape
+    r_tl = r_ll = torch.zeros((), dtype=logits.dtype)
+    for k in range(m):
+        for j in range(n):
+            r_tl = r_tl + corr(truth[:, k], outputs[j][:, k])
+            for i in range(n):
+                if i < j:
+                    r_ll = r_ll + corr(outputs[i][:, k], outputs[j][:, k])
+    if reduction == "mean":
+        r_tl, r_ll = r_tl / (n * m), r_ll / (m * n * (n - 1) / 2)
+    return -(r_tl - lam * r_ll)
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    st.integers(2, 6),
+    st.integers(2, 5),
+    st.floats(0, 2),
+    st.sampled_from(["mean", "sum"]),
+    st.integers(0, 10**6),
+)
+def test_the_loss_and_its_gradient_are_those_of_the_papers_loops(n, m, lam, reduction, seed):
+    logits, target = batch(n, 40, m, seed)
+    if len(target.unique()) < m:
+        return
+    ours, loops = (
+        correlation_loss(logits, target, lam=lam, reduction=reduction),
+        papers_loops(logits, target, lam, reduction),
+    )
+    assert ours.item() == pytest.approx(loops.item(), abs=1e-12)
+    (gradient,) = torch.autograd.grad(ours, logits)
+    (expected,) = torch.autograd.grad(loops, logits)
+    assert torch.allclose(gradient, expected, atol=1e-12)
+
+
+def test_float32_agrees_to_1e_6():
+    logits, target = batch()
+    single = correlation_loss(logits.float(), target, lam=0.5)
+    assert single.item() == pytest.approx(correlation_loss(logits, target, lam=0.5).item(), abs=1e-6)
+
+
+def test_the_correlations_are_those_of_the_measures():
+    logits, target = batch(n_learners=5)
+    proba = logits.detach().softmax(-1)
+    found = correlations(proba, target)
+    pairs = np.triu_indices(5, 1)
+    assert found.r_tl.item() == pytest.approx(
+        truth_learner_correlation(target.numpy(), proba.numpy()).mean(), abs=1e-12
+    )
+    assert found.r_ll.item() == pytest.approx(
+        learner_learner_correlation(proba.numpy())[pairs].mean(), abs=1e-12
+    )
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+@pytest.mark.parametrize("outputs", ["softmax", "identity"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_gradcheck(reduction, outputs, weighted):
+    logits, target = batch(3, 12)
+    weight = torch.rand(12, dtype=torch.float64) + 0.1 if weighted else None
+    values = logits.detach().softmax(-1).requires_grad_() if outputs == "identity" else logits
+    options = {"lam": 0.7, "reduction": reduction, "outputs": outputs, "weight": weight}
+    assert torch.autograd.gradcheck(lambda z: correlation_loss(z, target, **options), (values,))
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_whole_weights_are_repeated_samples(loss):
+    logits, target = batch()
+    times = torch.randint(1, 4, (40,))
+    repeated = loss(logits.repeat_interleave(times, 1), target.repeat_interleave(times))
+    assert loss(logits, target, times.double()).item() == pytest.approx(repeated.item(), abs=1e-10)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_the_order_of_the_learners_does_not_matter(loss):
+    logits, target = batch()
+    assert loss(logits[[2, 0, 3, 1]], target).item() == pytest.approx(loss(logits, target).item(), abs=1e-12)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_one_hot_targets_are_labels(loss):
+    logits, target = batch()
+    one_hot = nn.functional.one_hot(target, 3).double()
+    assert loss(logits, one_hot).item() == pytest.approx(loss(logits, target).item(), abs=1e-12)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_one_logit_is_two(loss):
+    logits, target = batch(n_classes=2)
+    single = (logits[..., 1:] - logits[..., :1]).detach().requires_grad_()
+    assert loss(single, target).item() == pytest.approx(loss(logits, target).item(), abs=1e-12)
+    loss(single, target).backward()
+    assert single.grad.shape == (4, 40, 1)
+
+
+def test_groups_train_side_by_side():
+    logits = torch.randn(3, 4, 20, 2, dtype=torch.float64)
+    target = torch.randint(2, (3, 20))
+    lam = torch.tensor([0.0, 0.3, 0.9], dtype=torch.float64)
+    together = correlation_loss(logits, target, lam=lam)
+    alone = [correlation_loss(logits[g], target[g], lam=float(lam[g])) for g in range(3)]
+    assert together.tolist() == pytest.approx([one.item() for one in alone], abs=1e-12)
+    for loss in (IndependentLoss(), JointLoss()):
+        assert loss(logits, target)[1].item() == pytest.approx(loss(logits[1], target[1]).item(), abs=1e-12)
+
+
+def test_the_baselines_are_what_they_are_called():
+    logits, target = batch()
+    cross_entropy = nn.functional.cross_entropy
+    each = torch.stack([cross_entropy(one, target) for one in logits])
+    assert IndependentLoss()(logits, target).item() == pytest.approx(each.mean().item())
+    mean = logits.softmax(-1).mean(0)
+    assert JointLoss()(logits, target).item() == pytest.approx(
+        nn.functional.nll_loss(mean.log(), target).item()
+    )
+    # Liu and Yao: (f_i - y)^2 - strength (f_i - mean)^2, averaged
+    proba, truth = logits.softmax(-1), nn.functional.one_hot(target, 3).double()
+    liu_yao = ((proba - truth) ** 2 - 0.4 * (proba - proba.mean(0)) ** 2).sum(-1).mean()
+    assert NegativeCorrelationLoss(0.4)(logits, target).item() == pytest.approx(liu_yao.item())
+    ends = [NegativeCorrelationLoss(s, base="cross_entropy")(logits, target).item() for s in (0, 1)]
+    assert ends == pytest.approx(
+        [IndependentLoss()(logits, target).item(), JointLoss()(logits, target).item()]
+    )
+
+
+def test_the_dial_is_lambda_over_the_critical_one():
+    logits, target = batch(n_learners=5)
+    for reduction in ("mean", "sum"):
+        lam = 0.8 * float(critical_lambda(5, reduction=reduction))
+        by_lam = CorrelationLoss(lam=lam, reduction=reduction)(logits, target)
+        assert CorrelationLoss(0.8, reduction=reduction)(logits, target).item() == pytest.approx(
+            by_lam.item()
+        )
+    assert CorrelationLoss().diversity == 0.5
+
+
+def test_the_last_correlations_can_be_read():
+    logits, target = batch()
+    loss = CorrelationLoss(0.5)
+    loss(logits, target).backward()
+    found = correlations(logits.detach().softmax(-1), target)
+    assert (loss.r_tl.item(), loss.r_ll.item()) == pytest.approx((found.r_tl.item(), found.r_ll.item()))
+    assert not loss.r_tl.requires_grad
+
+
+# The edges, in values and in gradients
+
+
+def test_a_constant_learner_and_an_absent_class_are_masked():
+    logits, target = batch(n_learners=3, n_classes=4)
+    target = target.clamp(max=2)  # class 3 is absent
+    with torch.no_grad():
+        logits[1] = torch.tensor([0.3, 0.1, 0.0, -0.2])  # the same for every sample
+    loss = CorrelationLoss(0.5)
+    value = loss(logits, target)
+    value.backward()
+    assert torch.isfinite(logits.grad).all()
+    assert (logits.grad[1] == 0).all()
+    kept = logits.detach()[[0, 2]].softmax(-1)
+    truth_columns = [corr((target == k).double(), kept[n, :, k]) for n in range(2) for k in range(3)]
+    assert loss.r_tl.item() == pytest.approx(torch.stack(truth_columns).mean().item())
+
+
+@pytest.mark.parametrize("scale", [1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2])
+def test_gradients_stay_bounded_as_learners_become_constant(scale):
+    logits, target = batch(dtype=torch.float32)
+    small = (scale * logits).detach().requires_grad_()
+    CorrelationLoss(0.9)(small, target).backward()
+    assert torch.isfinite(small.grad).all()
+    assert small.grad.abs().max() < 1e3
+
+
+@pytest.mark.parametrize("scale", [10.0, 100.0, 1e4])
+def test_gradients_stay_finite_as_learners_become_certain(scale):
+    logits, target = batch(dtype=torch.float32)
+    certain = (scale * logits).detach().requires_grad_()
+    CorrelationLoss(0.9)(certain, target).backward()
+    assert torch.isfinite(certain.grad).all()
+
+
+def test_many_classes_have_a_gradient_from_the_start():
+    logits = (0.05 * torch.randn(3, 64, 1000)).requires_grad_()
+    CorrelationLoss(0.5)(logits, torch.randint(1000, (64,))).backward()
+    assert (logits.grad.abs().sum((1, 2)) > 0).all()
+
+
+def test_a_batch_of_one_class_has_no_gradient_towards_the_truth():
+    logits, _ = batch()
+    loss = CorrelationLoss(lam=0.0)
+    loss(logits, torch.zeros(40, dtype=torch.long)).backward()
+    assert (logits.grad == 0).all()
+
+
+def test_one_learner_has_no_pair():
+    logits, target = batch(n_learners=1)
+    loss = CorrelationLoss(0.5)
+    assert loss(logits, target).item() == pytest.approx(-loss.r_tl.item())
+
+
+def test_autocast_computes_in_float32():
+    logits, target = batch(dtype=torch.float32)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        value = CorrelationLoss(0.5)(logits.bfloat16(), target)
+    assert value.dtype == torch.float32
+
+
+def test_the_cost_is_linear_in_the_number_of_learners():
+    # The graph keeps tensors of the size of the logits only: none of the size of the pairs.
+    largest = 0
+
+    def remember(tensor):
+        nonlocal largest
+        largest = max(largest, tensor.numel())
+        return tensor
+
+    logits, target = batch(n_learners=64, size=16, n_classes=2)
+    with torch.autograd.graph.saved_tensors_hooks(remember, lambda tensor: tensor):
+        CorrelationLoss(0.5)(logits, target)
+    assert largest == logits.numel()
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (
+            lambda: CorrelationLoss(0.5, lam=0.1),
+            ValueError,
+            "`lam` must not be given together with `diversity`; got 0.1 and 0.5",
+        ),
+        (lambda: CorrelationLoss(-0.1), ValueError, r"`diversity` must be at least 0; got -0\.1"),
+        (lambda: CorrelationLoss(lam=float("nan")), ValueError, "`lam` must not be NaN"),
+        (
+            lambda: CorrelationLoss(reduction="max"),
+            ValueError,
+            "`reduction` must be one of 'mean', 'sum'; got 'max'",
+        ),
+        (lambda: CorrelationLoss(outputs="tanh"), ValueError, "`outputs` must be one of"),
+        (lambda: NegativeCorrelationLoss(1.5), ValueError, r"`strength` must be between 0 and 1; got 1\.5"),
+        (lambda: NegativeCorrelationLoss(base="hinge"), ValueError, "`base` must be one of"),
+        (
+            lambda: CorrelationLoss()(torch.zeros(3, 8, 2), torch.zeros(7).long()),
+            ValueError,
+            r"`target` must hold 8 labels, or rows of 2 for them.*shape \(7,\)",
+        ),
+        (
+            lambda: CorrelationLoss()(torch.zeros(8, 2), torch.zeros(8).long()),
+            ValueError,
+            r"`logits` must have axes \(n_learners, batch, n_classes\); got shape \(8, 2\)",
+        ),
+    ],
+)
+def test_bad_input_is_refused_by_name_rule_and_value(call, error, words):
+    with pytest.raises(error, match=words):
+        call()
