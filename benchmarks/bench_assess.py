@@ -27,12 +27,14 @@ class MemoryWatch(threading.Thread):
 
     @staticmethod
     def now() -> int:
+        """Return the memory held now."""
         for line in Path("/proc/self/status").read_text().splitlines():
             if line.startswith("RssAnon"):
                 return int(line.split()[1]) * 1024
         return 0
 
     def run(self) -> None:
+        """Watch until stopped."""
         while self.running:
             self.peak = max(self.peak, self.now())
             time.sleep(0.02)

@@ -119,6 +119,7 @@ def test_json_brings_back_the_same_assessment():
     b = Assessment.from_json(a.to_json())
     assert b.to_dict() == a.to_dict()
     assert b.advice == a.advice
+    assert {key: type(value) for key, value in vars(b).items()} == {key: type(value) for key, value in vars(a).items()}
     assert b.sizing.accuracy == pytest.approx(a.sizing.accuracy)
     assert b.classes == ("a", "b", "c")
     assert type(b.hard_vote) is type(a.hard_vote)

@@ -270,7 +270,7 @@ def _restore(value: Any, hint: Any) -> Any:
     """Return plain data as the type of its field."""
     if hint is float:
         return np.nan if value is None else float(value)
-    if hint is FloatArray:
+    if hint == FloatArray:
         return np.array(value, dtype=np.float64)
     if hint is Estimate:
         return Estimate(**{key: _restore(entry, float) for key, entry in value.items()})

@@ -94,7 +94,7 @@ def count_votes(
         weighted.estimate(),
         without + undefined,
         error + undefined,
-        (first / n, second / n),
+        (float(first / n), float(second / n)),
     )
 
 

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 
 import counterpoint
+from counterpoint.cli import _ensembles
 from counterpoint.experiments import TARGETS
 
 __all__ = ["app", "main"]
@@ -115,19 +116,28 @@ def reproduce(
     out: Out = Path("out"),
     n_learners: Annotated[int | None, typer.Option(help="Number of learners.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of every random draw.")] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder of images; by default what COUNTERPOINT_DATA names.")
+    ] = None,
+    smoke: Annotated[bool, typer.Option("--smoke", help="Run in seconds, on small data.")] = False,
     list_: Annotated[bool, typer.Option("--list", help="List what can be made and stop.")] = False,
 ) -> None:
-    """Make a figure of the paper again; without a name, list them."""
+    """Make a table or figure of the paper again; without a name, list them."""
     if name is None or list_:
         _list_targets()
         return
     from counterpoint.experiments import reproduce as run
 
-    options: dict[str, Any] = {"n_learners": n_learners, "seed": seed}
+    options: dict[str, Any] = {"n_learners": n_learners, "seed": seed, "data": data, "smoke": smoke or None}
     paths = run(name, out, **{key: value for key, value in options.items() if value is not None})
     typer.echo(TARGETS[name].title)
     for path in paths:
         typer.echo(f"  {path}")
+
+
+app.command(epilog=_ensembles.ASSESS_EXAMPLES)(_ensembles.assess)
+app.command(epilog=_ensembles.COMPARE_EXAMPLES)(_ensembles.compare)
+app.command(epilog=_ensembles.SELECT_EXAMPLES)(_ensembles.select)
 
 
 def _list_targets() -> None:

@@ -1,0 +1,109 @@
+"""What the commands show on the terminal."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from counterpoint.assessment import Assessment
+from counterpoint.selection import Selection
+
+_STYLES = {"good": "green", "info": "cyan", "warning": "yellow"}
+
+# Rows of a selection that are shown; JSON has them all.
+_ROWS = 20
+
+
+def show_assessment(assessment: Assessment) -> None:
+    """Print the verdict, the main numbers and the advice."""
+    console = Console()
+    console.print(Text(assessment.name, style="bold underline"))
+    console.print(Text(assessment.verdict))
+    console.print()
+    numbers = Table.grid(padding=(0, 2))
+    numbers.add_column(style="dim")
+    numbers.add_column()
+    for label, value in assessment.summary():
+        numbers.add_row(Text(label), Text(value))
+    console.print(numbers)
+    console.print()
+    advice = Table.grid(padding=(0, 2))
+    for finding in assessment.advice:
+        advice.add_row(Text(finding.severity, style=f"bold {_STYLES[finding.severity]}"), Text(finding.text))
+    console.print(advice)
+
+
+def show_comparison(assessments: Sequence[Assessment]) -> None:
+    """Print the ensembles side by side, the best vote in bold."""
+    table = Table(box=None, padding=(0, 1), pad_edge=False, header_style="dim")
+    table.add_column("ensemble", overflow="fold")
+    # short enough for a terminal of 80 columns
+    for header in (
+        "size",
+        "vote (95 % interval)",
+        "mean\nmember",
+        "r_TL",
+        "r_LL",
+        "opti-\nmality",
+        "error\ncorr.",
+    ):
+        table.add_column(header, justify="right", no_wrap=True)
+    best = max(assessment.vote.value for assessment in assessments)
+    for a in assessments:
+        table.add_row(
+            Text(a.name),
+            str(a.n_learners),
+            str(a.vote),
+            *map(_number, (float(a.accuracies.mean()), a.r_tl, a.r_ll, a.optimality, a.error_correlation)),
+            style="bold" if a.vote.value == best else None,
+        )
+    console = Console()
+    console.print(table)
+    console.print()
+    console.print(
+        Text(
+            "size: number of learners; r_TL: correlation of a learner with the truth; r_LL: of two learners; "
+            "optimality: r_TL over the most it can be at this r_LL; error corr.: correlation of being correct.",
+            style="dim",
+        )
+    )
+
+
+def show_selection(selection: Selection, learners: Sequence[str]) -> None:
+    """Print the chosen learners with their weights, and the path of scores."""
+    console = Console()
+    first, second = str(selection).splitlines()[:2]
+    console.print(Text(first, style="bold"))
+    console.print(Text(second))
+    console.print()
+    rows = zip(selection.indices.tolist(), selection.weights.tolist(), strict=True)
+    chosen = [(Text(learners[index]), f"{weight:.4f}") for index, weight in rows]
+    _print_rows(console, ["chosen", "weight"], chosen)
+    console.print()
+    scores = zip(selection.scores.tolist(), selection.accuracies.tolist(), strict=True)
+    numbers = [(f"{score:.4f}", f"{accuracy:.3f}") for score, accuracy in scores]
+    if selection.n_bags:
+        _print_rows(
+            console, ["bags", "score", "vote"], [(str(n), *pair) for n, pair in enumerate(numbers, 1)]
+        )
+        return
+    names = (Text(learners[index]) for index in selection.path.tolist())
+    path = [(str(step), name, *pair) for step, (name, pair) in enumerate(zip(names, numbers, strict=True), 1)]
+    _print_rows(console, ["step", "adds", "score", "vote"], path)
+
+
+def _print_rows(console: Console, headers: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> None:
+    table = Table(box=None, padding=(0, 1), pad_edge=False, header_style="dim")
+    for header in headers:
+        table.add_column(header, justify="left" if header in ("chosen", "adds") else "right", overflow="fold")
+    for row in rows[:_ROWS]:
+        table.add_row(*row)
+    console.print(table)
+    if len(rows) > _ROWS:
+        console.print(Text(f"... and {len(rows) - _ROWS} more; --json gives them all", style="dim"))
+
+
+def _number(value: float) -> str:
+    return "undefined" if np.isnan(value) else f"{value:.3f}"

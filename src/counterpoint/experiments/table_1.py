@@ -1,0 +1,161 @@
+"""Table 1: the three types of random forests, with the numbers behind Figure 6.
+
+The paper's table describes the forests; this one measures them. ``python -m counterpoint.experiments.table_1 RECORD
+DOCUMENT`` writes the tables of a record into a document again.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from counterpoint._validation import FloatArray
+from counterpoint.experiments._record import write_record
+from counterpoint.experiments.forests import DEPTH, FEATURE, MAIN, PARTS, READINGS, Measured, study
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+Numbers = list[float] | FloatArray
+
+TITLE = "Three types of random forests, on the images they were grown on and on others"
+
+HEADINGS = {
+    "r_tl": "r_TL",
+    "r_ll": "r_LL",
+    "bound": "bound",
+    "optimality": "optimality",
+    "tree": "tree",
+    "vote": "vote",
+    "undefined": "left out",
+}
+
+
+class Grid(NamedTuple):
+    """A table as text: the first ``n_words`` columns hold words, the others numbers."""
+
+    title: str
+    headings: list[str]
+    rows: list[list[str]]
+    n_words: int = 1
+
+
+def reproduce(out: Path, *, data: Path | None = None, seed: int = 0, smoke: bool = False) -> list[Path]:
+    """Measure the forests in every reading of the paper; print the means, write the tables."""
+    from rich.console import Console
+
+    done = study(tuple(READINGS), data=data, seed=seed, smoke=smoke)
+    paths = write_record(out, "table-1", title=TITLE, **done._asdict())
+    record = json.loads(paths[0].read_text(encoding="utf-8"))
+    path = out / "table-1.md"
+    path.write_text(markdown(record), encoding="utf-8")
+    console = Console()
+    for grid in grids(record, _mean):
+        console.print(_rich(grid))
+    return [*paths, path]
+
+
+def markdown(record: Mapping[str, Any]) -> str:
+    """Return the tables of a record as Markdown, with mean and standard deviation over the seeds."""
+    return "\n".join(f"**{grid.title}**\n\n{_lines(grid)}" for grid in grids(record, _spread))
+
+
+def grids(record: Mapping[str, Any], write: Callable[[Numbers], str]) -> list[Grid]:
+    """Return a table for each part of the images, and one of what the paper says of them."""
+    config, data = record["config"], record["data"]
+    sizes = {"train": config["n_train"], "held_out": config["n_held_out"]}
+    start = f"{'Smoke run. ' if config['smoke'] else ''}{config['images']}"
+    tables = [
+        Grid(
+            f"{start}, {sizes[part]:,} {words} images, n = {len(config['seeds'])}",
+            ["forest", *HEADINGS.values()],
+            [[name, *(write(one[part][key]) for key in HEADINGS)] for name, one in data[MAIN].items()],
+        )
+        for part, words in PARTS.items()
+    ]
+    return [*tables, _claims(data, f"{start}, what the paper says, n = {len(config['seeds'])}", write)]
+
+
+def fill(document: str, table: str) -> str:
+    """Return the document with the table between its two marks."""
+    start, end = "<!-- table-1 -->\n", "<!-- end of table-1 -->"
+    before, found, rest = document.partition(start)
+    _, found_end, after = rest.partition(end)
+    if not (found and found_end):
+        raise ValueError(f"`document` must hold the lines {start.strip()!r} and {end!r}; got neither or one.")
+    return f"{before}{start}\n{table}\n{end}{after}"
+
+
+def rank_correlation(measured: Measured, part: str, *, by: str = "optimality") -> FloatArray:
+    """Return Spearman's correlation of a quantity and the accuracy of the vote, one for each seed.
+
+    ``by`` names the quantity; besides those of the table it may be ``"gap"``, minus the height of the bound above
+    ``r_tl``, another way to be near to it.
+    """
+    from scipy.stats import spearmanr
+
+    values = {key: np.array([one[part][key] for one in measured.values()]) for key in HEADINGS}
+    values["gap"] = values["r_tl"] - values["bound"]
+    return np.array([spearmanr(a, b).statistic for a, b in zip(values[by].T, values["vote"].T, strict=True)])
+
+
+def wins(measured: Measured, part: str, key: str) -> int:
+    """Return in how many runs the original forest is above every other."""
+    original, *others = (one[part][key] for one in measured.values())
+    return int((np.array(original) > np.max(others, axis=0)).sum())
+
+
+def _claims(data: Mapping[str, Measured], title: str, write: Callable[[Numbers], str]) -> Grid:
+    rows = []
+    for reading, part in product(data, PARTS):
+        forests = {**data[MAIN], **data[reading]}
+        kinds = [{one.name: forests[one.name] for one in kind} for kind in (FEATURE, DEPTH)]
+        rows.append(
+            [
+                reading,
+                PARTS[part],
+                *(str(wins(forests, part, key)) for key in ("vote", "optimality")),
+                *(write(rank_correlation(some, part)) for some in (forests, *kinds)),
+                *(write(rank_correlation(forests, part, by=key)) for key in ("gap", "tree")),
+            ]
+        )
+    headings = ["reading", "images", "best vote", "nearest", "ranks", "feature", "depth", "by gap", "by tree"]
+    return Grid(title, headings, rows, n_words=2)
+
+
+def _mean(values: Numbers) -> str:
+    return f"{np.mean(values):.3f}".replace("-", "−")  # noqa: RUF001
+
+
+def _spread(values: Numbers) -> str:
+    return f"{_mean(values)} ± {np.std(values, ddof=1):.3f}"
+
+
+def _lines(grid: Grid) -> str:
+    rule = ["---" if place < grid.n_words else "---:" for place in range(len(grid.headings))]
+    return "".join(f"| {' | '.join(row)} |\n" for row in (grid.headings, rule, *grid.rows))
+
+
+def _rich(grid: Grid) -> "Table":
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(
+        title=grid.title, title_justify="left", box=SIMPLE_HEAD, collapse_padding=True, pad_edge=False
+    )
+    for place, heading in enumerate(grid.headings):
+        words = place < grid.n_words
+        table.add_column(heading, justify="left" if words else "right", no_wrap=words)
+    for row in grid.rows:
+        table.add_row(*row)
+    return table
+
+
+if __name__ == "__main__":
+    source, target = map(Path, sys.argv[1:])
+    numbers = json.loads(source.read_text(encoding="utf-8"))
+    target.write_text(fill(target.read_text(encoding="utf-8"), markdown(numbers)), encoding="utf-8")

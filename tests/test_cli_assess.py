@@ -1,0 +1,313 @@
+"""The commands that read predictions, as a person runs them: what is printed, what is written, how they end."""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from counterpoint import Assessment, assess
+from counterpoint.cli import main
+from counterpoint.predictions import read_predictions
+from counterpoint.selection import Selection, select
+
+N = 60
+LEARNERS = ("tree", "net", "<script>alert(1)</script>", "[bold]knn[/bold]", "svm")
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    truth = rng.choice(["cat", "<b>dog</b>", "[red]bird"], N)
+    votes = np.where(rng.random((5, N)) < 0.75, truth, rng.choice(truth, (5, N)))
+    return truth, votes
+
+
+@pytest.fixture
+def votes_csv(data, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    truth, votes = data
+    rows = [["id", "label", *LEARNERS], *([f"r{i}", truth[i], *votes[:, i]] for i in range(N))]
+    path = tmp_path / "votes.csv"
+    path.write_text("".join(",".join(row) + "\n" for row in rows))
+    return path
+
+
+def arguments(path, command="assess"):
+    return [command, str(path), "--truth", "label", "--drop", "id"]
+
+
+@pytest.fixture
+def expected(data):
+    return assess(*data, learners=LEARNERS, name="votes")
+
+
+def test_assess_prints_verdict_numbers_and_advice_as_they_are(votes_csv, expected, capsys):
+    assert main(arguments(votes_csv)) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    words = " ".join(captured.out.split())
+    assert words.startswith(f"votes {expected.verdict}")
+    for label, value in expected.summary():
+        assert f"{label} {value}" in words
+    for finding in expected.advice:
+        assert f"{finding.severity} {' '.join(finding.text.split())}" in words
+    assert expected.advice
+
+
+def test_json_is_the_assessment_and_nothing_else(votes_csv, expected, capsys, tmp_path):
+    page = tmp_path / "pages" / "report.html"
+    assert main([*arguments(votes_csv), "--json", "--html", str(page), "--name", "<i>"]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == f"Wrote {page}\n"
+    read = Assessment.from_json(captured.out)
+    assert read.name == "<i>"
+    assert read.learners == LEARNERS
+    assert read.vote == expected.vote
+    np.testing.assert_array_equal(read.learner_correlations, expected.learner_correlations)
+
+
+def test_html_replaces_the_page_says_where_and_escapes_labels(votes_csv, capsys, tmp_path):
+    page = tmp_path / "report.html"
+    page.write_text("old")
+    assert main([*arguments(votes_csv), "--html", str(page)]) == 0
+    assert capsys.readouterr().out.endswith(f"\nWrote {page}\n")
+    text = page.read_text(encoding="utf-8")
+    assert text.lstrip().lower().startswith("<!doctype html>")
+    assert "alert(1)" in text
+    assert "<script>alert(1)" not in text
+    assert "<b>dog" not in text
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["report.html", "votes.csv"]
+
+
+def test_markdown_is_printed_alone(votes_csv, expected, capsys):
+    assert main([*arguments(votes_csv), "--markdown"]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    assert captured.out.startswith("# votes")
+    assert f"{100 * expected.vote.value:.1f} %" in captured.out
+
+
+def test_learner_names_those_to_read(votes_csv, data, capsys):
+    given = ["assess", str(votes_csv), "-t", "label", "--learner", "svm", "--learner", "tree", "--json"]
+    assert main(given) == 0
+    read = Assessment.from_json(capsys.readouterr().out)
+    assert read.learners == ("svm", "tree")
+    truth, votes = data
+    assert list(read.accuracies) == [(votes[i] == truth).mean() for i in (4, 0)]
+
+
+def test_soft_voting_of_probabilities_in_an_npz(data, capsys, tmp_path):
+    truth, _ = data
+    classes = np.unique(truth)
+    proba = np.random.default_rng(1).dirichlet(np.ones(3), (4, N))
+    np.savez(tmp_path / "proba.npz", y_true=truth, outputs=proba, labels=classes)
+    assert main(["assess", str(tmp_path / "proba.npz"), "--voting", "soft", "--json"]) == 0
+    read = Assessment.from_json(capsys.readouterr().out)
+    right = classes[proba.mean(axis=0).argmax(axis=1)] == truth
+    assert (read.voting, read.vote.value) == ("soft", right.mean())
+
+
+def test_compare_puts_ensembles_side_by_side_and_on_one_page(votes_csv, data, capsys, tmp_path):
+    truth, votes = data
+    np.savez(tmp_path / "few.npz", label=truth, outputs=votes[:3])
+    few = [
+        "select",
+        str(votes_csv),
+        "-t",
+        "label",
+        "--drop",
+        "id",
+        "--size",
+        "2",
+        "--out",
+        str(tmp_path / "two.csv"),
+    ]
+    assert main(few) == 0
+    capsys.readouterr()
+    page = tmp_path / "page.html"
+    files = [str(tmp_path / "few.npz"), str(tmp_path / "two.csv")]
+    assert main(["compare", *files, "-t", "label", "--html", str(page)]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    a = assess(truth, votes[:3])
+    numbers = (float(a.accuracies.mean()), a.r_tl, a.r_ll, a.optimality, a.error_correlation)
+    assert " ".join(["few 3", str(a.vote), *(f"{n:.3f}" for n in numbers)]) in " ".join(captured.out.split())
+    assert " two 2 " in " ".join(captured.out.split())
+    assert captured.out.endswith(f"Wrote {page}\n")
+    assert {"few", "two"} <= set(page.read_text().replace("<", " ").replace(">", " ").split())
+
+
+def test_compare_gives_json_of_all_under_the_given_names(votes_csv, capsys):
+    given = [*arguments(votes_csv, "compare"), str(votes_csv), "--json"]
+    assert main(given) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert len(report["assessments"]) == 2
+    assert main([*given, "--name", "a", "--name", "b"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert [entry["name"] for entry in report["assessments"]] == ["a", "b"]
+
+
+def test_equal_file_names_are_told_apart_by_their_folders(votes_csv, capsys, tmp_path):
+    other = tmp_path / "other" / "votes.csv"
+    other.parent.mkdir()
+    other.write_text(votes_csv.read_text())
+    assert main([*arguments(votes_csv, "compare"), str(other), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert [entry["name"] for entry in report["assessments"]] == [str(votes_csv), str(other)]
+
+
+@pytest.mark.filterwarnings("always")
+def test_compare_warns_of_different_samples(votes_csv, capsys, tmp_path):
+    lines = votes_csv.read_text().splitlines(keepends=True)
+    (tmp_path / "part.csv").write_text("".join(lines[:40]))
+    assert main([*arguments(votes_csv, "compare"), str(tmp_path / "part.csv"), "--markdown"]) == 0
+    error = capsys.readouterr().err
+    assert error.startswith(f"Warning: {tmp_path / 'part.csv'} and {votes_csv} have different truths")
+    assert error.count("\n") == 1
+
+
+def test_select_prints_learners_weights_and_path_and_writes_the_chosen(votes_csv, data, capsys, tmp_path):
+    out = tmp_path / "chosen.tsv"
+    assert (
+        main([*arguments(votes_csv, "select"), "--size", "3", "--diversity", "0.8", "--out", str(out)]) == 0
+    )
+    captured = capsys.readouterr()
+    selection = select(*data, 3, diversity=0.8)
+    words = " ".join(captured.out.split())
+    assert words.startswith("3 of 5 learners (greedy, diversity 0.8)")
+    assert "chosen weight " + " ".join(f"{LEARNERS[i]} 0.3333" for i in selection.indices) in words
+    for step, (index, score) in enumerate(zip(selection.path, selection.scores, strict=True), start=1):
+        assert f"{step} {LEARNERS[index]} {score:.4f}" in words
+    assert captured.out.endswith(f"Wrote {out}\n")
+    written = read_predictions(out, "label")
+    assert written.learners == tuple(LEARNERS[i] for i in selection.indices)
+    np.testing.assert_array_equal(written.outputs, selection.take(data[1]))
+    np.testing.assert_array_equal(written.y_true, data[0])
+
+
+def test_select_json_is_the_selection_with_the_names(votes_csv, data, capsys, tmp_path):
+    given = [*arguments(votes_csv, "select"), "--method", "caruana", "--bags", "3", "--seed", "7", "--json"]
+    assert main([*given, "--out", str(tmp_path / "chosen.npz")]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == f"Wrote {tmp_path / 'chosen.npz'}\n"
+    expected = select(*data, method="caruana", n_bags=3, random_state=7)
+    np.testing.assert_array_equal(Selection.from_json(captured.out).weights, expected.weights)
+    assert json.loads(captured.out)["learners"] == [LEARNERS[i] for i in expected.indices]
+    assert main(given[:-1]) == 0
+    words = " ".join(capsys.readouterr().out.split())
+    assert f"bags score vote 1 {expected.scores[0]:.4f} {expected.accuracies[0]:.3f} 2 " in words
+
+
+def test_select_writes_the_truth_of_outputs_alone_under_its_usual_name(data, capsys, tmp_path):
+    np.save(tmp_path / "votes.npy", data[1])
+    np.save(tmp_path / "truth.npy", data[0])
+    given = ["select", str(tmp_path / "votes.npy"), "--truth", str(tmp_path / "truth.npy"), "--size", "2"]
+    assert main([*given, "--out", str(tmp_path / "chosen.npz")]) == 0
+    np.testing.assert_array_equal(read_predictions(tmp_path / "chosen.npz").y_true, data[0])
+
+
+def test_a_long_selection_is_cut_short_on_the_screen(capsys, tmp_path):
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 2, 300)
+    np.savez(tmp_path / "pool.npz", y_true=truth, outputs=truth ^ (rng.random((30, 300)) < 0.3))
+    assert main(["select", str(tmp_path / "pool.npz"), "--size", "25"]) == 0
+    assert "... and 5 more; --json gives them all" in capsys.readouterr().out
+
+
+@pytest.mark.filterwarnings("always")
+def test_an_undefined_measure_is_a_warning_and_the_word_undefined(capsys, tmp_path):
+    (tmp_path / "v.csv").write_text("y_true,a,b\n0,0,0\n1,1,0\n0,1,0\n1,1,0\n")
+    assert main(["assess", str(tmp_path / "v.csv")]) == 0
+    captured = capsys.readouterr()
+    assert captured.err.startswith("Warning: ")
+    assert " b" in captured.err
+    assert "undefined" in captured.out
+
+
+@pytest.mark.parametrize("command", ["assess", "compare", "select"])
+def test_help_has_examples(command, capsys):
+    assert main([command, "--help"]) == 0
+    out = capsys.readouterr().out
+    assert "Examples" in out
+    assert f"counterpoint {command} " in out
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (["assess", "none.csv"], "No such file or directory: none.csv."),
+        (["assess"], "Missing argument 'PREDICTIONS'."),
+        (["assess", "votes.csv"], "`truth` must be a column of votes.csv"),
+        (["assess", "votes.csv", "-t", "lable"], "got 'lable'. Did you mean 'label'?"),
+        (["assess", "votes.csv", "-t", "label"], "votes.csv: column 'id' must hold the labels of 'label'"),
+        (
+            ["assess", "votes.csv", "-t", "label", "--drop", "id", "--voting", "soft"],
+            "votes.csv: `voting` must be 'hard'",
+        ),
+        (["assess", "votes.csv", "--voting", "loud"], "'--voting'"),
+        (
+            ["assess", "votes.csv", "--json", "--markdown"],
+            "`--json` and `--markdown` must not be given together.",
+        ),
+        (["assess", "votes.csv", "--html", "."], "is a directory"),
+        (["assess", "short.npz"], "short.npz: `outputs` must have 3 samples, as `y_true`"),
+        (
+            ["compare", "votes.csv", "-t", "label", "--name", "a", "--name", "b"],
+            "`--name` must be given for each of the 1 files or none; got 2.",
+        ),
+        (
+            ["select", "votes.csv", "-t", "label", "--out", "chosen.parquet"],
+            "`--out` must end in one of .csv, .tsv, .npz",
+        ),
+        (["select", "votes.csv", "-t", "label", "--drop", "id", "--size", "9"], "votes.csv: `size` must be"),
+    ],
+)
+def test_an_error_is_one_sentence_and_exit_code_2(given, sentence, votes_csv, monkeypatch, capsys):
+    monkeypatch.chdir(votes_csv.parent)
+    np.savez("short.npz", y_true=[0, 1, 0], outputs=[[0, 1], [1, 1]])
+    assert main(given) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert sentence in captured.err
+    assert captured.err.count("\n") == 1
+    assert sorted(p.name for p in Path().iterdir()) == ["short.npz", "votes.csv"]
+
+
+def test_the_documentation_shows_what_the_commands_print(tmp_path, monkeypatch, capsys):
+    text = (Path(__file__).parents[1] / "docs" / "command-line.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    exec(re.search(r"```python\n(.*?)```", text, re.DOTALL)[1], {})
+    blocks = re.findall(r"```console\n\$ (.*?)\n(.*?)```", text, re.DOTALL)
+    assert len(blocks) == 8
+    for command, shown in blocks:
+        *before, last = command.split("; ")
+        for part in before:
+            subprocess.run(part, shell=True, check=True)
+        if last.startswith("counterpoint "):
+            main(shlex.split(last)[1:])
+            captured = capsys.readouterr()
+            printed = captured.out + captured.err
+        else:
+            printed = subprocess.run(last, shell=True, check=True, capture_output=True, text=True).stdout
+        assert [line.rstrip() for line in printed.splitlines()] == shown.splitlines(), command
+
+
+def test_a_pipe_gets_no_colour_and_no_progress(votes_csv):
+    code = "import sys; from counterpoint.cli import main; sys.exit(main())"
+    result = subprocess.run(
+        [sys.executable, "-c", code, *arguments(votes_csv)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "COLUMNS": "80"},
+    )
+    assert result.stderr == ""
+    assert "\x1b" not in result.stdout
+    assert max(map(len, result.stdout.splitlines())) <= 80

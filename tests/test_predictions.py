@@ -1,0 +1,494 @@
+"""Reading predictions: every format gives the same arrays, and every fault is named with its place."""
+
+import contextlib
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from counterpoint._files import replacing
+from counterpoint.predictions import Predictions, read_predictions
+
+TRUTH = ["cat", "dog", "cat", "bird"]
+VOTES = {"tree": ["cat", "dog", "dog", "bird"], "a 'net'": ["cat", "cat", "cat", "bird"]}
+
+ARFF = r"""% votes of two learners
+@relation 'two learners'
+@ATTRIBUTE id string
+@attribute truth {cat, dog, bird}
+@attribute tree {cat,dog,bird}
+@attribute 'a \'net\'' string
+
+@data
+1,cat,cat,cat
+'row, two',dog,dog,"cat"  % said twice
+% between
+'it''s',cat,dog,'cat'
+4, bird , bird ,bird
+""".replace("'it''s'", r"'it\'s'")
+
+
+def write(folder, name, text):
+    path = folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def table(delimiter=","):
+    rows = zip(["1", '"row, two"', "3", "4"], TRUTH, *VOTES.values(), strict=True)
+    header = ["id", "truth", *VOTES]
+    return "".join(delimiter.join(row) + "\n" for row in [header, *rows])
+
+
+def write_parquet(folder, columns, name="votes.parquet"):
+    arrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    parquet.write_table(arrow.table(columns), folder / name)
+    return folder / name
+
+
+@pytest.mark.parametrize("kind", ["csv", "tsv", "arff", "parquet", "npz", "npy"])
+def test_every_format_gives_the_same_truth_outputs_and_names(kind, tmp_path):
+    truth, options = "truth", {"drop": ["id"]}
+    if kind in ("csv", "tsv"):
+        path = write(tmp_path, f"votes.{kind}", table("," if kind == "csv" else "\t"))
+    elif kind == "arff":
+        path = write(tmp_path, "votes.arff", ARFF)
+    elif kind == "parquet":
+        path = write_parquet(tmp_path, {"id": [1, 2, 3, 4], "truth": TRUTH, **VOTES})
+    else:
+        path, options = tmp_path / f"votes.{kind}", {}
+        outputs = np.array(list(VOTES.values()))
+        if kind == "npz":
+            np.savez(path, truth=TRUTH, outputs=outputs, learners=list(VOTES))
+        else:
+            np.save(path, outputs)
+            np.save(tmp_path / "truth.npy", TRUTH)
+            truth = str(tmp_path / "truth.npy")
+    read = read_predictions(path, truth, **options)
+    assert read.y_true.tolist() == TRUTH
+    assert read.outputs.tolist() == list(VOTES.values())
+    assert read.learners == (("L1", "L2") if kind == "npy" else tuple(VOTES))
+    assert read.labels is None
+
+
+def test_an_npy_file_is_memory_mapped(tmp_path):
+    np.save(tmp_path / "votes.npy", np.zeros((3, 5), dtype=np.int8))
+    np.save(tmp_path / "truth.npy", np.zeros(5, dtype=np.int8))
+    read = read_predictions(tmp_path / "votes.npy", str(tmp_path / "truth.npy"))
+    assert isinstance(read.outputs, np.memmap)
+
+
+@pytest.mark.parametrize(
+    ("cells", "labels"),
+    [
+        (["1", "1.0", " 1 ", "+1", "1."], [1, 1, 1, 1, 1]),
+        (["-0", "0", "-3", "10", "2"], [0, 0, -3, 10, 2]),
+        (["1", "1.0", "cat", "1", "cat"], ["1", "1", "cat", "1", "cat"]),
+        (["01", "1", "1", "01", "1"], ["01", "1", "1", "01", "1"]),
+        (["0.5", "1.0", "1.5", "0.5", "1"], ["0.5", "1", "1.5", "0.5", "1"]),
+        (["9" * 30, "1", "1", "1", "1"], ["9" * 30, "1", "1", "1", "1"]),
+        (["<script>", "é", "[b]", "a:b", "None"], ["<script>", "é", "[b]", "a:b", "None"]),
+    ],
+)
+def test_whole_numbers_are_one_label_however_written_and_other_cells_are_kept(cells, labels, tmp_path):
+    rows = "".join(f"{cell},{cell}\n" for cell in cells)
+    read = read_predictions(write(tmp_path, "votes.csv", f"y_true,net\n{rows}"))
+    assert read.y_true.tolist() == labels
+    assert read.outputs.tolist() == [labels]
+    assert read.y_true.dtype.kind == ("U" if isinstance(labels[0], str) else "i")
+
+
+def test_numbers_in_parquet_are_labels_as_in_text(tmp_path):
+    path = write_parquet(
+        tmp_path, {"y_true": [1, 2, 1], "float": [1.0, 2.0, 2.0], "text": ["1", "2.0", "1"], "int": [2, 2, 1]}
+    )
+    read = read_predictions(path)
+    assert read.outputs.tolist() == [[1, 2, 2], [1, 2, 1], [2, 2, 1]]
+
+
+def test_categories_in_parquet_are_labels(tmp_path):
+    arrow = pytest.importorskip("pyarrow")
+    coded = arrow.array(TRUTH).dictionary_encode()
+    read = read_predictions(write_parquet(tmp_path, {"y_true": coded, "net": coded}))
+    assert read.outputs.tolist() == [TRUTH]
+
+
+def test_row_names_without_a_name_are_left_out(tmp_path):
+    frame = pytest.importorskip("pandas").DataFrame({"y_true": [0, 1], "net": [1, 1]}, index=["a", "b"])
+    frame.to_csv(tmp_path / "votes.csv")
+    assert read_predictions(tmp_path / "votes.csv").learners == ("net",)
+    pytest.importorskip("pyarrow")
+    frame.to_parquet(tmp_path / "votes.parquet")
+    assert read_predictions(tmp_path / "votes.parquet").learners == ("net",)
+
+
+def test_a_byte_order_mark_windows_lines_and_empty_lines_are_read(tmp_path):
+    text = "\ufeffy_true, net\r\n0,\t1\r\n\r\n1,1\r\n   \r\n"
+    read = read_predictions(write(tmp_path, "votes.CSV", text))
+    assert (read.y_true.tolist(), read.outputs.tolist()) == ([0, 1], [[1, 1]])
+
+
+def test_learners_are_chosen_in_the_order_given_and_twice_counts_once(tmp_path):
+    path = write(tmp_path, "votes.csv", "a,b,c,y_true\n0,1,0,0\n1,1,0,1\n")
+    assert read_predictions(path, learners=["c", "a", "c"]).learners == ("c", "a")
+    assert read_predictions(path, drop=["b"]).outputs.tolist() == [[0, 1], [0, 0]]
+    np.savez(tmp_path / "votes.npz", y_true=[0, 1], outputs=[[0, 1], [1, 1], [0, 0]])
+    assert read_predictions(tmp_path / "votes.npz", learners=["L3", "L1"]).outputs.tolist() == [
+        [0, 0],
+        [0, 1],
+    ]
+
+
+PROBABILITIES = "net:2,net:10,a:b:10.0,a:b:2,y_true\n0.25,0.75,1,0,10\n0.5,0.5,0.125,0.875,2\n"
+
+
+def test_probabilities_are_columns_named_learner_and_class_by_the_last_colon(tmp_path):
+    read = read_predictions(write(tmp_path, "votes.csv", PROBABILITIES))
+    assert read.learners == ("net", "a:b")
+    assert read.labels.tolist() == [2, 10]
+    assert read.outputs.tolist() == [[[0.25, 0.75], [0.5, 0.5]], [[0, 1], [0.875, 0.125]]]
+    only = read_predictions(tmp_path / "votes.csv", drop=["net"])
+    assert only.learners == ("a:b",)
+    arrow = pytest.importorskip("pyarrow")
+    single = {
+        "net:cat": [0.5, 1],
+        "net:dog": arrow.array([0.5, 0], arrow.float32()),
+        "y_true": ["dog", "cat"],
+    }
+    stored = read_predictions(write_parquet(tmp_path, single))
+    assert stored.outputs.tolist() == [[[0.5, 0.5], [1, 0]]]
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "npz"])
+@pytest.mark.parametrize("text", [PROBABILITIES, 'y_true,"a,b",<b>\n"1""x",q,1\nq,q,"1""x"\n'])
+def test_what_is_written_is_read_again(ending, text, tmp_path):
+    read = read_predictions(write(tmp_path, "in.csv", text))
+    read.write(tmp_path / "new" / f"out.{ending}", truth="t")
+    again = read_predictions(tmp_path / "new" / f"out.{ending}", "t")
+    assert again.learners == read.learners
+    assert again.y_true.tolist() == read.y_true.tolist()
+    assert again.outputs.tolist() == read.outputs.tolist()
+    kept = read.keep([1])
+    assert (kept.learners, kept.outputs.tolist()) == (read.learners[1:], read.outputs[1:].tolist())
+
+
+def test_predictions_are_written_only_in_known_formats(tmp_path):
+    predictions = Predictions(np.array([0]), np.array([[0]]), ("net",))
+    with pytest.raises(ValueError, match=r"`path` must end in one of \.csv, \.tsv, \.npz; got .*out\.xls"):
+        predictions.write(tmp_path / "out.xls")
+
+
+def row(number):
+    return rf"data row {number} \(line {number + 1} of the file\)\."
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "must have columns; it is empty."),
+        ("y_true,net\n", "must have rows; it has none below its header."),
+        ("y_true;net\n0;1\n", "must have at least two columns, the truth and a learner; got 'y_true;net'."),
+        (
+            "ytrue,net\n0,1\n",
+            r"`truth` must be a column of .*, one of 'ytrue', 'net'; got 'y_true'. Did you mean 'ytrue'\?",
+        ),
+        ("y_true,,net\n0,1,1\n", "must name its columns; column 2 has no name."),
+        ("y_true,net, net\n0,1,1\n", "must have distinct column names; got 'net' twice."),
+        (",y_true\n0,1\n", "must have a column of a learner beside 'y_true'."),
+        ("y_true,net\n0,1\n0\n", f"must have 2 cells in every row, one for each column; got 1 in {row(2)}"),
+        ("y_true,net\n0,1\n0,1,1\n", f"got 3 in {row(2)}"),
+        (
+            "y_true,net\n0,1\n\n0,\n",
+            r"column 'net' must hold a label in every row; got a missing one in data row 2 \(line 4 of the file\)\.",
+        ),
+        (
+            "y_true,net\n0,1\nNA,1\n",
+            f"column 'y_true' must hold a label in every row; got a missing one in {row(2)}",
+        ),
+        ("y_true,a,net\n0,1,\n0,1,nan\n", "column 'net' must hold labels; it is empty in every row."),
+        ('y_true,net\n0,"1\n', "must be well-formed; got unexpected end of data in line 2."),
+        (
+            "y_true,net\n0,1\n1,0.75\n",
+            rf"column 'net' must hold labels; got 0\.75 in {row(2)} Probabilities need a column for each class",
+        ),
+        (
+            "y_true,net\ncat,1\ndog,2\n",
+            r"2 of its 2 labels are not among them, such as '1' in data row 1 .* drop it",
+        ),
+        (
+            "y_true,net\n" + "".join(f"{i % 2},{i}\n" for i in range(30)),
+            "28 of its 30 labels are not among them, such as '2' in data row 3",
+        ),
+        (b"y_true,net\n0,1\n\xe9,1\n", "must be UTF-8 text; got byte 0xe9 in line 3."),
+        ("y_true,net\n0,1\n".encode("utf-16"), "must be UTF-8 text; got byte 0xff in line 1."),
+        (
+            "y_true,net:0,net:1,id\n0,1,0,7\n",
+            "must hold votes or probabilities, not both: column 'net:0' .* 'id' is not. Drop one kind.",
+        ),
+        (
+            "y_true,a:0,a:1,b:1\n0,1,0,1\n",
+            "must have a column for each class of each learner; 'b:0' is missing.",
+        ),
+        ("y_true,a:1,b:0,b:1\n0,1,0,1\n", "'a:0' is missing."),
+        (
+            "y_true,a:0,a:0.0\n0,1,0\n",
+            "must have one column for each class of a learner, named learner:class; got 'a:0.0'.",
+        ),
+        ("y_true,a:0,a:\n0,1,0\n", "named learner:class; got 'a:'."),
+        (
+            "y_true,a:0,a:1\n0,1,0\n2,1,0\n",
+            f"column 'y_true' must hold the classes of the probabilities, '0', '1'; got '2' in {row(2)}",
+        ),
+        (
+            "y_true,a:0,a:1\n0,1,0\n1,1.5,0\n",
+            f"column 'a:0' must hold probabilities, between 0 and 1; got 1.5 in {row(2)}",
+        ),
+        (
+            "y_true,a:0,a:1\n0,1,0\n1,,0\n",
+            f"column 'a:0' must hold probabilities, between 0 and 1; got a missing one in {row(2)}",
+        ),
+        (
+            "y_true,a:0,a:1\n0,,0\n1,x,0\n",
+            f"column 'a:0' must hold probabilities, between 0 and 1; got 'x' in {row(2)}",
+        ),
+        ("y_true,a:0,a:1\n0,,0\n1,,0\n", "column 'a:0' must hold numbers; it is empty in every row."),
+        (
+            "y_true,a:0,a:1\n0,1,0\n1,0.5,0.4\n",
+            f"the columns of learner 'a' must sum to one in every row; got 0.9 in {row(2)}",
+        ),
+    ],
+)
+def test_a_fault_in_a_csv_is_named_with_its_place(text, message, tmp_path):
+    path = write(tmp_path, "votes.csv", text)
+    with pytest.raises(ValueError, match=message) as caught:
+        read_predictions(path)
+    assert str(path) in str(caught.value)
+
+
+def arff(data, declared="@attribute y_true {0,1}\n@attribute net {0,1}"):
+    return f"@relation r\n{declared}\n@data\n{data}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (arff("{0 1, 1 1}"), "must not be in sparse ARFF format; got a sparse row in line 5."),
+        (
+            arff("0,1\n?,1"),
+            r"column 'y_true' must hold a label in every row; got a missing one in data row 2 \(line 6",
+        ),
+        (arff("0,1,{5}"), r"must not have instance weights; got \{5\} in line 5."),
+        (arff("0,'1"), 'must close its quotes; got "\'1" in line 5.'),
+        (arff("0"), r"must have 2 cells in every row, one for each column; got 1 in data row 1 \(line 5"),
+        (arff(""), "must have rows; it has none below its header."),
+        (
+            arff("0,1", "@attribute net"),
+            "must declare an attribute as '@attribute name type'; got '@attribute net' in line 2.",
+        ),
+        (arff("0,1", "@attribute bag relational"), "must not have relational attributes; got bag in line 2."),
+        (arff("0,1", ""), "must have columns; it is empty."),
+        (
+            "y_true,net\n0,1\n",
+            "must be an ARFF file, with @relation, @attribute and @data; got 'y_true,net' in line 1.",
+        ),
+        ("@relation r\n", "must be an ARFF file; it has no line @data."),
+        ("", "must be an ARFF file; it has no line @data."),
+    ],
+)
+def test_a_fault_in_an_arff_is_named_with_its_place(text, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        read_predictions(write(tmp_path, "votes.arff", text))
+
+
+def test_a_quoted_question_mark_in_arff_is_a_label(tmp_path):
+    read = read_predictions(write(tmp_path, "votes.arff", arff("'?',0\n0,'?'")))
+    assert read.y_true.tolist() == ["?", "0"]
+
+
+def damaged(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 3 : len(content) // 2] = b"\0" * (len(content) // 2 - len(content) // 3)
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"outputs": [[0, 1]]}, "must hold an array 'y_true'; got 'outputs'."),
+        (
+            {"y_true": [0, 1], "output": [[0, 1]]},
+            r"must hold an array 'outputs'; got 'y_true', 'output'. Did you mean 'output'\?",
+        ),
+        (
+            {"y_true": np.array([0, "x"], object), "outputs": [[0, 1]]},
+            r"`y_true` must hold numbers or strings; got Python objects, .* unpickling can run any code",
+        ),
+        (
+            {"y_true": [0, 1], "outputs": [0, 1]},
+            r"`outputs` must have axes \(n_learners, n_samples\) .*; got shape \(2,\)",
+        ),
+        (
+            {"y_true": [0, 1], "outputs": [[0, 1]], "learners": ["a", "b"]},
+            "`learners` must name the 1 learners of `outputs`; got 2 names.",
+        ),
+        (
+            {"y_true": [0], "outputs": [[0], [1]], "learners": ["a", "a"]},
+            "`learners` must be distinct; got 'a' twice.",
+        ),
+    ],
+)
+def test_a_fault_in_an_npz_is_named(arrays, message, tmp_path):
+    np.savez(tmp_path / "votes.npz", **arrays)
+    with pytest.raises(ValueError, match=message) as caught:
+        read_predictions(tmp_path / "votes.npz")
+    assert str(tmp_path / "votes.npz") in str(caught.value)
+
+
+def test_damaged_arrays_are_refused(tmp_path):
+    path = tmp_path / "votes.npz"
+    np.savez_compressed(path, y_true=np.arange(5000) % 7, outputs=np.arange(50000).reshape(10, 5000) % 7)
+    damaged(path)
+    with pytest.raises(ValueError, match=re.escape(str(path)) + ".*damaged"):
+        read_predictions(path)
+    for content in (b"", b"not numpy at all", b"PK\x03\x04 cut short"):
+        with pytest.raises(ValueError, match="must be an NPZ archive; it is damaged or something else"):
+            read_predictions(write(tmp_path, "votes.npz", content))
+        with pytest.raises(ValueError, match="must hold a NumPy array; it is damaged or something else"):
+            read_predictions(write(tmp_path, "votes.npy", content))
+    np.save(tmp_path / "one.npy", [[0, 1]])
+    path = write(tmp_path, "votes.npz", (tmp_path / "one.npy").read_bytes())
+    with pytest.raises(ValueError, match="must be an NPZ archive; got a single array"):
+        read_predictions(path)
+
+
+def test_outputs_alone_need_a_file_of_the_truth_and_no_pickles(tmp_path):
+    np.save(tmp_path / "votes.npy", [[0, 1]])
+    with pytest.raises(
+        ValueError, match=r"`truth` must name a \.npy file, for .* holds outputs alone; got 'label'"
+    ):
+        read_predictions(tmp_path / "votes.npy", "label")
+    np.savez(tmp_path / "archive.npz", outputs=[[0, 1]])
+    np.save(tmp_path / "short.npy", np.arange(1000))
+    write(tmp_path, "short.npy", (tmp_path / "short.npy").read_bytes()[:500])
+    with pytest.raises(ValueError, match=r"short\.npy must be a whole array; it is damaged"):
+        read_predictions(tmp_path / "short.npy", "t.npy")
+    np.save(tmp_path / "objects.npy", np.array([[0, "x"]], object))
+    with pytest.raises(ValueError, match=r"objects\.npy must hold numbers or strings; got Python objects"):
+        read_predictions(tmp_path / "objects.npy", "t.npy")
+    np.save(tmp_path / "bytes.npy", np.array([b"no", b"yes"]))
+    read = read_predictions(tmp_path / "archive.npz", str(tmp_path / "bytes.npy"))
+    assert read.y_true.tolist() == ["no", "yes"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"learners": ["tre"]},
+            r"`learners` must be among the columns of .*, 'tree', 'net'; got 'tre'. Did you mean 'tree'\?",
+        ),
+        ({"drop": ["x"]}, "`drop` must be among the columns of .*; got 'x'."),
+        ({"drop": ["tree", "net"]}, "`drop` must leave a column of a learner in .*; got all of them."),
+        ({"learners": ["tree"], "drop": ["net"]}, "`learners` and `drop` must not be given together"),
+    ],
+)
+def test_names_of_learners_must_exist_and_leave_some(options, message, tmp_path):
+    path = write(tmp_path, "votes.csv", "y_true,tree,net\n0,1,1\n1,1,1\n")
+    with pytest.raises(ValueError, match=message):
+        read_predictions(path, **options)
+
+
+def test_names_of_learners_in_arrays_must_exist_and_leave_some(tmp_path):
+    path = tmp_path / "votes.npz"
+    np.savez(path, y_true=[0, 1], outputs=[[0, 1], [1, 1]], learners=["tree", "net"])
+    with pytest.raises(
+        ValueError, match=r"`drop` must be among the learners of .*; got 'nets'\. Did you mean 'net'\?"
+    ):
+        read_predictions(path, drop=["nets"])
+    with pytest.raises(
+        ValueError, match=r"`drop` must leave at least one of the learners of .*; got all of them"
+    ):
+        read_predictions(path, drop=["tree", "net"])
+
+
+def test_a_learner_chosen_by_name_may_say_what_the_truth_never_says(tmp_path):
+    path = write(tmp_path, "votes.csv", "y_true,net\n0,1\n0,1\n")
+    with pytest.raises(ValueError, match="name the learners"):
+        read_predictions(path)
+    assert read_predictions(path, learners=["net"]).outputs.tolist() == [[1, 1]]
+
+
+def test_files_that_cannot_be_read_are_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=re.escape(str(tmp_path / "none.csv"))):
+        read_predictions(tmp_path / "none.csv")
+    with pytest.raises(IsADirectoryError):
+        read_predictions(tmp_path)
+    path = write(tmp_path, "votes.xlsx", "x")
+    with pytest.raises(
+        ValueError, match=r"votes\.xlsx must end in one of \.csv, \.tsv, \.arff, \.parquet, \.npz, \.npy\."
+    ):
+        read_predictions(path)
+
+
+def test_a_parquet_file_that_is_none_or_has_faults_is_named(tmp_path):
+    pytest.importorskip("pyarrow")
+    with pytest.raises(ValueError, match=r"votes\.parquet must be a Parquet file; "):
+        read_predictions(write(tmp_path, "votes.parquet", "x" * 100))
+    for columns, message in [
+        (
+            {"y_true": [0, 1], "net": ["0", None]},
+            "column 'net' must hold a label in every row; got a missing one in data row 2.",
+        ),
+        (
+            {"y_true": [0.0, float("nan")], "net": [0, 1]},
+            "column 'y_true' must hold a label in every row; .* data row 2.",
+        ),
+        ({"y_true": [0, 1], "net": [[0], [1]]}, "column 'net' must hold labels; got type list<"),
+        (
+            {"y_true": [0, 1], "net:0": ["x", "y"], "net:1": [0.5, 0.5]},
+            "column 'net:0' must hold probabilities, between 0 and 1; got 'type string'",
+        ),
+        ({"y_true": [], "net": []}, "must have rows; it has none."),
+        ({}, "must have columns; it has none."),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            read_predictions(write_parquet(tmp_path, columns))
+
+
+def test_parquet_without_pyarrow_says_what_to_install(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match=r'pip install "counterpoint\[parquet\]"'):
+        read_predictions(write(tmp_path, "votes.parquet", "x"))
+
+
+def test_many_blocks_of_rows_are_read_as_one(tmp_path):
+    rng = np.random.default_rng(0)
+    truth, net = rng.integers(0, 3, (2, 45_000))
+    rows = "".join(f"{a},{b}\n" for a, b in zip(truth, net, strict=True))
+    read = read_predictions(write(tmp_path, "votes.csv", f"y_true,net\n{rows}"), progress=True)
+    np.testing.assert_array_equal(read.y_true, truth)
+    np.testing.assert_array_equal(read.outputs, [net])
+    assert read.outputs.dtype == np.int8
+
+
+def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):
+    path = write(tmp_path, "page.html", "old")
+    with contextlib.suppress(KeyboardInterrupt), replacing(path) as file:
+        file.write(b"half")
+        raise KeyboardInterrupt
+    assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("page.html", "old")]
+    link = tmp_path / "link.html"
+    link.symlink_to(path)
+    with replacing(link) as file:
+        file.write(b"new")
+    assert path.read_text() == "new"
+    assert link.is_symlink()
+    with pytest.raises(IsADirectoryError, match=re.escape(str(tmp_path))), replacing(tmp_path):
+        pass
+    with replacing("/dev/null") as file:
+        file.write(b"gone")
+    assert not Path("/dev/null").is_file()
