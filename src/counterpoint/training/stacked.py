@@ -110,22 +110,26 @@ class Stacked(nn.Module):
         self.grouped: bool | None = True if not self._convolutional else None
         self.train(learners[0].training)
 
-    def forward(self, x: Tensor | Sequence[Tensor]) -> Tensor:
+    def forward(self, x: Tensor | Sequence[Tensor], *, own: bool = False) -> Tensor:
         """Return the outputs (n_learners, batch, n_outputs).
 
         Parameters
         ----------
         x : Tensor, or sequence of Tensor
-            One batch for all, or a view of it for each learner.
+            One batch for all, or a batch for each learner.
+        own : bool, default=False
+            Whether a tensor holds a batch for each learner, on its first axis.
         """
+        if not isinstance(x, Tensor):
+            x, own = torch.stack(list(x)), True
+        if own and x.dim() == 5:
+            x = x.transpose(0, 1).flatten(1, 2)  # the learners' channels side by side
         if self.grouped is None and self.training:
-            self.grouped = self._grouped_is_faster(x)
-        return self._run(x)
+            self.grouped = self._grouped_is_faster(x, own)
+        return self._run(x, own)
 
-    def _run(self, x: Tensor | Sequence[Tensor]) -> Tensor:
+    def _run(self, h: Tensor, own: bool) -> Tensor:
         n = self.n_learners
-        own = not isinstance(x, Tensor)  # whether each learner has activations of its own
-        h = x if isinstance(x, Tensor) else torch.cat(list(x), 1) if x[0].dim() == 4 else torch.stack(list(x))
         for layer in self.layers:
             if isinstance(layer, _StackedLayer):
                 h, own = layer(h, n, own, self.grouped is not False)
@@ -149,7 +153,7 @@ class Stacked(nn.Module):
             learners.append(learner.train(self.training))
         return learners
 
-    def _grouped_is_faster(self, x: Tensor | Sequence[Tensor]) -> bool:
+    def _grouped_is_faster(self, x: Tensor, own: bool) -> bool:
         """Time both ways of convolving on a batch; statistics and gradients are left as they were."""
         buffers = {name: buffer.clone() for name, buffer in self.named_buffers()}
         devices = [next(self.parameters()).device]
@@ -158,7 +162,7 @@ class Stacked(nn.Module):
             for self.grouped in (True, False, True, False):  # the first of each warms up
                 start = _now(devices[0])
                 torch.autograd.grad(
-                    self._run(x).float().square().mean(), list(self.parameters()), allow_unused=True
+                    self._run(x, own).float().square().mean(), list(self.parameters()), allow_unused=True
                 )
                 seconds[self.grouped] = _now(devices[0]) - start
         for name, buffer in self.named_buffers():
