@@ -2,7 +2,8 @@
 
 DESlib is compared where it is installed: ``pip install deslib==0.3.7`` beside counterpoint.
 ``--large`` tallies 1,000 learners x 1,000,000 samples of int8 labels, which takes minutes and a
-gigabyte of disk. Times are the best of several runs, except DESlib's, which are of one.
+gigabyte of disk. Ratios are of median times; DESlib and the tally are run once. The load of the
+machine is recorded beside them.
 """
 
 import argparse
@@ -38,8 +39,8 @@ PEER_NAMES = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--large", action="store_true", help="also tally a large mapped file")
-    parser.add_argument("--out", type=Path, default=Path("results/bench_measures.json"))
+    parser.add_argument("--large", action="store_true", help="tally a large mapped file instead")
+    parser.add_argument("--out", type=Path, default=Path("results"), help="folder of the results")
     options = parser.parse_args()
     record: dict[str, Any] = {
         "machine": {"cores": os.cpu_count(), "processor": platform.machine()},
@@ -49,27 +50,35 @@ def main() -> None:
             "numpy": np.__version__,
             "deslib": deslib_version(),
         },
-        "pairwise": bench_pairwise(),
     }
     if options.large:
-        record["tally"] = bench_tally()
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(record, indent=2) + "\n")
+        name, record["tally"] = "bench_measures_large.json", bench_tally()
+    else:
+        name, record["pairwise"] = "bench_measures.json", bench_pairwise()
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / name).write_text(json.dumps(record, indent=2) + "\n")
     print(json.dumps(record, indent=2))
 
 
 def bench_pairwise() -> dict[str, Any]:
     y_true, votes = simulate(N_LEARNERS, N_SAMPLES, n_classes=3, seed=0)
-    correlate = best(lambda: np.corrcoef(votes))
-    together = best(lambda: measures.pairwise_measures(y_true, votes))
+    load = os.getloadavg()[0]
+    reference, pairwise = alternate(
+        lambda: np.corrcoef(votes), lambda: measures.pairwise_measures(y_true, votes)
+    )
+    together = float(np.median(pairwise))
     record: dict[str, Any] = {
         "n_learners": N_LEARNERS,
         "n_samples": N_SAMPLES,
-        "corrcoef_seconds": correlate,
-        "all_pairwise_seconds": together,
-        "all_pairwise_over_corrcoef": together / correlate,
+        "load_before": load,
+        "corrcoef_seconds": spread(reference),
+        "all_pairwise_seconds": spread(pairwise),
+        "all_pairwise_over_corrcoef": {
+            "best": min(pairwise) / min(reference),
+            "median": together / float(np.median(reference)),
+        },
         "each_alone_seconds": {
-            name: best(lambda name=name: getattr(measures, name)(y_true, votes))
+            name: median_time(lambda name=name: getattr(measures, name)(y_true, votes))
             for name in measures.pairwise_measures(y_true, votes)
         },
     }
@@ -144,13 +153,31 @@ def simulate(n_learners: int, n_samples: int, n_classes: int, seed: int) -> tupl
     return y_true, np.where(rng.random(guess.shape) < 0.6, y_true, guess)
 
 
-def best(function: Callable[[], object], repeats: int = 20) -> float:
+def alternate(
+    first: Callable[[], object], second: Callable[[], object], repeats: int = 200
+) -> tuple[list[float], list[float]]:
+    """Time two functions in turn, so that other load on the machine falls on both."""
+    times: tuple[list[float], list[float]] = ([], [])
+    for _ in range(repeats):
+        for function, record in zip((first, second), times, strict=True):
+            start = time.perf_counter()
+            function()
+            record.append(time.perf_counter() - start)
+    return times
+
+
+def spread(times: list[float]) -> dict[str, float]:
+    low, middle, high = np.quantile(times, [0.0, 0.5, 0.9]).tolist()
+    return {"best": low, "median": middle, "ninth_decile": high}
+
+
+def median_time(function: Callable[[], object], repeats: int = 50) -> float:
     times = []
     for _ in range(repeats):
         start = time.perf_counter()
         function()
         times.append(time.perf_counter() - start)
-    return min(times)
+    return float(np.median(times))
 
 
 def deslib_version() -> str | None:

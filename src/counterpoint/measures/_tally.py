@@ -233,10 +233,10 @@ class _Counts:
 
     def add(self, block: slice) -> None:
         right = self.outputs.right(block)
-        n, width = right.shape
-        together = np.ones(n, dtype=np.float32) @ right
-        self.histogram += np.bincount(together.astype(np.intp), minlength=n + 1)
-        self.right += (right @ np.ones(width, dtype=np.float32)).astype(np.int64)
+        # Sums, not products with ones: on busy cores a threaded product of this size waits.
+        together = right.sum(axis=0).astype(np.intp)
+        self.histogram += np.bincount(together, minlength=len(self.histogram))
+        self.right += right.sum(axis=1).astype(np.int64)
         if self.both_right is not None:
             self.both_right += (right @ right.T).astype(np.int64)
 
