@@ -1,20 +1,38 @@
 """Ensembles that are accurate and diverse.
 
-The public names stand here and are imported on first use, so that ``import counterpoint`` is
-instant and needs none of the optional extras.
+The public names stand here and are imported on first use, so that ``import counterpoint`` is instant and needs none of
+the optional extras.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from counterpoint import datasets, exceptions, measures, plots, theory
+    from counterpoint import datasets, exceptions, measures, plots, theory, training
     from counterpoint.assessment import Assessment, assess, assess_estimator
+    from counterpoint.predictions import Predictions, read_predictions
+    from counterpoint.report import EnsembleReport
+    from counterpoint.selection import Selection, select
+    from counterpoint.training import (
+        CorrelationLoss,
+        Ensemble,
+        IndependentLoss,
+        JointLoss,
+        NegativeCorrelationLoss,
+    )
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Assessment",
+    "CorrelationLoss",
+    "Ensemble",
+    "EnsembleReport",
+    "IndependentLoss",
+    "JointLoss",
+    "NegativeCorrelationLoss",
+    "Predictions",
+    "Selection",
     "__version__",
     "assess",
     "assess_estimator",
@@ -22,25 +40,47 @@ __all__ = [
     "exceptions",
     "measures",
     "plots",
+    "read_predictions",
+    "select",
     "theory",
+    "training",
 ]
 
-# public name -> the module that defines it
+# module -> the public names it defines
 _HOMES = {
-    "Assessment": "assessment",
-    "assess": "assessment",
-    "assess_estimator": "assessment",
+    "assessment": (
+        "Assessment",
+        "assess",
+        "assess_estimator",
+    ),
+    "predictions": (
+        "Predictions",
+        "read_predictions",
+    ),
+    "report": ("EnsembleReport",),
+    "selection": (
+        "Selection",
+        "select",
+    ),
+    "training": (
+        "CorrelationLoss",
+        "Ensemble",
+        "IndependentLoss",
+        "JointLoss",
+        "NegativeCorrelationLoss",
+    ),
 }
-_MODULES = ("datasets", "exceptions", "measures", "plots", "theory")
+_MODULES = ("datasets", "exceptions", "measures", "plots", "theory", "training")
 
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return import_module(f"{__name__}.{name}")
-    if name in _HOMES:
-        value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-        globals()[name] = value  # the next use finds it at once
-        return value
+    for home, names in _HOMES.items():
+        if name in names:
+            value = getattr(import_module(f"{__name__}.{home}"), name)
+            globals()[name] = value  # the next use finds it at once
+            return value
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

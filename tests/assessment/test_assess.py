@@ -286,6 +286,8 @@ def test_a_constant_learner_is_nan_and_named():
     assert np.isfinite([a.r_tl, a.r_ll, a.optimality, a.vote.value]).all()
     assert a.weights[2] == 0
     assert "constant_member" in codes(a)
+    rest = assess(truth, np.delete(votes, 2, axis=0))
+    assert [a.r_tl, a.r_ll, a.bound, a.optimality] == pytest.approx([rest.r_tl, rest.r_ll, rest.bound, rest.optimality])
 
 
 def test_one_class_only_leaves_the_accuracies():

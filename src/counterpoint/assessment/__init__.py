@@ -177,7 +177,7 @@ def _assess(
     errors = correctness_correlations(correctness)
     weights, ceiling = _best_weights(r_tl_learners, pairs)
     votes = count_votes(read, weights, voting, _phase(report, "votes"))
-    bound = _bound(r_ll, n_learners)
+    bound = _bound(r_ll, int(np.sum(~np.isnan(r_tl_learners))))
     c = mean_of_pairs(errors)
     equal = np.full(n_learners, 1 / n_learners)
     return Assessment(
@@ -228,7 +228,8 @@ def _check_names(learners: Sequence[str] | None, n_learners: int) -> tuple[str, 
 
 
 def _bound(r_ll: float, n_learners: int) -> float:
-    if np.isnan(r_ll):
+    """Return the bound of Theorem 2 for the learners that have correlations: constant ones are in no average."""
+    if np.isnan(r_ll) or n_learners < 2:
         return np.nan
     # An average over defined pairs alone may lie outside Theorem 1.
     return float(

@@ -190,7 +190,7 @@ class Assessment:
             "" if np.isnan(self.optimality) else f"; r_TL is at {100 * self.optimality:.0f} % of its bound"
         )
         return (
-            f"The {self.voting} vote of {self.n_learners} learners is right on {100 * vote.value:.1f} % of "
+            f"The {self.voting} vote of {self.n_learners} learner{'s' * (self.n_learners != 1)} is right on {100 * vote.value:.1f} % of "
             f"{self.n_samples} samples (95 % interval {100 * vote.low:.1f} to {100 * vote.high:.1f}), {against} "
             f"its best member ({100 * members.max():.1f} %; mean {100 * members.mean():.1f} %){place}."
         )

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterpoint._validation import check_interval, check_square
+from counterpoint._validation import FloatArray, check_interval, check_square
 from counterpoint.plots.style import PALETTE, diverging, house_style, new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
+
+    from counterpoint.assessment import Assessment
 
 __all__ = ["CorrelationDisplay"]
 
@@ -95,6 +97,35 @@ class CorrelationDisplay:
             raise ValueError(
                 f"`names` must have one name for each of the {len(truth)} learners; got {len(names)}."
             )
+        return cls._clustered(truth, learners, names)
+
+    @classmethod
+    def from_assessment(cls, assessment: "Assessment") -> Self:
+        """Show the correlations of an assessment, alike learners side by side.
+
+        Parameters
+        ----------
+        assessment : Assessment
+            What :func:`counterpoint.assess` returned.
+
+        Returns
+        -------
+        CorrelationDisplay
+            Not yet drawn, in the order of :meth:`from_predictions`.
+
+        Examples
+        --------
+        >>> from counterpoint import assess
+        >>> votes = [[0, 0, 1, 1], [0, 1, 0, 1], [0, 0, 0, 1]]
+        >>> CorrelationDisplay.from_assessment(assess([0, 0, 1, 1], votes)).matrix[0].round(2).tolist()
+        [1.0, 0.0, 0.58, 1.0]
+        """
+        return cls._clustered(
+            assessment.r_tl_learners, assessment.learner_correlations, list(assessment.learners)
+        )
+
+    @classmethod
+    def _clustered(cls, truth: FloatArray, learners: FloatArray, names: list[str]) -> Self:
         order = _cluster(learners)
         matrix = np.ones((len(truth) + 1, len(truth) + 1))
         matrix[0, 1:] = matrix[1:, 0] = truth[order]

@@ -1,0 +1,221 @@
+"""Assessments as one self-contained HTML page, as JSON or as Markdown.
+
+Four steps: the assessments become one dict of strings and numbers, the figures become coordinates, autoescaping
+templates write them, and the object below is what the user holds.
+"""
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from html import escape
+from importlib.resources import files
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from counterpoint import __version__
+from counterpoint.assessment import Assessment
+from counterpoint.report._content import content
+from counterpoint.report._words import shorten
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+__all__ = ["EnsembleReport"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class EnsembleReport:
+    """One page on one ensemble or on several: verdict, advice, figures and tables.
+
+    Parameters
+    ----------
+    assessments : Assessment or sequence of Assessment
+        What :func:`counterpoint.assess` returned, once or for each ensemble to compare. Equal names are numbered.
+    title : str, optional
+        The heading; by default the name of the ensemble, or how many are compared.
+    date : str, optional
+        A date to print under provenance. By default none is, so that equal assessments give equal pages.
+
+    Attributes
+    ----------
+    assessments : tuple of Assessment
+        What is reported, under unique names.
+    title, date
+        As given.
+
+    See Also
+    --------
+    counterpoint.assess : Makes the assessments.
+
+    Notes
+    -----
+    The page is one file under 1 MB that requests nothing, whatever the number of learners: tables show the notable
+    learners, and the correlation matrix groups of alike ones, where there are too many. It can be read without
+    JavaScript; with it, figures name what is pointed at and a panel predicts the vote for other numbers of learners,
+    accuracies and error correlations.
+
+    Examples
+    --------
+    >>> from counterpoint import assess
+    >>> truth = [0, 0, 0, 0, 1, 1, 1, 1]
+    >>> votes = [[0, 0, 0, 1, 1, 1, 1, 0], [0, 0, 1, 0, 1, 1, 0, 1], [0, 0, 1, 0, 1, 1, 1, 0]]
+    >>> report = EnsembleReport([assess(truth, votes), assess(truth, votes[1:])])
+    >>> report
+    <EnsembleReport on 'ensemble', 'ensemble (2)'>
+    >>> print(report.markdown().splitlines()[0])
+    # 2 ensembles compared
+    """
+
+    assessments: tuple[Assessment, ...]
+    title: str | None
+    date: str | None
+
+    def __init__(
+        self,
+        assessments: Assessment | Sequence[Assessment],
+        *,
+        title: str | None = None,
+        date: str | None = None,
+    ) -> None:
+        single = isinstance(assessments, Assessment) or not isinstance(assessments, Iterable)
+        given: tuple[Any, ...] = (assessments,) if single else tuple(cast(Sequence[Assessment], assessments))
+        if not given:
+            raise ValueError("`assessments` must hold at least one Assessment; got none.")
+        for entry in given:
+            if not isinstance(entry, Assessment):
+                raise TypeError(
+                    f"`assessments` must be an Assessment or a sequence of them; got {type(entry).__name__}."
+                )
+        object.__setattr__(self, "assessments", _uniquely_named(given))
+        object.__setattr__(self, "title", title)
+        object.__setattr__(self, "date", date)
+
+    def html(self) -> str:
+        """Return the page."""
+        return _rendered(
+            "page.html", self._content(), script=_resource("page.js"), style=_resource("page.css")
+        )
+
+    def markdown(self) -> str:
+        """Return the verdict, the advice and the tables as Markdown."""
+        return _rendered("report.md", self._content())
+
+    def json(self) -> str:
+        """Return the assessments as JSON; ``Assessment.from_dict`` reads each of them."""
+        data = {
+            "counterpoint": __version__,
+            "title": self.title,
+            "date": self.date,
+            "assessments": [assessment.to_dict() for assessment in self.assessments],
+        }
+        return json.dumps(data, allow_nan=False)
+
+    def write_html(self, path: str | PathLike[str]) -> Path:
+        """Write the page to a file.
+
+        Parameters
+        ----------
+        path : str or path-like
+            Where to; the folder is made if need be, a file of that name replaced.
+
+        Returns
+        -------
+        Path
+            The path.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> from counterpoint import assess
+        >>> report = EnsembleReport(assess([0, 0, 1, 1], [[0, 1, 1, 1], [0, 1, 0, 1]]))
+        >>> with TemporaryDirectory() as folder:
+        ...     report.write_html(f"{folder}/report.html").read_text(encoding="utf-8")[:15]
+        '<!DOCTYPE html>'
+        """
+        target = Path(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(self.html(), encoding="utf-8")
+        return target
+
+    def __repr__(self) -> str:
+        names = ", ".join(repr(shorten(assessment.name, 40)) for assessment in self.assessments)
+        return f"<EnsembleReport on {names}>"
+
+    def _repr_html_(self) -> str:
+        # In a frame of its own the page and the notebook leave each other's styles and scripts alone.
+        return (
+            f'<iframe title="{escape(repr(self))}" sandbox="allow-scripts" srcdoc="{escape(self.html())}" '
+            'style="width: 100%; height: 720px; border: 0"></iframe>'
+        )
+
+    def _content(self) -> dict[str, Any]:
+        return content(self.assessments, self.title, self.date)
+
+
+def _uniquely_named(assessments: Sequence[Assessment]) -> tuple[Assessment, ...]:
+    taken = {assessment.name for assessment in assessments}
+    seen: set[str] = set()
+    result = []
+    for assessment in assessments:
+        name, count = assessment.name, 1
+        while name in seen:
+            count += 1
+            candidate = f"{assessment.name} ({count})"
+            name = candidate if candidate not in taken else name
+        seen.add(name)
+        result.append(assessment if name == assessment.name else replace(assessment, name=name))
+    return tuple(result)
+
+
+def _rendered(template: str, data: dict[str, Any], *, script: str = "", style: str = "") -> str:
+    from markupsafe import Markup
+
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    # Only this script may run, even if a name should ever slip through the escaping.
+    return (
+        _templates()
+        .get_template(template)
+        .render(data, script=Markup(script), style=Markup(style), script_hash=f"sha256-{digest}")
+    )
+
+
+def _resource(name: str) -> str:
+    return files("counterpoint.report").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+@lru_cache(maxsize=1)
+def _templates() -> "Environment":
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("counterpoint.report"),
+        autoescape=lambda name: name is not None and name.endswith(".html"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"cell": _markdown_cell, "shorten": shorten, "symbols": _symbols}
+    return environment
+
+
+def _symbols(text: str) -> str:
+    """Return escaped text with the two correlations set as symbols."""
+    from markupsafe import Markup, escape
+
+    marked = str(escape(text))
+    for index in ("TL", "LL"):
+        marked = marked.replace(f"r_{index}", f"<var>r<sub>{index}</sub></var>")
+    return Markup(marked)
+
+
+def _markdown_cell(text: str) -> str:
+    """Return text that is neither markup nor the end of a table's cell."""
+    plain = " ".join(str(text).split())
+    # An underscore inside a word, as in r_TL, is no markup.
+    marked = re.sub(r"[\\`*\[\]|~]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])", r"\\\g<0>", plain)
+    return escape(marked, quote=False)

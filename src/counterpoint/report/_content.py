@@ -1,0 +1,312 @@
+"""What the report says, as one dict of plain strings, numbers and figures for the templates."""
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from counterpoint import __version__
+from counterpoint._validation import FloatArray
+from counterpoint.assessment import Assessment, Estimate
+from counterpoint.measures import MEASURES
+from counterpoint.report._figures import (
+    plane_figure,
+    sizing_figure,
+    strip_figure,
+    what_if_frame,
+)
+from counterpoint.report._matrix import matrix_figure, pairs
+from counterpoint.report._words import EXPLANATIONS, interval, measure_name, number, percent, points
+
+__all__ = ["content"]
+
+# What one page may hold in all, so that it stays under a megabyte whatever it compares.
+_ALL_ROWS, _MOST_ROWS = 160, 40
+_ALL_CELLS, _MOST_SIDE = 1700, 40
+_ALL_DOTS, _MOST_DOTS = 360, 120
+_MOST_DETAILED = 10
+_MOST_CLASSES = 12
+
+# severity: (the word, the sign beside it)
+SEVERITIES = {
+    "warning": ("Warning", "\N{BLACK UP-POINTING TRIANGLE}"),
+    "info": ("Note", "\N{BLACK CIRCLE}"),
+    "good": ("Good", "\N{CHECK MARK}"),
+}
+
+
+class Limits(NamedTuple):
+    """What one ensemble may take of the page: rows of learners, rows of the matrix, learners drawn one by one."""
+
+    rows: int
+    side: int
+    dots: int
+
+
+def content(assessments: Sequence[Assessment], title: str | None, date: str | None) -> dict[str, Any]:
+    """Return all that the templates need."""
+    detailed = _detailed(assessments)
+    count = len(detailed)
+    limits = Limits(
+        rows=max(6, min(_MOST_ROWS, _ALL_ROWS // count)),
+        side=max(6, min(_MOST_SIDE, math.isqrt(_ALL_CELLS // count) - 1)),
+        dots=max(12, min(_MOST_DOTS, _ALL_DOTS // count)),
+    )
+    default = assessments[0].name if count == 1 else f"{len(assessments)} ensembles compared"
+    return {
+        "title": title or default,
+        "version": __version__,
+        "date": date,
+        "ensembles": [_ensemble(assessments[i], i, limits) for i in detailed],
+        "comparison": _comparison(assessments, detailed) if count > 1 else None,
+        "facts": [(a.name, _facts(a)) for a in assessments],
+        "what_if": _what_if(assessments),
+    }
+
+
+def _detailed(assessments: Sequence[Assessment]) -> list[int]:
+    """Return which ensembles are shown in detail: all, or those with the most accurate votes, in their order."""
+    by_vote = np.argsort([-a.vote.value for a in assessments], kind="stable")
+    return sorted(by_vote[:_MOST_DETAILED].tolist())
+
+
+def _ensemble(a: Assessment, index: int, limits: Limits) -> dict[str, Any]:
+    return {
+        "id": f"e{index + 1}",
+        "name": a.name,
+        "verdict": a.verdict,
+        "tiles": _tiles(a),
+        "advice": [(finding.severity, *SEVERITIES[finding.severity], finding.text) for finding in a.advice],
+        "votes": _votes(a),
+        "plane": plane_figure([a], limits.dots),
+        "dots_left_out": max(a.n_learners - limits.dots, 0),
+        "classes": _classes(a),
+        "members": _members(a, limits),
+        "matrix": matrix_figure(a, limits.side),
+        "pairs": pairs(a),
+        "measures": _measures(a),
+        "sizing": sizing_figure(a),
+        "sizes": _sizes(a),
+        "n_learners": a.n_learners,
+        "n_classes": a.n_classes,
+    }
+
+
+def _tiles(a: Assessment) -> list[tuple[str, str, str]]:
+    """Return the four key numbers as (label, value, note)."""
+    p = a.accuracies
+    bound, c = a.optimality, a.error_correlation
+    return [
+        ("Vote accuracy", percent(a.vote.value), f"{a.voting} vote, 95 % interval {interval(a.vote)}"),
+        ("Mean learner", percent(float(p.mean())), f"best {percent(p.max())}, lowest {percent(p.min())}"),
+        (
+            "Share of the bound",
+            percent(bound, 0),
+            "needs two learners whose outputs vary"
+            if math.isnan(bound)
+            else f"r_TL {number(a.r_tl)} of at most {number(a.bound)}",
+        ),
+        (
+            "Error correlation",
+            number(c, 2),
+            "needs two learners that are sometimes wrong"
+            if math.isnan(c)
+            else "0: independent errors, 1: the same errors",
+        ),
+    ]
+
+
+def _votes(a: Assessment) -> list[tuple[str, str, str]]:
+    """Return each way of voting, measured, predicted or bounded, as (label, accuracy, remark)."""
+    known = a.outputs == "probabilities"
+
+    def measured(label: str, estimate: Estimate, remark: str) -> tuple[str, str, str]:
+        return label, percent(estimate.value), f"95 % interval {interval(estimate)}{remark}"
+
+    soft = (
+        measured("Soft vote", a.soft_vote, "") if known else ("Soft vote", "undefined", "needs probabilities")
+    )
+    low = "; lies low with more than two classes" if a.n_classes > 2 else ""
+    return [
+        measured("Hard vote", a.hard_vote, ""),
+        soft,
+        measured("Vote with the best weights", a.weighted_vote, "; weights fitted to these samples"),
+        (
+            "Majority predicted, equal learners",
+            percent(a.predicted_vote),
+            f"from mean accuracy and error correlation{low}",
+        ),
+        ("Majority predicted, own accuracies", percent(a.predicted_mixed), f"from each learner's own{low}"),
+        ("Hard vote at least, these samples", percent(1 - a.c_bound), "C-bound"),
+        (
+            "Hard vote at least, new data",
+            percent(1 - a.tandem_bound),
+            "tandem bound, 95 % confidence, if these samples were not trained on",
+        ),
+    ]
+
+
+def _classes(a: Assessment) -> dict[str, Any]:
+    """Return the correlations class by class, the hardest classes first."""
+    order = np.argsort(np.nan_to_num(a.r_tl_classes, nan=np.inf), kind="stable").tolist()
+    rows = [(str(a.classes[k]), number(a.r_tl_classes[k]), number(a.r_ll_classes[k])) for k in order]
+    return {"rows": rows[:_MOST_CLASSES], "left_out": max(len(rows) - _MOST_CLASSES, 0)}
+
+
+def _members(a: Assessment, limits: Limits) -> dict[str, Any]:
+    columns = (a.accuracies, a.r_tl_learners, a.weights, a.without)
+    formats = (percent, number, number, points)
+    shown = _notable(a, limits.rows)
+    quartiles = [
+        np.nanquantile(c, [0, 0.25, 0.5, 0.75, 1]) if np.isfinite(c).any() else None for c in columns
+    ]
+    return {
+        "figure": strip_figure(a, limits.dots),
+        "rows": [
+            {
+                "name": a.learners[i],
+                "cells": [(_sort_key(c[i]), f(float(c[i]))) for c, f in zip(columns, formats, strict=True)],
+                "error": "" if math.isnan(a.without_error[i]) else f"{100 * a.without_error[i]:.2f}",
+            }
+            for i in shown
+        ],
+        "left_out": a.n_learners - len(shown),
+        "spread": [
+            (label, [f(float("nan") if q is None else q[k]) for q, f in zip(quartiles, formats, strict=True)])
+            for k, label in enumerate(("lowest", "lower quarter", "middle", "upper quarter", "highest"))
+        ],
+    }
+
+
+def _notable(a: Assessment, most: int) -> list[int]:
+    """Return all learners, or the most and the least accurate and those the vote feels most, the best first."""
+    if a.n_learners <= most:
+        return list(range(a.n_learners))
+    by_accuracy = np.argsort(a.accuracies, kind="stable").tolist()
+    by_change = np.argsort(-np.abs(a.without), kind="stable").tolist()
+    third = most // 3
+    chosen = {*by_accuracy[:third], *by_accuracy[-third:], *by_change[: most - 2 * third]}
+    return [i for i in reversed(by_accuracy) if i in chosen]
+
+
+def _sort_key(value: float) -> str:
+    return f"{value:.6g}" if math.isfinite(value) else ""
+
+
+def _measures(a: Assessment) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": measure_name(key),
+            "value": number(value := a.measures[key]),
+            "range": f"{number(low, 2).removesuffix('.00')} to {_end(high)}",
+            "place": _place(value, low, high),
+            "direction": known.direction,
+            "reference": known.reference,
+            "says": EXPLANATIONS[key],
+        }
+        for key, known in MEASURES.items()
+        for low, high in [known.range]
+    ]
+
+
+def _end(high: float) -> str:
+    return number(high, 2).removesuffix(".00") if math.isfinite(high) else "\N{INFINITY}"
+
+
+def _place(value: float, low: float, high: float) -> float | None:
+    """Return the place of a value in its range, from 0 to 100."""
+    return round(100 * (value - low) / (high - low), 1) if np.isfinite([value, high]).all() else None
+
+
+def _sizes(a: Assessment) -> list[tuple[str, str, str, bool]]:
+    """Return some sizes with the predicted accuracy and its difference from that of the present size."""
+    sizes, curve = a.sizing
+    now = int(np.searchsorted(sizes, a.n_learners))
+    wanted = np.searchsorted(sizes, sorted({1, 3, 5, 11, 25, 51, 101, 2 * a.n_learners + 1, int(sizes[-1])}))
+    return [
+        (f"{sizes[k]:,}", percent(curve[k]), points(curve[k] - curve[now]), k == now)
+        for k in sorted({now, *wanted.clip(max=len(sizes) - 1).tolist()})
+    ]
+
+
+def _facts(a: Assessment) -> list[tuple[str, str]]:
+    named = ", ".join(str(label) for label in a.classes[:_MOST_CLASSES])
+    more = f" and {a.n_classes - _MOST_CLASSES} more" if a.n_classes > _MOST_CLASSES else ""
+    return [
+        ("Learners", f"{a.n_learners:,}"),
+        ("Samples", f"{a.n_samples:,}"),
+        ("Classes", f"{a.n_classes:,}: {named}{more}"),
+        ("Outputs", a.outputs),
+        ("Vote that counts", a.voting),
+    ]
+
+
+def _comparison(assessments: Sequence[Assessment], detailed: Sequence[int]) -> dict[str, Any]:
+    votes = np.array([a.vote.value for a in assessments])
+    return {
+        "verdict": _compare(assessments, votes),
+        "best": int(np.argmax(votes)),
+        "rows": [
+            {
+                "name": a.name,
+                "id": f"e{i + 1}" if i in detailed else None,
+                "learners": f"{a.n_learners:,}",
+                "vote": percent(a.vote.value),
+                "interval": interval(a.vote),
+                "mean": percent(float(a.accuracies.mean())),
+                "best": percent(float(a.accuracies.max())),
+                "r_tl": number(a.r_tl),
+                "r_ll": number(a.r_ll),
+                "optimality": percent(a.optimality, 0),
+                "error_correlation": number(a.error_correlation, 2),
+                "warnings": sum(finding.severity == "warning" for finding in a.advice),
+            }
+            for i, a in enumerate(assessments)
+        ],
+        "left_out": len(assessments) - len(detailed),
+        "plane": plane_figure(assessments),
+    }
+
+
+def _compare(assessments: Sequence[Assessment], votes: FloatArray) -> str:
+    first, second = np.argsort(-votes, kind="stable")[:2].tolist()
+    best, next_ = assessments[first], assessments[second]
+    gap = best.vote.value - next_.vote.value
+    said = (
+        f"{best.name} and {next_.name} have equally accurate votes, {percent(best.vote.value)}"
+        if gap == 0
+        else f"{best.name} has the most accurate vote, {percent(best.vote.value)}, {100 * gap:.1f} points above "
+        f"{next_.name}"
+    )
+    within = gap > 0 and next_.vote.high >= best.vote.low
+    doubt = "; their intervals overlap" if within else ""
+    sizes = {a.n_samples for a in assessments}
+    other = " The ensembles were judged on different numbers of samples." if len(sizes) > 1 else ""
+    return f"{said}{doubt}.{other}"
+
+
+def _what_if(assessments: Sequence[Assessment]) -> dict[str, Any]:
+    largest = max(301, 2 * max(a.n_learners for a in assessments) + 1)
+    starts = [
+        {
+            "name": a.name,
+            "n": a.n_learners,
+            "p": float(a.accuracies.mean()),
+            "c": 0.0 if math.isnan(a.error_correlation) else a.error_correlation,
+        }
+        for a in assessments
+    ]
+    frame = what_if_frame(largest)
+    edges = {
+        "left": frame.left,
+        "right": frame.width - frame.right,
+        "top": frame.top,
+        "bottom": frame.height - frame.bottom,
+    }
+    return {
+        "starts": starts,
+        "largest": largest,
+        "figure": frame.drawn("Number of learners", "Accuracy of the vote") | {"y_ticks": []},
+        "data": {"starts": starts, "largest": largest, "edges": edges},
+    }

@@ -1,0 +1,323 @@
+"""Where everything in the figures goes: data in, coordinates out; the templates draw them.
+
+A figure is a dict of plain numbers and strings. Marks carry a ``title`` that names what they show. Notation: ``r_tl``
+and ``r_ll`` are the truth-learner and the learner-learner correlation.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterpoint._validation import FloatArray
+from counterpoint.assessment import Assessment
+from counterpoint.report._words import interval, minus, number, percent, shorten
+from counterpoint.theory import learner_correlation_bounds, truth_correlation_bounds
+
+__all__ = ["Frame", "plane_figure", "sizing_figure", "strip_figure", "what_if_frame"]
+
+_MOST_CURVES = 5  # bounds for different numbers of learners
+_RADII = (5, 4, 3)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The area of a figure and its two scales."""
+
+    x: tuple[float, float]
+    y: tuple[float, float]
+    log_x: bool = False
+    width: int = 480
+    height: int = 330
+    left: int = 50
+    right: int = 14
+    top: int = 14
+    bottom: int = 46
+
+    def at_x(self, value: float) -> float:
+        """Return the horizontal place of a value."""
+        low, high = self.x
+        share = math.log(value / low) / math.log(high / low) if self.log_x else (value - low) / (high - low)
+        return round(self.left + share * (self.width - self.left - self.right), 1)
+
+    def at_y(self, value: float) -> float:
+        """Return the vertical place of a value; up is more."""
+        low, high = self.y
+        share = (value - low) / (high - low)
+        return round(self.height - self.bottom - share * (self.height - self.top - self.bottom), 1)
+
+    def path(self, xs: Iterable[float], ys: Iterable[float]) -> str:
+        """Return a line through the points as SVG path data, broken where one is undefined."""
+        parts, pen = [], "M"
+        for x, y in zip(xs, ys, strict=True):
+            if math.isfinite(x) and math.isfinite(y):
+                parts.append(f"{pen}{self.at_x(x):g} {self.at_y(y):g}")
+                pen = "L"
+            else:
+                pen = "M"
+        return "".join(parts)
+
+    def drawn(self, x_label: str, y_label: str, **content: Any) -> dict[str, Any]:
+        """Return the axes with the content of the figure."""
+        values = _log_ticks(*self.x) if self.log_x else _ticks(*self.x)
+        return {
+            "frame": self,
+            "x_ticks": [(self.at_x(v), _tick_text(v)) for v in values],
+            "y_ticks": [(self.at_y(v), _tick_text(v)) for v in _ticks(*self.y)],
+            "x_label": x_label,
+            "y_label": y_label,
+            **content,
+        }
+
+
+def plane_figure(assessments: Sequence[Assessment], most_dots: int = 0) -> dict[str, Any] | None:
+    """Place the ensembles under the bounds of Theorem 2, and some of the learners if there is one ensemble.
+
+    A learner stands at its correlation with the truth and its mean correlation with the others, so that the
+    ensemble is the centre of its learners. ``closer`` is the same enlarged, if all stand in a corner of the plane.
+    """
+    shown = [(i, a) for i, a in enumerate(assessments) if np.isfinite([a.r_tl, a.r_ll]).all()]
+    if not shown:
+        return None
+    dots = _learner_places(shown[0][1], most_dots) if len(assessments) == 1 else []
+    places = np.array([(a.r_ll, a.r_tl) for _, a in shown] + [(x, y) for x, y, _ in dots])
+    left = min(-1 / (min(_n_defined(a) for _, a in shown) - 1), float(places[:, 0].min()))
+    whole = Frame((left - 0.02 * (1 - left), 1.02), (0.0 if places[:, 1].min() >= 0 else -1.05, 1.05))
+    ceilings = [(a.r_ll, a.bound) for _, a in shown if len(shown) == 1]
+    near = _closer(whole, np.vstack([places, *ceilings]))
+    return _plane(whole, shown, dots) | {"closer": _plane(near, shown, dots) if near else None}
+
+
+def _plane(
+    frame: Frame, shown: Sequence[tuple[int, Assessment]], dots: Sequence[tuple[float, float, str]]
+) -> dict[str, Any]:
+    sizes = _spread(sorted({_n_defined(a) for _, a in shown}), _MOST_CURVES)
+    return frame.drawn(
+        "Learner-learner correlation r_LL (left is diverse)",
+        "Truth-learner correlation r_TL",
+        curves=[_bound_curve(frame, n, k if len(sizes) > 1 else None) for k, n in enumerate(sizes)],
+        guessing=frame.at_y(0.0) if frame.y[0] < 0 < frame.y[1] else None,
+        gap=_gap(frame, shown[0][1]) if len(shown) == 1 else None,
+        dots=[{"x": frame.at_x(x), "y": frame.at_y(y), "title": title} for x, y, title in dots],
+        marks=[
+            {
+                "x": frame.at_x(a.r_ll),
+                "y": frame.at_y(a.r_tl),
+                "series": i,
+                "title": f"{shorten(a.name, 60)}: r_TL {number(a.r_tl)}, r_LL {number(a.r_ll)}, "
+                f"at most {number(a.bound)}",
+            }
+            for i, a in shown
+        ],
+    )
+
+
+def strip_figure(a: Assessment, most_dots: int) -> dict[str, Any] | None:
+    """Return the learners' accuracies as stacked dots, or as bars if they are too many, beside the vote."""
+    if a.n_learners < 2:
+        return None
+    values = a.accuracies
+    low, high = min(values.min(), a.vote.value), max(values.max(), a.vote.value)
+    room = max(0.06 * (high - low), 0.01)
+    frame = Frame((max(low - room, 0), min(high + room, 1)), (0, 1), height=190, left=14, top=42)
+    ticks = frame.drawn("Accuracy of a learner", "")
+    ticks["x_ticks"] = [(frame.at_x(v), f"{100 * v:.3g} %") for v in _ticks(*frame.x)]
+    return ticks | {
+        "y_ticks": [],
+        "lines": [
+            {
+                "x": frame.at_x(x),
+                "kind": kind,
+                "text": f"{kind} {percent(x)}",
+                "row": row,
+                "end": x > sum(frame.x) / 2,
+            }
+            for row, (kind, x) in enumerate([("vote", a.vote.value), ("mean", float(values.mean()))])
+        ],
+        "dots": (dots := _stacked_dots(frame, a) if a.n_learners <= most_dots else []),
+        "bars": [] if dots else _bars(frame, values),
+    }
+
+
+def sizing_figure(a: Assessment) -> dict[str, Any] | None:
+    """Return the predicted accuracy against the number of learners, with the present size marked."""
+    sizes, curve = a.sizing
+    if np.isnan(curve).all():
+        return None
+    measured = a.hard_vote
+    values = np.append(curve[~np.isnan(curve)], [measured.low, measured.high])
+    low, high = float(values.min()), float(values.max())
+    room = max(0.08 * (high - low), 0.005)
+    frame = Frame(
+        (1.0, float(sizes[-1])),
+        (max(low - room, 0.0), min(high + room, 1.0)),
+        log_x=True,
+        height=300,
+        left=62,
+    )
+    now = float(curve[np.searchsorted(sizes, a.n_learners)])
+    drawn = frame.drawn(
+        "Number of learners",
+        "Accuracy of the vote",
+        line=frame.path(sizes.astype(float), curve),
+        now=None if math.isnan(now) else (frame.at_x(a.n_learners), frame.at_y(now)),
+        now_title=f"{a.n_learners} learners: predicted {percent(now)}",
+        measured=(frame.at_x(a.n_learners), frame.at_y(measured.value)),
+        measured_interval=(frame.at_y(measured.low), frame.at_y(measured.high)),
+        measured_title=f"{a.n_learners} learners: hard vote measured {percent(measured.value)} "
+        f"(95 % interval {interval(measured)})",
+        marks=[
+            (frame.at_x(n), frame.at_y(v), f"{n} learners: predicted {percent(v)}")
+            for n, v in zip(sizes.tolist(), curve.tolist(), strict=True)
+            if math.isfinite(v)
+        ],
+    )
+    drawn["y_ticks"] = [(frame.at_y(v), f"{100 * v:.3g} %") for v in _ticks(*frame.y)]
+    return drawn
+
+
+def what_if_frame(largest: int) -> Frame:
+    """Return the frame in which the script draws its curve, up to a number of learners."""
+    return Frame((1.0, float(largest)), (0.5, 1.0), log_x=True, height=300, left=62)
+
+
+def _learner_places(a: Assessment, most: int) -> list[tuple[float, float, str]]:
+    others = a.learner_correlations.copy()
+    np.fill_diagonal(others, np.nan)
+    known = ~np.isnan(others)
+    mean = np.divide(
+        np.where(known, others, 0.0).sum(axis=1),
+        known.sum(axis=1),
+        out=np.full(len(others), np.nan),
+        where=known.any(axis=1),
+    )
+    placed = np.flatnonzero(np.isfinite(mean) & np.isfinite(a.r_tl_learners))
+    by_rank = placed[np.argsort(a.r_tl_learners[placed], kind="stable")]
+    return [
+        (
+            float(mean[i]),
+            float(a.r_tl_learners[i]),
+            f"{shorten(a.learners[i], 60)}: r_TL {number(a.r_tl_learners[i])}, "
+            f"r_LL with the others {number(float(mean[i]))}, accuracy {percent(a.accuracies[i])}",
+        )
+        for i in _spread(by_rank.tolist(), most)
+    ]
+
+
+def _n_defined(a: Assessment) -> int:
+    """Return how many learners the averages are over: those that are not constant."""
+    return max(int(np.isfinite(a.r_tl_learners).sum()), 2)
+
+
+def _closer(whole: Frame, places: FloatArray) -> Frame | None:
+    """Return a frame around the places if they take up little of the whole."""
+    low, high = places.min(axis=0), places.max(axis=0)
+    room = np.maximum(0.15 * (high - low), 0.01)
+    low, high = low - room, high + room
+    if (high - low)[0] > 0.4 * (whole.x[1] - whole.x[0]) or (high - low)[1] > 0.4 * (whole.y[1] - whole.y[0]):
+        return None
+    return Frame((float(low[0]), float(high[0])), (float(low[1]), float(high[1])))
+
+
+def _bound_curve(frame: Frame, n_learners: int, rank: int | None) -> dict[str, Any]:
+    """Return the bounds for a number of learners; the labels of several, by rank, climb from curve to curve."""
+    lowest, highest = learner_correlation_bounds(n_learners)
+    left, right = max(lowest, frame.x[0]), min(highest, frame.x[1])
+    r_ll = (
+        left + (right - left) * np.linspace(0.0, 1.0, 61) ** 2
+    )  # finest at the apex, where the curve is steep
+    low, high = truth_correlation_bounds(r_ll, n_learners)
+    seen = (high <= frame.y[1]) & (high >= frame.y[0])
+    over = np.minimum(high, frame.y[1])
+    under = np.clip(low, frame.y[0], over)
+    if rank is None:
+        at = int(np.searchsorted(r_ll, (left + right) / 2))
+    else:
+        floor = max(frame.y[0], 0.0)
+        at = int(np.searchsorted(high, floor + (0.08 + 0.1 * rank) * (frame.y[1] - floor)))
+    at = min(at, int(np.flatnonzero(seen)[-1])) if seen.any() else 0
+    return {
+        "high": frame.path(r_ll, np.where(seen, high, np.nan)),
+        "low": frame.path(r_ll, low) if low[-1] >= frame.y[0] else "",
+        "area": "" if rank else frame.path(np.append(r_ll, r_ll[::-1]), np.append(over, under[::-1])) + "Z",
+        "label": f"upper bound, {n_learners} learners" if rank is None else f"N = {n_learners}",
+        "label_at": (frame.at_x(r_ll[at]), frame.at_y(high[at])) if seen[at] else None,
+        "on_line": rank is not None,
+    }
+
+
+def _gap(frame: Frame, a: Assessment) -> dict[str, Any] | None:
+    if not a.bound > a.r_tl:
+        return None
+    return {"x": frame.at_x(a.r_ll), "from": frame.at_y(a.r_tl), "to": frame.at_y(a.bound)}
+
+
+def _stacked_dots(frame: Frame, a: Assessment) -> list[dict[str, Any]]:
+    """Return a dot for each learner, dots of like accuracy upon each other; none if they do not fit."""
+    places = np.array([frame.at_x(v) for v in a.accuracies])
+    floor = frame.height - frame.bottom
+    for radius in _RADII:
+        column = np.round((places - frame.left) / (2 * radius)).astype(int)
+        if np.bincount(column).max() * 2 * radius <= floor - frame.top:
+            break
+    else:
+        return []
+    height: dict[int, int] = {}
+    dots = []
+    for i in np.argsort(a.accuracies, kind="stable").tolist():
+        k = int(column[i])
+        height[k] = height.get(k, 0) + 1
+        dots.append(
+            {
+                "x": round(frame.left + 2 * radius * k, 1),
+                "y": floor - 2 * radius * height[k] + radius,
+                "r": radius - 0.5,
+                "title": f"{shorten(a.learners[i], 60)}: {percent(a.accuracies[i])}",
+            }
+        )
+    return dots
+
+
+def _bars(frame: Frame, values: FloatArray) -> list[dict[str, Any]]:
+    counts, edges = np.histogram(values, bins=min(40, max(10, len(values) // 10)))
+    floor, most = frame.height - frame.bottom, counts.max()
+    return [
+        {
+            "x": frame.at_x(low),
+            "width": round(max(frame.at_x(high) - frame.at_x(low) - 1, 1.0), 1),
+            "height": (h := round((floor - frame.top) * count / most, 1)),
+            "y": round(floor - h, 1),
+            "title": f"{count} learners between {percent(low, 2)} and {percent(high, 2)}",
+        }
+        for count, low, high in zip(counts.tolist(), edges[:-1].tolist(), edges[1:].tolist(), strict=True)
+        if count
+    ]
+
+
+def _spread(items: Sequence[Any], most: int) -> list[Any]:
+    """Return the items, or as many as may be, evenly spaced, with the first and the last."""
+    if len(items) <= most:
+        return list(items)
+    chosen: NDArray[np.int64] = np.unique(np.linspace(0, len(items) - 1, most).round().astype(np.int64))
+    return [items[i] for i in chosen]
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Return about five round numbers in the interval."""
+    rough = (high - low) / 5
+    unit = 10.0 ** math.floor(math.log10(rough))
+    step = next(s * unit for s in (1, 2, 5, 10) if s * unit >= rough * 0.999)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [k * step for k in range(first, last + 1)]
+
+
+def _log_ticks(low: float, high: float) -> list[float]:
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    return [v for e in decades for v in (10.0**e, 3 * 10.0**e) if low <= v <= high]
+
+
+def _tick_text(value: float) -> str:
+    return minus(f"{value:,.0f}" if abs(value) >= 1000 else f"{round(value, 10):g}")

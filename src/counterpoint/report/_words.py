@@ -1,0 +1,86 @@
+"""Numbers and names as a reader sees them, and what each measure says in one sentence."""
+
+import math
+from types import MappingProxyType
+
+from counterpoint.assessment import Estimate
+
+__all__ = ["EXPLANATIONS", "interval", "measure_name", "minus", "number", "percent", "points", "shorten"]
+
+UNDEFINED = "undefined"
+
+EXPLANATIONS = MappingProxyType(
+    {
+        "ambiguity_decomposition": "Spread of the outputs around their mean; the squared error of the mean is the "
+        "average error of the learners less this.",
+        "coincident_failure_diversity": "Among samples that somebody gets wrong: how far failures fall on single "
+        "learners. 1 if only one fails at a time.",
+        "correlation_rho": "Correlation of being right, averaged over pairs: the error correlation. 0 if errors are "
+        "independent.",
+        "difficulty": "Variance over the samples of the share of learners that are right. High if some samples are "
+        "hard for everybody.",
+        "disagreement": "How often exactly one of two learners is right.",
+        "double_fault": "How often two learners are wrong together. Low also if the learners are simply accurate.",
+        "entropy": "How evenly each sample divides the learners into right and wrong. 1 if always half and half.",
+        "generalized_diversity": "How seldom a second learner fails where a first one does. 1 if never.",
+        "interrater_agreement": "Agreement of all learners on being right, beyond chance.",
+        "kappa": "Agreement of two learners on being right, beyond chance.",
+        "kohavi_wolpert_variance": "Variance of being right over the learners, averaged over the samples.",
+        "learner_learner_correlation": "Correlation of the outputs themselves, averaged over pairs: the r_LL of the "
+        "plane.",
+        "q_statistic": "Association of being right by odds: 0 if independent, 1 if errors are shared, below 0 if "
+        "opposed.",
+        "ratio_errors": "Errors of one learner alone for each error that two have in common.",
+    }
+)
+
+_NAMES = {
+    "ambiguity_decomposition": "ambiguity",
+    "kohavi_wolpert_variance": "Kohavi-Wolpert variance",
+    "learner_learner_correlation": "learner-learner correlation",
+    "q_statistic": "Q statistic",
+    "ratio_errors": "ratio of errors",
+}
+
+
+def measure_name(key: str) -> str:
+    """Return the name of a measure in words."""
+    return _NAMES.get(key, key.replace("_", " "))
+
+
+def minus(text: str) -> str:
+    """Return the text of a number with the minus sign of typography."""
+    return text.replace("-", "\N{MINUS SIGN}")
+
+
+def number(value: float, digits: int = 3) -> str:
+    """Return a number, or the word for its absence."""
+    return minus(f"{value:.{digits}f}") if math.isfinite(value) else UNDEFINED
+
+
+def percent(value: float, digits: int = 1) -> str:
+    """Return a share as a percentage."""
+    return f"{number(100 * value, digits)} %" if math.isfinite(value) else UNDEFINED
+
+
+def points(value: float, digits: int = 2) -> str:
+    """Return a signed difference of shares in percentage points."""
+    if not math.isfinite(value):
+        return UNDEFINED
+    text = f"{100 * value:+.{digits}f}"
+    return minus(text) if float(text) else text[1:]
+
+
+def interval(estimate: Estimate) -> str:
+    """Return the interval of an estimate as percentages."""
+    if not math.isfinite(estimate.low):
+        return UNDEFINED
+    return f"{number(100 * estimate.low, 1)} to {number(100 * estimate.high, 1)} %"
+
+
+def shorten(text: str, most: int) -> str:
+    """Return the text with its middle left out if it is too long: names often differ at their ends."""
+    if len(text) <= most:
+        return text
+    head = most // 2
+    return f"{text[:head].rstrip()}\N{HORIZONTAL ELLIPSIS}{text[head + 1 - most :].lstrip()}"

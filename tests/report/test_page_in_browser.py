@@ -1,0 +1,203 @@
+"""The page in headless Chromium: it runs clean, asks for nothing, and its panel agrees with the theory."""
+
+import os
+import shutil
+from itertools import product
+
+import numpy as np
+import pytest
+
+from counterpoint.report import EnsembleReport
+from counterpoint.theory import jury_accuracy
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="needs the playwright package")
+
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+if CHROMIUM is None:
+    pytest.skip("needs Chromium on the path, or its place in $CHROMIUM", allow_module_level=True)
+
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def address(five, soft, awkward, tmp_path_factory):
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    return EnsembleReport([five, soft, awkward]).write_html(path).as_uri()
+
+
+@pytest.fixture
+def visit(browser, address):
+    """Return a function that opens the page; what went wrong and what was asked for is kept on it."""
+    contexts = []
+
+    def open_page(**options):
+        context = browser.new_context(**options)
+        contexts.append(context)
+        page = context.new_page()
+        page.complaints, page.asked = [], []
+        page.on("console", lambda message: page.complaints.append(message.text))
+        page.on("pageerror", lambda error: page.complaints.append(str(error)))
+        page.on("request", lambda request: page.asked.append(request.url))
+        page.goto(address)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+
+
+def move(page, name, value):
+    page.eval_on_selector(
+        f"#what-if-{name}",
+        "(slider, value) => { slider.value = value; slider.dispatchEvent(new Event('input')); }",
+        str(value),
+    )
+
+
+def share(page, selector):
+    return float(page.text_content(selector).removesuffix("%")) / 100
+
+
+def test_the_page_runs_clean_and_asks_for_nothing(visit, address):
+    page = visit()
+    page.mouse.wheel(0, 5000)
+    move(page, "n", 21)
+    assert page.complaints == []
+    assert page.asked == [address]
+    assert page.locator("#what-if").is_visible()
+
+
+def test_the_page_can_be_read_without_javascript(visit, five):
+    page = visit(java_script_enabled=False)
+    text = page.inner_text("main")
+    assert five.verdict.split(";")[0] in text
+    assert not page.locator("#what-if").is_visible()
+    assert "With JavaScript this page also has a panel" in text
+    for table in page.locator("table").all():
+        assert table.is_visible()
+    # Where there is no script, the browser itself names what is pointed at.
+    titles = page.locator("#e1 svg .mark title").all_text_contents()
+    assert any(title.startswith("<script>alert(1)</script>: ") for title in titles)
+
+
+def test_what_is_pointed_at_is_named(visit):
+    page = visit()
+    page.locator("#e1 svg circle.dot").first.hover()
+    tip = page.locator("#tip")
+    assert tip.is_visible()
+    names = ["logistic", "<script>alert(1)</script>", "naive | bayes", "k & n", "svm"]
+    assert tip.text_content().split(":")[0] in names
+    cell = page.locator("#e1 svg .cell").nth(1)
+    cell.scroll_into_view_if_needed()
+    cell.hover()
+    assert tip.text_content().startswith("truth \N{MULTIPLICATION SIGN} ")
+    page.locator("h1").hover()
+    assert not tip.is_visible()
+
+
+def test_marks_can_be_reached_from_the_keyboard(visit):
+    page = visit()
+    page.locator("#e1 svg.grid-of-cells").focus()
+    page.keyboard.press("ArrowRight")
+    assert page.text_content("#tip").startswith("truth: 1.00")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowRight")
+    named = page.text_content("#tip").split(":")[0]
+    page.keyboard.press("ArrowRight")
+    assert page.text_content("#tip").split(":")[0].startswith(f"{named} \N{MULTIPLICATION SIGN} ")
+    page.keyboard.press("Escape")
+    assert not page.locator("#tip").is_visible()
+
+
+def test_the_panel_starts_from_the_ensemble(visit, five, soft):
+    page = visit()
+    assert page.text_content("#what-if-n-out") == "5"
+    page.select_option("#what-if-start", "1")
+    assert page.text_content("#what-if-n-out") == "11"
+    assert share(page, "#what-if-p-out") == pytest.approx(soft.accuracies.mean(), abs=1e-3)
+    assert share(page, "#what-if-vote") == pytest.approx(soft.predicted_vote, abs=2e-3)
+    move(page, "p", 0.9)
+    page.click("#what-if-reset")
+    assert share(page, "#what-if-p-out") == pytest.approx(soft.accuracies.mean(), abs=1e-3)
+
+
+def test_the_panel_says_that_it_knows_no_opposed_learners(visit, awkward):
+    assert awkward.error_correlation < 0
+    page = visit()
+    page.select_option("#what-if-start", "2")
+    assert page.text_content("#what-if-c-out") == "0.000"
+    assert "negative" in page.text_content("#what-if-note")
+
+
+def test_the_panel_agrees_with_the_theory(visit):
+    page = visit()
+    before = page.get_attribute("#what-if-curve", "d")
+    grid = list(
+        product([1, 2, 5, 12, 101, 301], [0.05, 0.3, 0.5, 0.62, 0.9, 0.995], [0, 0.002, 0.05, 0.3, 0.8, 1])
+    )
+    said = page.evaluate(
+        """grid => grid.map(values => {
+            ["n", "p", "c"].forEach((name, k) => {
+                const slider = document.getElementById("what-if-" + name);
+                slider.value = values[k];
+                if (k === 2) slider.dispatchEvent(new Event("input"));
+            });
+            return parseFloat(document.getElementById("what-if-vote").textContent) / 100;
+        })""",
+        grid,
+    )
+    n, p, c = np.array(grid).T
+    np.testing.assert_allclose(said, jury_accuracy(p, c, n.astype(int)), atol=3e-4)
+    assert page.get_attribute("#what-if-curve", "d") != before
+
+
+def test_the_curve_passes_through_the_vote(visit):
+    page = visit()
+    move(page, "p", 0.7)
+    move(page, "c", 0.1)
+    last = page.get_attribute("#what-if-curve", "d").split("L")[-1].split()
+    move(page, "n", 301)
+    assert float(page.get_attribute("#what-if-now", "cx")) == pytest.approx(float(last[0]), abs=0.2)
+    assert float(page.get_attribute("#what-if-now", "cy")) == pytest.approx(float(last[1]), abs=0.2)
+
+
+def test_members_can_be_sorted(visit, five):
+    page = visit()
+    table = page.locator("#e1 table.members")
+    table.get_by_role("button", name="Accuracy").click()
+    assert table.locator("tbody th").first.text_content() == five.learners[five.accuracies.argmax()]
+    assert table.locator("[aria-sort=descending]").count() == 1
+    table.get_by_role("button", name="Accuracy").click()
+    assert table.locator("tbody th").first.text_content() == five.learners[five.accuracies.argmin()]
+
+
+def test_the_page_follows_the_colour_scheme_and_prints_on_white(visit):
+    background = "getComputedStyle(document.body).backgroundColor"
+    page = visit(color_scheme="light")
+    light = page.evaluate(background)
+    page.emulate_media(color_scheme="dark")
+    assert page.evaluate(background) != light == "rgb(255, 255, 255)"
+    page.emulate_media(media="print")
+    assert page.evaluate(background) == light
+
+
+@pytest.mark.parametrize("width", [400, 1200])
+def test_nothing_hangs_over_the_edge(visit, width):
+    page = visit(viewport={"width": width, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") == width

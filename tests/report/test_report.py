@@ -1,0 +1,338 @@
+"""What the report says, in each of its forms."""
+
+import json
+import re
+from dataclasses import FrozenInstanceError, replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from counterpoint.assessment import Assessment
+from counterpoint.measures import MEASURES
+from counterpoint.report import EnsembleReport, _resource
+from counterpoint.report._matrix import _STRONG
+from counterpoint.report._words import EXPLANATIONS, number, percent, points, shorten
+
+VOID = {"meta", "link", "input", "br"}
+
+
+class Page(HTMLParser):
+    """The elements of a page, in order, with their text; refuses tags that do not match."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.elements, self.open = [], []
+        self.feed(html)
+        self.close()
+        assert not self.open, f"left open: {[e['tag'] for e in self.open]}"
+
+    def handle_starttag(self, tag, attrs):
+        element = {"tag": tag, "text": "", "within": [e["tag"] for e in self.open], **dict(attrs)}
+        self.elements.append(element)
+        if tag not in VOID:
+            self.open.append(element)
+
+    def handle_startendtag(self, tag, attrs):
+        self.elements.append({"tag": tag, "text": "", "within": [e["tag"] for e in self.open], **dict(attrs)})
+
+    def handle_endtag(self, tag):
+        assert self.open, f"</{tag}> closes nothing"
+        assert self.open.pop()["tag"] == tag
+
+    def handle_data(self, data):
+        for element in self.open:
+            element["text"] += data
+
+    def all(self, tag):
+        return [e for e in self.elements if e["tag"] == tag]
+
+
+def test_every_kind_of_ensemble_makes_a_well_formed_page(any_assessment):
+    page = Page(EnsembleReport(any_assessment).html())
+    assert [e["text"] for e in page.all("title") if e["within"] == ["html", "head"]] == [any_assessment.name]
+    assert page.all("html")[0]["lang"] == "en"
+    assert any_assessment.verdict.split(";")[0] in page.all("main")[0]["text"]
+    assert "nan" not in re.findall(r"\w+", page.all("main")[0]["text"].lower())
+
+
+def test_headings_go_down_one_level_at_a_time(any_assessment, soft):
+    for given in (any_assessment, [any_assessment, soft]):
+        levels = [
+            int(e["tag"][1])
+            for e in Page(EnsembleReport(given).html()).elements
+            if e["tag"] in ("h1", "h2", "h3")
+        ]
+        assert levels[0] == 1
+        assert levels.count(1) == 1
+        assert max(np.diff(levels)) == 1
+
+
+def test_sections_stand_in_reading_order(soft):
+    page = Page(EnsembleReport(soft).html())
+    assert [e["text"] for e in page.all("h2")] == [
+        "Verdict",
+        "Advice",
+        "Accuracy against diversity",
+        "Members",
+        "Correlations",
+        "Measures of diversity",
+        "More or fewer learners",
+        "What if?",
+        "Provenance",
+    ]
+
+
+def test_tables_and_figures_say_what_they_are(any_assessment):
+    page = Page(EnsembleReport(any_assessment).html())
+    assert all(e.get("scope") in ("row", "col") for e in page.all("th"))
+    assert all(
+        e.get("role") == "img" and e.get("aria-label")
+        for e in page.all("svg")
+        if e.get("aria-hidden") != "true"
+    )
+    ids = [e["id"] for e in page.elements if "id" in e]
+    assert len(ids) == len(set(ids))
+    assert {e["aria-labelledby"] for e in page.elements if "aria-labelledby" in e} <= set(ids)
+    assert {e["for"] for e in page.all("label") if "for" in e} <= set(ids)
+
+
+def test_names_are_escaped_everywhere(five):
+    html = EnsembleReport([five, five]).html()
+    page = Page(html)
+    assert "<script>alert" not in html
+    assert "<i>bad</i>" not in html
+    assert len(page.all("script")) == 2
+    assert "<script>alert(1)</script>" in page.all("main")[0]["text"]
+    assert 'the "good" ones' in page.all("main")[0]["text"]
+    starts = json.loads(page.all("script")[0]["text"])["starts"]
+    assert [start["name"] for start in starts] == ["Five </script> models", "Five </script> models (2)"]
+
+
+def test_the_page_asks_for_nothing(soft):
+    html = EnsembleReport(soft).html()
+    assert not re.findall(r"""(?:src|href)=["'](?!#|data:)""", html)
+    assert "url(" not in html
+    assert "default-src 'none'" in html
+    assert "http" not in html.replace("http-equiv", "").replace("http://www.w3.org/2000/svg", "")
+
+
+def test_a_page_stays_under_a_megabyte(thousand, soft, awkward):
+    many = [replace(a, name=f"{a.name} {i}") for i in range(12) for a in (soft, awkward)]
+    assert len(EnsembleReport(thousand).html().encode()) < 500_000
+    html = EnsembleReport([thousand, *many]).html()
+    assert len(html.encode()) < 1_000_000
+    assert "The 10 ensembles with the most accurate votes follow in detail" in html
+
+
+def test_many_learners_are_summed_up(thousand):
+    page = Page(EnsembleReport(thousand).html())
+    text = page.all("main")[0]["text"]
+    assert re.search(r"\d\d of 1000 learners: the most and the least accurate", text)
+    best = thousand.learners[int(np.argmax(thousand.accuracies))]
+    assert best in [e["text"] for e in page.all("th")]
+    assert len([e for e in page.all("rect") if "cell" in e.get("class", "")]) == 41 * 41
+
+
+def test_groups_of_learners_show_the_mean_of_their_pairs(thousand):
+    from counterpoint.plots import CorrelationDisplay
+    from counterpoint.report._matrix import matrix_figure
+
+    figure = matrix_figure(thousand, 40)
+    matrix = CorrelationDisplay.from_assessment(thousand).matrix
+    first = matrix[1:26, 1:26]
+    own = first[~np.eye(25, dtype=bool)].mean()
+    assert figure["grouped"]
+    assert figure["cells"][42]["title"].endswith(f": {number(own, 2)}")
+    assert figure["cells"][1]["title"].endswith(f": {number(matrix[0, 1:26].mean(), 2)}")
+
+
+def test_the_plane_shows_the_ensemble_as_the_centre_of_its_learners(soft):
+    from counterpoint.report._figures import plane_figure
+
+    plane = plane_figure([soft], 120)
+    (mark,) = plane["marks"]
+    assert len(plane["dots"]) == 11
+    assert np.mean([d["x"] for d in plane["dots"]]) == pytest.approx(mark["x"], abs=0.1)
+    assert np.mean([d["y"] for d in plane["dots"]]) == pytest.approx(mark["y"], abs=0.1)
+    assert plane["gap"]["to"] < plane["gap"]["from"] == mark["y"]
+
+
+def test_the_plane_of_a_comparison_has_a_bound_for_each_number_of_learners(five, soft, lonely):
+    from counterpoint.report._figures import plane_figure
+
+    plane = plane_figure([five, soft, lonely])
+    assert [curve["label"] for curve in plane["curves"]] == ["N = 5", "N = 11"]
+    assert [mark["series"] for mark in plane["marks"]] == [0, 1]
+    assert not plane["dots"]
+
+
+def test_undefined_numbers_are_called_so(lonely, five):
+    assert number(np.nan) == percent(np.nan) == points(np.nan) == "undefined"
+    page = Page(EnsembleReport(lonely).html())
+    tiles = [e["text"] for e in page.all("dd") if e["class"] == "figure"]
+    assert tiles[2:] == ["undefined", "undefined"]
+    assert "| Soft vote | undefined | needs probabilities |" in EnsembleReport(five).markdown()
+
+
+def test_advice_is_marked_in_words(five, awkward):
+    for assessment in (five, awkward):
+        page = Page(EnsembleReport(assessment).html())
+        badges = [e["text"].split()[1] for e in page.all("span") if e.get("class") == "badge"]
+        words = {"warning": "Warning", "info": "Note", "good": "Good"}
+        assert badges == [words[finding.severity] for finding in assessment.advice]
+
+
+def test_several_ensembles_start_with_a_comparison(five, soft):
+    report = EnsembleReport([five, soft])
+    page = Page(report.html())
+    assert page.all("h2")[0]["text"] == "Comparison"
+    assert page.all("h1")[0]["text"] == "2 ensembles compared"
+    head, _, *rows = [line for line in report.markdown().splitlines() if line.startswith("|")][:4]
+    assert head.startswith("| ensemble | learners | vote |")
+    assert rows[1].startswith(f"| Soft | 11 | {percent(soft.vote.value)} |")
+
+
+def test_names_are_made_unique(five, soft):
+    taken = replace(soft, name="Soft (2)")
+    names = [a.name for a in EnsembleReport([soft, taken, soft, soft]).assessments]
+    assert names == ["Soft", "Soft (2)", "Soft (3)", "Soft (4)"]
+
+
+def test_json_gives_the_assessments_back(five, lonely):
+    data = json.loads(EnsembleReport([five, lonely], date="2026-01-01").json())
+    again = Assessment.from_dict(data["assessments"][0])
+    assert again.verdict == five.verdict
+    assert data["date"] == "2026-01-01"
+    assert data["assessments"][1]["r_ll"] is None
+
+
+def test_markdown_keeps_names_from_being_markup(five):
+    lines = EnsembleReport(five).markdown().splitlines()
+    assert any(line.startswith(r"| naive \| bayes |") for line in lines)
+    assert any(line.startswith("| &lt;script&gt;alert(1)&lt;/script&gt; |") for line in lines)
+    widths = {line.replace(r"\|", "").count("|") for line in lines if line.startswith("| ") and "±" in line}
+    assert widths == {6}
+
+
+def test_a_date_is_printed_only_if_given(soft):
+    assert EnsembleReport(soft).html() == EnsembleReport(soft).html()
+    assert re.search(r"Made by counterpoint [\d.]+\.", EnsembleReport(soft).html())
+    assert " on 1 May 2026." in EnsembleReport(soft, date="1 May 2026").html()
+
+
+def test_a_title_replaces_the_name(soft):
+    assert "<h1>A &amp; B</h1>" in EnsembleReport(soft, title="A & B").html()
+
+
+def test_the_page_is_written_where_asked(soft, tmp_path):
+    path = EnsembleReport(soft).write_html(tmp_path / "new" / "report.html")
+    assert path.read_text(encoding="utf-8") == EnsembleReport(soft).html()
+
+
+def test_a_notebook_shows_the_page_in_a_frame_of_its_own(five):
+    (frame,) = Page(EnsembleReport(five)._repr_html_()).elements
+    assert frame["tag"] == "iframe"
+    assert frame["sandbox"] == "allow-scripts"
+    assert frame["srcdoc"] == EnsembleReport(five).html()
+
+
+def test_a_report_is_frozen_and_prints_well(five, soft):
+    report = EnsembleReport([five, soft])
+    assert repr(report) == "<EnsembleReport on 'Five </script> models', 'Soft'>"
+    with pytest.raises(FrozenInstanceError):
+        report.title = "other"
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "words"),
+    [
+        ([], ValueError, "`assessments` must hold at least one Assessment; got none."),
+        ([1], TypeError, "`assessments` must be an Assessment or a sequence of them; got int."),
+        (5, TypeError, "`assessments` must be an Assessment or a sequence of them; got int."),
+        ("ab", TypeError, "`assessments` must be an Assessment or a sequence of them; got str."),
+    ],
+)
+def test_other_things_than_assessments_are_refused(given, error, words):
+    with pytest.raises(error, match=re.escape(words)):
+        EnsembleReport(given)
+
+
+def test_every_measure_is_explained():
+    assert set(EXPLANATIONS) == set(MEASURES)
+
+
+def test_every_measure_stands_with_its_direction(soft):
+    rows = [e["text"] for e in Page(EnsembleReport(soft).html()).all("tr") if e.get("role") == "row"][1:]
+    assert len(rows) == len(MEASURES)
+    for row, (key, measure) in zip(rows, MEASURES.items(), strict=True):
+        assert {"lower": "← low", "higher": "→ high"}[measure.direction] in row
+        assert number(soft.measures[key]) in row
+
+
+@pytest.mark.parametrize(
+    ("text", "most", "short"),
+    [
+        ("short", 10, "short"),
+        ("abcdefghij", 10, "abcdefghij"),
+        ("abcdefghijk", 9, "abcd…hijk"),
+        ("tree number 12", 8, "tree…12"),
+    ],
+)
+def test_long_names_lose_their_middle(text, most, short):
+    assert shorten(text, most) == short
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.001234, "+0.12"), (-0.05, "\N{MINUS SIGN}5.00"), (-1e-9, "0.00")]
+)
+def test_changes_are_signed(value, text):
+    assert points(value) == text
+
+
+def luminance(colour):
+    channels = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+    linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+    return linear @ [0.2126, 0.7152, 0.0722]
+
+
+def contrast(one, other):
+    low, high = sorted([luminance(one), luminance(other)])
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
+def test_text_can_be_read_in_both_schemes(scheme):
+    blocks = re.findall(r":root \{(.*?)\}", _resource("page.css"), re.DOTALL)
+    light, dark = (dict(re.findall(r"--([\w-]+): (#\w{6})", block)) for block in blocks)
+    colours = light if scheme == 0 else light | dark
+    for text in ("ink", "muted", "blue", "red", "warning", "good"):
+        for ground in ("paper", "panel"):
+            assert contrast(colours[text], colours[ground]) >= 4.5, (text, ground)
+
+
+@pytest.mark.parametrize("full", ["#cc3311", "#0077bb"])
+@pytest.mark.parametrize(("blank", "entry"), [("#f7f7f7", "#000000"), ("#22272e", "#ffffff")])
+def test_values_in_the_matrix_can_be_read_at_every_strength(full, blank, entry):
+    assert f"--blank: {blank}" in _resource("page.css")
+    for strength in np.arange(0, 1.005, 0.01):
+        mixed = [
+            round(strength * int(full[i : i + 2], 16) + (1 - strength) * int(blank[i : i + 2], 16))
+            for i in (1, 3, 5)
+        ]
+        strong = strength >= _STRONG["pos" if full == "#cc3311" else "neg"]
+        text = "#ffffff" if strong else entry
+        assert contrast("#{:02x}{:02x}{:02x}".format(*mixed), text) >= 4.5
+
+
+def test_the_matrix_of_an_assessment_is_that_of_its_predictions():
+    from counterpoint import assess
+    from counterpoint.plots import CorrelationDisplay
+
+    rng = np.random.default_rng(5)
+    truth = rng.integers(0, 3, 200)
+    votes = np.where(rng.random((6, 200)) < 0.7, truth, rng.integers(0, 3, (6, 200)))
+    from_votes = CorrelationDisplay.from_predictions(truth, votes)
+    from_numbers = CorrelationDisplay.from_assessment(assess(truth, votes))
+    assert from_numbers.names == from_votes.names
+    np.testing.assert_allclose(from_numbers.matrix, from_votes.matrix, atol=1e-12)
