@@ -100,29 +100,29 @@ def test_what_is_pointed_at_is_named(visit):
     page = visit()
     page.locator("#e1 svg circle.dot").first.hover()
     tip = page.locator("#tip")
-    assert tip.is_visible()
+    sync_api.expect(tip).to_be_visible()
     names = ["logistic", "<script>alert(1)</script>", "naive | bayes", "k & n", "svm"]
     assert tip.text_content().split(":")[0] in names
     cell = page.locator("#e1 svg .cell").nth(1)
     cell.scroll_into_view_if_needed()
     cell.hover()
-    assert tip.text_content().startswith("truth \N{MULTIPLICATION SIGN} ")
+    sync_api.expect(tip).to_contain_text("truth \N{MULTIPLICATION SIGN} ")
     page.locator("h1").hover()
-    assert not tip.is_visible()
+    sync_api.expect(tip).to_be_hidden()
 
 
 def test_marks_can_be_reached_from_the_keyboard(visit):
     page = visit()
     page.locator("#e1 svg.grid-of-cells").focus()
     page.keyboard.press("ArrowRight")
-    assert page.text_content("#tip").startswith("truth: 1.00")
+    sync_api.expect(page.locator("#tip")).to_contain_text("truth: 1.00")
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowRight")
     named = page.text_content("#tip").split(":")[0]
     page.keyboard.press("ArrowRight")
     assert page.text_content("#tip").split(":")[0].startswith(f"{named} \N{MULTIPLICATION SIGN} ")
     page.keyboard.press("Escape")
-    assert not page.locator("#tip").is_visible()
+    sync_api.expect(page.locator("#tip")).to_be_hidden()
 
 
 def test_the_panel_starts_from_the_ensemble(visit, five, soft):

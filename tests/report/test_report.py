@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from counterpoint.assessment import Assessment
+from counterpoint.assessment import Assessment, assess
 from counterpoint.measures import MEASURES
 from counterpoint.report import EnsembleReport, _resource
 from counterpoint.report._matrix import _STRONG
@@ -150,7 +150,7 @@ def test_groups_of_learners_show_the_mean_of_their_pairs(thousand):
 def test_the_plane_shows_the_ensemble_as_the_centre_of_its_learners(soft):
     from counterpoint.report._figures import plane_figure
 
-    plane = plane_figure([soft], 120)
+    plane = plane_figure([soft], {}, 120)
     (mark,) = plane["marks"]
     assert len(plane["dots"]) == 11
     assert np.mean([d["x"] for d in plane["dots"]]) == pytest.approx(mark["x"], abs=0.1)
@@ -161,7 +161,7 @@ def test_the_plane_shows_the_ensemble_as_the_centre_of_its_learners(soft):
 def test_the_plane_of_a_comparison_has_a_bound_for_each_number_of_learners(five, soft, lonely):
     from counterpoint.report._figures import plane_figure
 
-    plane = plane_figure([five, soft, lonely])
+    plane = plane_figure([five, soft, lonely], {})
     assert [curve["label"] for curve in plane["curves"]] == ["N = 5", "N = 11"]
     assert [mark["series"] for mark in plane["marks"]] == [0, 1]
     assert not plane["dots"]
@@ -336,3 +336,16 @@ def test_the_matrix_of_an_assessment_is_that_of_its_predictions():
     from_numbers = CorrelationDisplay.from_assessment(assess(truth, votes))
     assert from_numbers.names == from_votes.names
     np.testing.assert_allclose(from_numbers.matrix, from_votes.matrix, atol=1e-12)
+
+
+def test_the_way_an_ensemble_took_is_drawn_on_the_plane():
+    truth = np.tile([0, 1], 50)
+    rng = np.random.default_rng(0)
+    votes = np.where(rng.random((3, 100)) < 0.8, truth, 1 - truth)
+    ways = {"trained": ([0.1, 0.4, 0.6], [0.0, 0.2, 0.4])}
+    page = EnsembleReport(assess(truth, votes, name="trained"), trajectories=ways).html()
+    assert page.count('class="way') == 1
+    assert "The line is the way it took in training" in page
+    assert 'class="way' not in EnsembleReport(assess(truth, votes)).html()
+    with pytest.raises(ValueError, match="`trajectories` must be one of 'trained'; got 'other'"):
+        EnsembleReport(assess(truth, votes, name="trained"), trajectories={"other": ways["trained"]})

@@ -8,7 +8,7 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from html import escape
@@ -17,10 +17,15 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from counterpoint import __version__
+from counterpoint._validation import check_choice
 from counterpoint.assessment import Assessment
 from counterpoint.report._content import content
 from counterpoint.report._words import shorten
+from counterpoint.theory import OperatingPoint
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -40,12 +45,14 @@ class EnsembleReport:
         The heading; by default the name of the ensemble, or how many are compared.
     date : str, optional
         A date to print under provenance. By default none is, so that equal assessments give equal pages.
+    trajectories : mapping of str to (r_tl, r_ll), optional
+        For ensembles, by name, the way they took in training, such as ``history.trajectory``: drawn on the plane.
 
     Attributes
     ----------
     assessments : tuple of Assessment
         What is reported, under unique names.
-    title, date
+    title, date, trajectories
         As given.
 
     See Also
@@ -74,6 +81,7 @@ class EnsembleReport:
     assessments: tuple[Assessment, ...]
     title: str | None
     date: str | None
+    trajectories: Mapping[str, OperatingPoint]
 
     def __init__(
         self,
@@ -81,6 +89,7 @@ class EnsembleReport:
         *,
         title: str | None = None,
         date: str | None = None,
+        trajectories: Mapping[str, tuple[ArrayLike, ArrayLike]] | None = None,
     ) -> None:
         single = isinstance(assessments, Assessment) or not isinstance(assessments, Iterable)
         given: tuple[Any, ...] = (assessments,) if single else tuple(cast(Sequence[Assessment], assessments))
@@ -94,6 +103,14 @@ class EnsembleReport:
         object.__setattr__(self, "assessments", _uniquely_named(given))
         object.__setattr__(self, "title", title)
         object.__setattr__(self, "date", date)
+        names = [assessment.name for assessment in self.assessments]
+        ways = {
+            check_choice(name, "trajectories", names): OperatingPoint(
+                *np.broadcast_arrays(*map(np.atleast_1d, way))
+            )
+            for name, way in (trajectories or {}).items()
+        }
+        object.__setattr__(self, "trajectories", ways)
 
     def html(self) -> str:
         """Return the page."""
@@ -154,7 +171,7 @@ class EnsembleReport:
         )
 
     def _content(self) -> dict[str, Any]:
-        return content(self.assessments, self.title, self.date)
+        return content(self.assessments, self.title, self.date, self.trajectories)
 
 
 def _uniquely_named(assessments: Sequence[Assessment]) -> tuple[Assessment, ...]:

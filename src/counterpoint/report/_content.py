@@ -1,7 +1,7 @@
 """What the report says, as one dict of plain strings, numbers and figures for the templates."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from counterpoint.report._figures import (
 )
 from counterpoint.report._matrix import matrix_figure, pairs
 from counterpoint.report._words import EXPLANATIONS, interval, measure_name, number, percent, points
+from counterpoint.theory import OperatingPoint
 
 __all__ = ["content"]
 
@@ -44,7 +45,12 @@ class Limits(NamedTuple):
     dots: int
 
 
-def content(assessments: Sequence[Assessment], title: str | None, date: str | None) -> dict[str, Any]:
+def content(
+    assessments: Sequence[Assessment],
+    title: str | None,
+    date: str | None,
+    paths: Mapping[str, OperatingPoint],
+) -> dict[str, Any]:
     """Return all that the templates need."""
     detailed = _detailed(assessments)
     count = len(detailed)
@@ -58,8 +64,8 @@ def content(assessments: Sequence[Assessment], title: str | None, date: str | No
         "title": title or default,
         "version": __version__,
         "date": date,
-        "ensembles": [_ensemble(assessments[i], i, limits) for i in detailed],
-        "comparison": _comparison(assessments, detailed) if count > 1 else None,
+        "ensembles": [_ensemble(assessments[i], i, limits, paths) for i in detailed],
+        "comparison": _comparison(assessments, detailed, paths) if count > 1 else None,
         "facts": [(a.name, _facts(a)) for a in assessments],
         "what_if": _what_if(assessments),
     }
@@ -71,7 +77,9 @@ def _detailed(assessments: Sequence[Assessment]) -> list[int]:
     return sorted(by_vote[:_MOST_DETAILED].tolist())
 
 
-def _ensemble(a: Assessment, index: int, limits: Limits) -> dict[str, Any]:
+def _ensemble(
+    a: Assessment, index: int, limits: Limits, paths: Mapping[str, OperatingPoint]
+) -> dict[str, Any]:
     return {
         "id": f"e{index + 1}",
         "name": a.name,
@@ -79,7 +87,7 @@ def _ensemble(a: Assessment, index: int, limits: Limits) -> dict[str, Any]:
         "tiles": _tiles(a),
         "advice": [(finding.severity, *SEVERITIES[finding.severity], finding.text) for finding in a.advice],
         "votes": _votes(a),
-        "plane": plane_figure([a], limits.dots),
+        "plane": plane_figure([a], paths, limits.dots),
         "dots_left_out": max(a.n_learners - limits.dots, 0),
         "classes": _classes(a),
         "members": _members(a, limits),
@@ -242,7 +250,9 @@ def _facts(a: Assessment) -> list[tuple[str, str]]:
     ]
 
 
-def _comparison(assessments: Sequence[Assessment], detailed: Sequence[int]) -> dict[str, Any]:
+def _comparison(
+    assessments: Sequence[Assessment], detailed: Sequence[int], paths: Mapping[str, OperatingPoint]
+) -> dict[str, Any]:
     votes = np.array([a.vote.value for a in assessments])
     return {
         "verdict": _compare(assessments, votes),
@@ -265,7 +275,7 @@ def _comparison(assessments: Sequence[Assessment], detailed: Sequence[int]) -> d
             for i, a in enumerate(assessments)
         ],
         "left_out": len(assessments) - len(detailed),
-        "plane": plane_figure(assessments),
+        "plane": plane_figure(assessments, paths),
     }
 
 

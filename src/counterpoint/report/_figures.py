@@ -5,7 +5,7 @@ and ``r_ll`` are the truth-learner and the learner-learner correlation.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from counterpoint._validation import FloatArray
 from counterpoint.assessment import Assessment
 from counterpoint.report._words import interval, minus, number, percent, shorten
-from counterpoint.theory import learner_correlation_bounds, truth_correlation_bounds
+from counterpoint.theory import OperatingPoint, learner_correlation_bounds, truth_correlation_bounds
 
 __all__ = ["Frame", "plane_figure", "sizing_figure", "strip_figure", "what_if_frame"]
 
@@ -73,8 +73,12 @@ class Frame:
         }
 
 
-def plane_figure(assessments: Sequence[Assessment], most_dots: int = 0) -> dict[str, Any] | None:
+def plane_figure(
+    assessments: Sequence[Assessment], paths: Mapping[str, OperatingPoint], most_dots: int = 0
+) -> dict[str, Any] | None:
     """Place the ensembles under the bounds of Theorem 2, and some of the learners if there is one ensemble.
+
+    ``paths`` holds the way that some ensembles took in training.
 
     A learner stands at its correlation with the truth and its mean correlation with the others, so that the
     ensemble is the centre of its learners. ``closer`` is the same enlarged, if all stand in a corner of the plane.
@@ -83,16 +87,25 @@ def plane_figure(assessments: Sequence[Assessment], most_dots: int = 0) -> dict[
     if not shown:
         return None
     dots = _learner_places(shown[0][1], most_dots) if len(assessments) == 1 else []
+    ways = [(i, paths[a.name]) for i, a in shown if a.name in paths]
+    trodden = [place for _, way in ways for place in zip(way.r_ll, way.r_tl, strict=True)]
     places = np.array([(a.r_ll, a.r_tl) for _, a in shown] + [(x, y) for x, y, _ in dots])
     left = min(-1 / (min(_n_defined(a) for _, a in shown) - 1), float(places[:, 0].min()))
-    whole = Frame((left - 0.02 * (1 - left), 1.02), (0.0 if places[:, 1].min() >= 0 else -1.05, 1.05))
+    whole = Frame(
+        (left - 0.02 * (1 - left), 1.02),
+        (0.0 if np.vstack([places, *trodden])[:, 1].min() >= 0 else -1.05, 1.05),
+    )
     ceilings = [(a.r_ll, a.bound) for _, a in shown if len(shown) == 1]
     near = _closer(whole, np.vstack([places, *ceilings]))
-    return _plane(whole, shown, dots) | {"closer": _plane(near, shown, dots) if near else None}
+    # From nearby the way there would only cross the picture.
+    return _plane(whole, shown, dots, ways) | {"closer": _plane(near, shown, dots, []) if near else None}
 
 
 def _plane(
-    frame: Frame, shown: Sequence[tuple[int, Assessment]], dots: Sequence[tuple[float, float, str]]
+    frame: Frame,
+    shown: Sequence[tuple[int, Assessment]],
+    dots: Sequence[tuple[float, float, str]],
+    ways: Sequence[tuple[int, OperatingPoint]],
 ) -> dict[str, Any]:
     sizes = _spread(sorted({_n_defined(a) for _, a in shown}), _MOST_CURVES)
     return frame.drawn(
@@ -101,6 +114,7 @@ def _plane(
         curves=[_bound_curve(frame, n, k if len(sizes) > 1 else None) for k, n in enumerate(sizes)],
         guessing=frame.at_y(0.0) if frame.y[0] < 0 < frame.y[1] else None,
         gap=_gap(frame, shown[0][1]) if len(shown) == 1 else None,
+        ways=[{"series": i, "line": frame.path(way.r_ll, way.r_tl)} for i, way in ways],
         dots=[{"x": frame.at_x(x), "y": frame.at_y(y), "title": title} for x, y, title in dots],
         marks=[
             {
