@@ -1,72 +1,66 @@
-"""The demo: the votes are those of the ensembles, the numbers those of the votes."""
+"""The demo: what is printed and drawn are the assessments of held-out rows."""
+
+import json
 
 import numpy as np
 import pytest
-from scipy import stats
 
+from counterpoint import Assessment
 from counterpoint.datasets import load
-from counterpoint.exceptions import UndefinedMeasureWarning
 from counterpoint.experiments import demo
 
 
 @pytest.fixture(scope="module")
 def iris():
-    return demo.train(load("iris"), seed=0)
+    return demo.train(load("iris"), seed=0, with_nets=True)
 
 
-def test_the_votes_are_of_held_out_rows_and_the_same_each_time(iris):
-    y_true, votes = iris
-    assert len(y_true) == 50
-    assert set(votes) == {"bagging", "random forest"}
-    again = demo.train(load("iris"), seed=0)[1]
-    for name, given in votes.items():
-        assert given.shape == (demo.N_LEARNERS, 50)
-        assert set(np.unique(given)) <= set(load("iris").class_names)
-        np.testing.assert_array_equal(given, again[name])
+def test_the_ensembles_are_judged_on_held_out_rows(iris):
+    assessments, ways = iris
+    assert [a.name for a in assessments] == ["bagging", "random forest", "independent nets", "diverse nets"]
+    assert {a.n_samples for a in assessments} == {50}
+    assert {a.n_learners for a in assessments} == {demo.N_LEARNERS}
+    assert all(a.vote.value > 0.85 for a in assessments)
+    assert set(ways) == {"independent nets", "diverse nets"}
 
 
-def test_a_standing_agrees_with_correlations_computed_by_hand(iris):
-    y_true, votes = iris
-    given = votes["random forest"]
-    one = demo.place(y_true, given)
-    r_tl, r_ll = [], []
-    for label in np.unique(y_true):
-        matrix = np.corrcoef(np.vstack([y_true == label, given == label]))
-        r_tl.append(matrix[0, 1:].mean())
-        r_ll.append(matrix[1:, 1:][np.triu_indices(len(given), 1)].mean())
-    assert one.r_tl == pytest.approx(np.mean(r_tl))
-    assert one.r_ll == pytest.approx(np.mean(r_ll))
-    assert one.optimality == pytest.approx(one.r_tl / one.bound)
-    assert one.p == pytest.approx((given == y_true).mean())
-    assert abs(one.predicted - one.vote) < 0.05
+def test_the_same_seed_gives_the_same_numbers(iris):
+    again, _ = demo.train(load("iris"), seed=0, with_nets=True)
+    assert [a.vote for a in again] == [a.vote for a in iris[0]]
 
 
-def test_plurality_is_the_mode_of_scipy():
-    codes = np.random.default_rng(0).integers(4, size=(6, 300))  # six votes on four labels: many ties
-    expected = stats.mode(codes, axis=0).mode
-    np.testing.assert_array_equal(
-        demo.plurality(np.array(list("abcd"))[codes]), np.array(list("abcd"))[expected]
-    )
-
-
-def test_learners_without_an_error_have_no_predicted_vote():
-    y_true = np.array(["a", "b"] * 10)
-    with pytest.warns(UndefinedMeasureWarning):
-        one = demo.place(y_true, np.stack([y_true] * 3))
-    assert (one.vote, one.optimality) == (1.0, 1.0)
-    assert np.isnan(one.predicted)
-    assert "undefined" in list(demo.tabulate({"x": one}).columns[1].cells)
+def test_the_files_hold_what_was_measured(iris, tmp_path, capsys):
+    paths = demo.demo(tmp_path, data="iris", seed=0)
+    assert [path.name for path in paths] == ["report.html", "tradeoff.png", "tradeoff.svg", "demo.json"]
+    record = json.loads((tmp_path / "demo.json").read_text())
+    for a in iris[0]:
+        assert Assessment.from_dict(record["data"]["assessments"][a.name]).vote == a.vote
+    assert len(record["data"]["training"]["diverse nets"]["r_tl"]) > 1
+    printed = capsys.readouterr().out
+    assert "diverse nets" in printed
+    assert "report.html" in printed
+    assert 'class="way' in (tmp_path / "report.html").read_text()
 
 
 @pytest.mark.parametrize("name", ["breast-w", "labor"])
 def test_nominal_and_missing_values_are_handled(name):
-    y_true, votes = demo.train(load(name), seed=0)
-    assert (votes["bagging"] == y_true).mean() > 0.6
+    assessments, _ = demo.train(load(name), seed=0, with_nets=False)
+    assert len(assessments) == 2
+    assert all(a.vote.value > 0.6 for a in assessments)
+
+
+def test_without_torch_the_demo_says_what_is_missing(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(demo, "find_spec", lambda name: None)
+    demo.demo(tmp_path, data="iris", seed=0)
+    assert 'pip install "counterpoint[train]"' in capsys.readouterr().out
 
 
 def test_the_explanation_is_honest_about_more_than_two_classes(iris):
-    y_true, votes = iris
-    standings = {name: demo.place(y_true, given) for name, given in votes.items()}
-    assert "3 classes" in demo.explain(standings, 3)
-    assert "classes" not in demo.explain(standings, 2)
-    demo.draw(standings, "iris")
+    assessments, _ = iris
+    assert "3 classes" in demo.explain(assessments)
+    assert "Explicit diversity changed the vote" in demo.explain(assessments)
+    assert "Explicit diversity" not in demo.explain(assessments[:2])
+
+
+def test_what_is_undefined_is_said_to_be():
+    assert demo._number(np.nan) == "undefined"
