@@ -189,10 +189,11 @@ class Assessment:
         place = (
             "" if np.isnan(self.optimality) else f"; r_TL is at {100 * self.optimality:.0f} % of its bound"
         )
+        learners = "1 learner" if self.n_learners == 1 else f"{self.n_learners} learners"
         return (
-            f"The {self.voting} vote of {self.n_learners} learner{'s' * (self.n_learners != 1)} is right on {100 * vote.value:.1f} % of "
-            f"{self.n_samples} samples (95 % interval {100 * vote.low:.1f} to {100 * vote.high:.1f}), {against} "
-            f"its best member ({100 * members.max():.1f} %; mean {100 * members.mean():.1f} %){place}."
+            f"The {self.voting} vote of {learners} is right on {100 * vote.value:.1f} % of {self.n_samples} samples "
+            f"(95 % interval {100 * vote.low:.1f} to {100 * vote.high:.1f}), {against} its best member "
+            f"({100 * members.max():.1f} %; mean {100 * members.mean():.1f} %){place}."
         )
 
     def to_dict(self) -> dict[str, Any]:
