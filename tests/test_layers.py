@@ -23,6 +23,7 @@ ANYBODY = ASSESSMENT | {
     "report",
     "training",
     "estimators",
+    "models",
     "datasets",
     "vision",
 }
@@ -42,8 +43,9 @@ MAY_IMPORT = {
     "predictions": {"_validation", "_extras", "_files", "exceptions"},
     "plots": ASSESSMENT,
     "report": ASSESSMENT | {"_plain", "plots"},
-    "training": MATHEMATICS | {"_extras"},
-    "estimators": MATHEMATICS | {"_extras", "training"},
+    "training": MATHEMATICS | {"_extras", "_files"},
+    "estimators": ASSESSMENT | {"_extras", "plots", "training"},
+    "models": MATHEMATICS | {"_extras", "_plain", "assessment", "estimators", "predictions"},
     "vision": MATHEMATICS | {"_extras", "training"},
     "experiments": ANYBODY,
     "cli": ANYBODY | {"experiments"},
@@ -63,7 +65,7 @@ MAY_REQUIRE = {
 }
 
 # where torch may be imported with the module and not first inside a function
-TORCH_AT_THE_TOP = ("training", "estimators/diverse.py", "experiments", "vision")
+TORCH_AT_THE_TOP = ("training", "estimators/_", "estimators/diverse", "experiments", "vision")
 
 
 def unit_of(path):

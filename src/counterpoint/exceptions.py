@@ -1,10 +1,14 @@
 """The warnings of the library, each with a name that can be filtered."""
 
-__all__ = ["ConvergenceWarning", "ModelRangeWarning", "UndefinedMeasureWarning"]
+__all__ = ["ConvergenceWarning", "MemberWarning", "ModelRangeWarning", "UndefinedMeasureWarning"]
 
 
 class ConvergenceWarning(RuntimeWarning):
     """An iteration stopped before it reached its tolerance."""
+
+
+class MemberWarning(RuntimeWarning):
+    """A learner does not pull its weight in training: it is constant, or turns against the truth."""
 
 
 class ModelRangeWarning(RuntimeWarning):

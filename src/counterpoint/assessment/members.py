@@ -52,6 +52,11 @@ def member_outputs(estimator: Any, X: Any) -> MemberOutputs:
     (5, 150, 3)
     """
     estimator, X = _unwrap(estimator, X)
+    if hasattr(estimator, "member_predict_proba"):  # it knows best what its members see
+        proba = np.asarray(estimator.member_predict_proba(X))
+        voting = getattr(estimator, "voting", "soft")
+        names = tuple(f"L{i + 1}" for i in range(len(proba)))
+        return MemberOutputs(proba, np.asarray(estimator.classes_), names, voting)
     members, names = _members(estimator)
     classes = _classes(estimator, members)
     encoded = _members_see_codes(estimator, members, classes)

@@ -4,7 +4,19 @@ from counterpoint._extras import import_extra
 
 import_extra("torch", "train")
 
-from counterpoint.training.ensemble import Ensemble  # noqa: E402 - a missing torch is one sentence
+from counterpoint.training.callbacks import (  # noqa: E402 - a missing torch is one sentence
+    Callback,
+    ClipGradients,
+    DiversityWarmup,
+    FitGate,
+    ProgressBar,
+    State,
+    TensorBoard,
+)
+from counterpoint.training.checkpoint import load_checkpoint, save_checkpoint  # noqa: E402
+from counterpoint.training.ensemble import Ensemble  # noqa: E402
+from counterpoint.training.history import History  # noqa: E402
+from counterpoint.training.loop import fit  # noqa: E402
 from counterpoint.training.losses import (  # noqa: E402
     CorrelationLoss,
     Correlations,
@@ -14,17 +26,31 @@ from counterpoint.training.losses import (  # noqa: E402
     correlation_loss,
     correlations,
 )
+from counterpoint.training.readout import Readout, calibrate  # noqa: E402
 from counterpoint.training.stacked import Stacked, can_stack  # noqa: E402
 
 __all__ = [
+    "Callback",
+    "ClipGradients",
     "CorrelationLoss",
     "Correlations",
+    "DiversityWarmup",
     "Ensemble",
+    "FitGate",
+    "History",
     "IndependentLoss",
     "JointLoss",
     "NegativeCorrelationLoss",
+    "ProgressBar",
+    "Readout",
     "Stacked",
+    "State",
+    "TensorBoard",
+    "calibrate",
     "can_stack",
     "correlation_loss",
     "correlations",
+    "fit",
+    "load_checkpoint",
+    "save_checkpoint",
 ]

@@ -1,13 +1,15 @@
 """An ensemble of any networks as one module."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from counterpoint._validation import check_choice, check_weights
 from counterpoint.training.losses import two_columns
+from counterpoint.training.readout import Readout
 from counterpoint.training.stacked import Stacked, can_stack
 
 __all__ = ["Ensemble"]
@@ -25,6 +27,12 @@ class Ensemble(nn.Module):
         Average the probabilities, or count the votes.
     weights : sequence of float, optional
         Weights of the learners in the vote.
+
+    Attributes
+    ----------
+    readout : Readout or None
+        The scale and class offsets with which probabilities are read from what the learners put out; given by
+        :func:`~counterpoint.training.calibrate`.
 
     Examples
     --------
@@ -49,6 +57,7 @@ class Ensemble(nn.Module):
         self.n_learners = len(learners)
         share = check_weights(weights, "weights", len(learners))
         self.register_buffer("weights", torch.as_tensor(share, dtype=torch.float32))
+        self.readout: Readout | None = None
         self.members: nn.ModuleList | Stacked = (
             Stacked(learners) if can_stack(learners) else nn.ModuleList(learners)
         )
@@ -86,8 +95,9 @@ class Ensemble(nn.Module):
 
     def member_proba(self, x: Tensor | list[Tensor]) -> Tensor:
         """Return the probabilities of each learner, (n_learners, batch, n_classes), in evaluation mode."""
-        with self._evaluating():
-            return two_columns(self(x)).float().softmax(-1)
+        with evaluating(self):
+            logits = two_columns(self(x)).float()
+            return (logits if self.readout is None else self.readout(logits)).softmax(-1)
 
     def predict_proba(self, x: Tensor | list[Tensor]) -> Tensor:
         """Return the averaged probabilities, or the shares of the votes, (batch, n_classes)."""
@@ -103,17 +113,30 @@ class Ensemble(nn.Module):
             proba = nn.functional.one_hot(proba.argmax(-1), proba.shape[-1]).to(proba.dtype)
         return torch.einsum("n,nbk->bk", self.weights.to(proba), proba)
 
-    @contextmanager
-    def _evaluating(self) -> Iterator[None]:
-        modes = {module: module.training for module in self.modules()}
-        self.eval()
-        try:
-            with torch.no_grad():
-                yield
-        finally:
-            for module, mode in modes.items():
-                module.training = mode
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> Any:
+        """Take up a state, with the read-out it has or has not."""
+        if "readout.scale" in state_dict:
+            scale, offset = state_dict["readout.scale"], state_dict["readout.offset"]
+            self.readout = Readout(torch.empty_like(scale), torch.empty_like(offset)).to(self.weights.device)
+        else:
+            self.readout = None
+        return super().load_state_dict(state_dict, strict, assign)
 
     def extra_repr(self) -> str:
         """Return the settings."""
         return f"n_learners={self.n_learners}, voting={self.voting!r}, stacked={self.is_stacked}"
+
+
+@contextmanager
+def evaluating(module: nn.Module) -> Iterator[None]:
+    """Switch to evaluation, without gradients, and back to the modes that were set."""
+    modes = {part: part.training for part in module.modules()}
+    module.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for part, mode in modes.items():
+            part.training = mode

@@ -71,7 +71,7 @@ def correlations(outputs: Tensor, target: Tensor, *, weight: Tensor | None = Non
     >>> correlations(outputs, torch.tensor([0, 1])).r_tl
     tensor(1.)
     """
-    state = _standardise(outputs, one_hot(target, outputs), weight)
+    state = standardise(outputs, one_hot(target, outputs), weight)
     return state.means()
 
 
@@ -315,7 +315,7 @@ class _Standardised(NamedTuple):
         )
 
 
-def _standardise(outputs: Tensor, truth: Tensor, weight: Tensor | None) -> _Standardised:
+def standardise(outputs: Tensor, truth: Tensor, weight: Tensor | None) -> _Standardised:
     """Centre and scale columns over the batch; weights enter as their square roots."""
     truth = truth.unsqueeze(-3)
     if weight is None:
@@ -367,7 +367,7 @@ class _CorrelationFunction(torch.autograd.Function):
         ctx: Any, logits: Tensor, truth: Tensor, lam: Tensor, mean: bool, softmax: bool, weight: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor]:
         outputs = logits.softmax(-1) if softmax else logits
-        state = _standardise(outputs, truth, weight)
+        state = standardise(outputs, truth, weight)
         r_tl, r_ll = state.means()
         loss = lam * r_ll - r_tl if mean else lam * state.sum_ll - state.sum_tl
         a = state.n_defined.clamp(min=1).reciprocal() if mean else torch.ones_like(loss)
@@ -409,7 +409,8 @@ def _correlation_loss(
     with torch.autocast(logits.device.type, enabled=False):
         logits = logits if logits.dtype == torch.float64 else logits.float()
         truth = one_hot(target, logits)
-        lam = torch.as_tensor(lam, dtype=logits.dtype, device=logits.device)
+        if not isinstance(lam, Tensor):
+            lam = logits.new_full((), lam)  # filled on the device: a copy would wait for it
         loss, r_tl, r_ll = _CorrelationFunction.apply(  # type: ignore[no-untyped-call]
             logits, truth, lam, reduction == "mean", outputs == "softmax", weight
         )

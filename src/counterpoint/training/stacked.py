@@ -153,6 +153,14 @@ class Stacked(nn.Module):
             learners.append(learner.train(self.training))
         return learners
 
+    def get_extra_state(self) -> Tensor:
+        """Return how convolutions run, so that a resumed training goes the same way."""
+        return torch.tensor(-1 if self.grouped is None else int(self.grouped))
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Take up how convolutions ran."""
+        self.grouped = {-1: None, 0: False, 1: True}[int(state)]
+
     def _grouped_is_faster(self, x: Tensor, own: bool) -> bool:
         """Time both ways of convolving on a batch; statistics and gradients are left as they were."""
         buffers = {name: buffer.clone() for name, buffer in self.named_buffers()}

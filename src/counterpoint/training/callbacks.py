@@ -1,0 +1,313 @@
+"""What may be hooked into the training loop: schedules of the diversity, clipping, logs, the progress bar."""
+
+import os
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+
+from counterpoint._extras import import_extra
+from counterpoint._validation import check_choice, check_count, check_interval
+from counterpoint.training.history import History
+from counterpoint.training.tally import Tally
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["Callback", "ClipGradients", "DiversityWarmup", "FitGate", "ProgressBar", "State", "TensorBoard"]
+
+
+@dataclass
+class State:
+    """Where training stands; what callbacks get to see and to change.
+
+    Attributes
+    ----------
+    ensemble, loss, optimizer, scheduler
+        As given to :func:`fit`, made where they were given as callables.
+    epochs : int
+        How many there will be.
+    history : History
+        The epochs so far; at the end of an epoch its record is the last.
+    epoch, batch : int
+        The numbers of the present ones, from 1.
+    n_batches : int or None
+        Batches in an epoch, where the data have a length.
+    logits, target, weight, batch_loss : Tensor
+        Of the last batch, detached and on their device.
+    stop : bool
+        Set it to end the training after this epoch.
+    """
+
+    ensemble: nn.Module
+    loss: Callable[..., Tensor]
+    optimizer: Optimizer
+    scheduler: LRScheduler | None
+    epochs: int
+    history: History
+    epoch: int = 0
+    batch: int = 0
+    n_batches: int | None = None
+    logits: Tensor = field(init=False, repr=False)
+    target: Tensor = field(init=False, repr=False)
+    weight: Tensor | None = field(init=False, repr=False)
+    batch_loss: Tensor = field(init=False, repr=False)
+    stop: bool = False
+
+
+class Callback:
+    """Base of callbacks; each method is called at its time with the state of the training.
+
+    A killed run that resumes starts its callbacks anew: derive what they do from ``state.epoch`` and
+    ``state.history``, and the resumed run is the same run.
+
+    Examples
+    --------
+    >>> class StopWhenPerfect(Callback):
+    ...     def on_epoch_end(self, state):
+    ...         state.stop = state.history[-1]["vote_accuracy"] == 1.0
+    """
+
+    def on_train_begin(self, state: State) -> None:
+        """Before the first epoch."""
+
+    def on_epoch_begin(self, state: State) -> None:
+        """Before each epoch."""
+
+    def on_gradients(self, state: State) -> None:
+        """Between the backward pass and the optimizer's step."""
+
+    def on_batch_end(self, state: State) -> None:
+        """After each training step."""
+
+    def on_epoch_end(self, state: State) -> None:
+        """After each epoch and its validation; its record is ``state.history[-1]`` and may be added to."""
+
+    def on_train_end(self, state: State) -> None:
+        """At the end, also after an error."""
+
+
+def hooks(callbacks: Iterable[Any], name: str) -> list[Callable[[State], None]]:
+    """Return the methods of that name that do something."""
+    found = [(getattr(callback, name, None), getattr(Callback, name)) for callback in callbacks]
+    return [hook for hook, idle in found if hook is not None and getattr(hook, "__func__", None) is not idle]
+
+
+class ClipGradients(Callback):
+    """Gradients scaled down to a norm.
+
+    Parameters
+    ----------
+    max_norm : float
+        The largest Euclidean norm of all gradients together.
+
+    Examples
+    --------
+    >>> clip = ClipGradients(1.0)
+    """
+
+    def __init__(self, max_norm: float) -> None:
+        self.max_norm = float(check_interval(max_norm, "max_norm", 0))
+
+    def on_gradients(self, state: State) -> None:
+        """Clip."""
+        parameters = [p for group in state.optimizer.param_groups for p in group["params"]]
+        nn.utils.clip_grad_norm_(parameters, self.max_norm)
+
+
+class _DiversityDial(Callback):
+    """Scales the loss's ``diversity`` (or ``lam``, or ``strength``) for each epoch and puts it back after it.
+
+    Several may act together: each scales what it finds, and all put back what was there at the start.
+    """
+
+    def factor(self, state: State) -> float:
+        """Return the scale of this epoch."""
+        raise NotImplementedError
+
+    def on_train_begin(self, state: State) -> None:
+        names = [
+            name for name in ("diversity", "lam", "strength") if getattr(state.loss, name, None) is not None
+        ]
+        if not names:
+            raise ValueError(
+                f"`loss` must have a diversity to be scaled, as CorrelationLoss has; got {state.loss!r}."
+            )
+        self._name = names[0]
+        self._value = getattr(state.loss, self._name)
+
+    def on_epoch_begin(self, state: State) -> None:
+        setattr(state.loss, self._name, getattr(state.loss, self._name) * self.factor(state))
+
+    def on_epoch_end(self, state: State) -> None:
+        state.history[-1].setdefault(self._name, float(getattr(state.loss, self._name)))
+        self.on_train_end(state)
+
+    def on_train_end(self, state: State) -> None:
+        setattr(state.loss, self._name, self._value)
+
+
+class DiversityWarmup(_DiversityDial):
+    """The diversity of the loss grows from 0 to its value, linearly.
+
+    Parameters
+    ----------
+    epochs : int
+        The first epoch has none, the one after so many has all of it.
+
+    Notes
+    -----
+    What was used stands in the history, under the name that the loss gives it. The loss on validation data moves with
+    it: choose another metric than ``"loss"``.
+
+    Examples
+    --------
+    >>> warmup = DiversityWarmup(epochs=10)
+    """
+
+    def __init__(self, epochs: int) -> None:
+        self.epochs = int(check_count(epochs, "epochs", minimum=1))
+
+    def factor(self, state: State) -> float:
+        """Return the scale of this epoch."""
+        return min(1.0, (state.epoch - 1) / self.epochs)
+
+
+class FitGate(_DiversityDial):
+    """The diversity of the loss fades as the learners come to fit their training data.
+
+    Explicit diversity pays where learners underfit and costs where they fit.
+
+    Parameters
+    ----------
+    start, end : float, default=0.9, 1.0
+        Where the fit of the last epoch is under ``start`` the loss has all of its diversity, over ``end`` none, and in
+        between it falls linearly.
+    by : {"member_accuracy", "r_tl"}, default="member_accuracy"
+        What the fit is: the mean training accuracy of the learners, or their correlation with the truth.
+
+    Notes
+    -----
+    As for :class:`DiversityWarmup`, with which it may be combined.
+
+    Examples
+    --------
+    >>> gate = FitGate(start=0.8, end=0.95)
+    """
+
+    def __init__(self, start: float = 0.9, end: float = 1.0, *, by: str = "member_accuracy") -> None:
+        self.end = float(check_interval(end, "end", 0, 1))
+        self.start = float(check_interval(start, "start", 0, self.end))
+        if self.start == self.end:
+            raise ValueError(f"`start` must be less than `end`; got {start!r} and {end!r}.")
+        self.by = check_choice(by, "by", ("member_accuracy", "r_tl"))
+
+    def factor(self, state: State) -> float:
+        """Return the scale of this epoch."""
+        fit = state.history[-1][self.by] if len(state.history) else 0.0
+        return min(1.0, max(0.0, (self.end - fit) / (self.end - self.start)))
+
+
+class TensorBoard(Callback):
+    """The history as TensorBoard events.
+
+    Parameters
+    ----------
+    log_dir : path
+        Where the events go.
+
+    Examples
+    --------
+    >>> board = TensorBoard("runs/first")  # nothing is written before the training begins
+    """
+
+    def __init__(self, log_dir: str | os.PathLike[str]) -> None:
+        import_extra("tensorboard", "tensorboard")
+        self.log_dir = os.fspath(log_dir)
+
+    def on_train_begin(self, state: State) -> None:
+        """Open the log; what an interrupted run wrote beyond its checkpoint is purged."""
+        from torch.utils.tensorboard import SummaryWriter
+
+        self._writer = SummaryWriter(self.log_dir, purge_step=state.epoch + 1)
+
+    def on_epoch_end(self, state: State) -> None:
+        """Write the numbers of the epoch, those of the validation in a folder of their own."""
+        for name, value in state.history[-1].items():
+            if name != "epoch":
+                tag = f"validation/{name[4:]}" if name.startswith("val_") else f"train/{name}"
+                self._writer.add_scalar(tag, value, state.epoch)
+        self._writer.flush()
+
+    def on_train_end(self, state: State) -> None:
+        """Close the log."""
+        self._writer.close()
+
+
+class ProgressBar(Callback):
+    """A line on the terminal with the epoch, the loss, r_TL, r_LL, the accuracy of the vote and the time left.
+
+    Parameters
+    ----------
+    console : rich Console, optional
+        By default the standard error stream; nothing is shown where it is not a terminal.
+
+    Examples
+    --------
+    >>> bar = ProgressBar()
+    """
+
+    def __init__(self, console: "Console | None" = None) -> None:
+        from rich.console import Console
+
+        self.console = Console(stderr=True) if console is None else console
+
+    def on_train_begin(self, state: State) -> None:
+        """Open the line."""
+        from rich import progress
+
+        self._bar = progress.Progress(
+            progress.TextColumn("epoch {task.fields[epoch]}/{task.total:.0f}"),
+            progress.BarColumn(bar_width=20),
+            progress.TextColumn("{task.fields[numbers]}"),
+            progress.TimeRemainingColumn(compact=True),
+            console=self.console,
+            auto_refresh=False,
+            disable=not (self.console.is_terminal or self.console.is_jupyter),
+        )
+        self._task = self._bar.add_task(
+            "", total=state.epochs, completed=state.epoch, epoch=state.epoch, numbers=""
+        )
+        self._bar.start()
+        self._next = 0.0
+
+    def on_batch_end(self, state: State) -> None:
+        """Show the last batch, ten times a second at most."""
+        if self._bar.disable or (now := time.monotonic()) < self._next:
+            return
+        self._next = now + 0.1
+        tally = Tally(state.ensemble, state.loss)
+        tally.add(state.logits, state.target, state.weight, torch.nan_to_num(state.batch_loss))
+        self._show(state, tally.means(), state.batch / state.n_batches if state.n_batches else 0.0)
+
+    def on_epoch_end(self, state: State) -> None:
+        """Show the epoch."""
+        if not self._bar.disable:
+            self._show(state, state.history[-1], 1.0)
+
+    def on_train_end(self, state: State) -> None:
+        """Close the line."""
+        self._bar.stop()
+
+    def _show(self, state: State, found: dict[str, float], share: float) -> None:
+        text = f"loss {found['loss']:.3f}  r_TL {found['r_tl']:.3f}  r_LL {found['r_ll']:.3f}"
+        text += f"  vote {found['vote_accuracy']:.1%}"
+        if "val_vote_accuracy" in found:
+            text += f"  validation {found['val_vote_accuracy']:.1%}"
+        self._bar.update(self._task, completed=state.epoch - 1 + share, epoch=state.epoch, numbers=text)
+        self._bar.refresh()

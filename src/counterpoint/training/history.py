@@ -1,0 +1,119 @@
+"""What happened in training, epoch by epoch, as plain data."""
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Self, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterpoint.theory import OperatingPoint
+
+__all__ = ["History"]
+
+
+class History:
+    """The records of the epochs, one mapping of numbers each.
+
+    Parameters
+    ----------
+    records : iterable of mapping, default=()
+        One record for each epoch.
+    best_epoch : int, optional
+        The number of the epoch, from 1, that did best on the validation data.
+
+    Notes
+    -----
+    :func:`fit` records ``epoch``, ``loss``, ``r_tl``, ``r_ll``, ``vote_accuracy``, ``member_accuracy`` (the mean over
+    the learners), ``lr`` and ``seconds``. Losses, correlations and accuracies are averages over the training batches,
+    each before its own step; where an epoch has 16 batches or more, all but the loss are over one batch in two to four,
+    others each epoch. Those of the validation data are over all of it and have ``val_`` before their names.
+
+    Examples
+    --------
+    >>> history = History([{"epoch": 1, "r_tl": 0.2}, {"epoch": 2, "r_tl": 0.5}], best_epoch=2)
+    >>> len(history), history["r_tl"], history[-1]
+    (2, array([0.2, 0.5]), {'epoch': 2, 'r_tl': 0.5})
+    >>> History.from_json(history.to_json()) == history
+    True
+    """
+
+    def __init__(self, records: Iterable[Mapping[str, Any]] = (), *, best_epoch: int | None = None) -> None:
+        self.records = [dict(record) for record in records]
+        self.best_epoch = best_epoch
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of what was recorded, in order."""
+        return list(dict.fromkeys(name for record in self.records for name in record))
+
+    @property
+    def trajectory(self) -> OperatingPoint:
+        """The path of ``(r_tl, r_ll)``, for :class:`counterpoint.plots.TradeoffDisplay`."""
+        return OperatingPoint(self["r_tl"], self["r_ll"])
+
+    def append(self, record: Mapping[str, Any]) -> None:
+        """Add the record of an epoch."""
+        self.records.append(dict(record))
+
+    def to_json(self) -> str:
+        """Return the history as text; what is undefined becomes null."""
+        return json.dumps(self.to_dict(), allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Return the history that :meth:`to_json` wrote."""
+        return cls.from_dict(json.loads(text))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the history as JSON knows it."""
+        epochs = [
+            {name: value if math.isfinite(value) else _WORDS.get(value) for name, value in record.items()}
+            for record in self.records
+        ]
+        return {"best_epoch": self.best_epoch, "epochs": epochs}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Return the history that :meth:`to_dict` wrote."""
+        records = [
+            {
+                name: float("nan" if value is None else value)
+                if value is None or isinstance(value, str)
+                else value
+                for name, value in record.items()
+            }
+            for record in data["epochs"]
+        ]
+        return cls(records, best_epoch=data["best_epoch"])
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self.records)
+
+    @overload
+    def __getitem__(self, key: int) -> dict[str, Any]: ...
+    @overload
+    def __getitem__(self, key: str) -> NDArray[Any]: ...
+    def __getitem__(self, key: int | str) -> dict[str, Any] | NDArray[Any]:
+        if isinstance(key, int):
+            return self.records[key]
+        if self.records and key not in self.columns:
+            raise KeyError(f"`{key}` must be one of {', '.join(self.columns)}")
+        return np.array([record.get(key, math.nan) for record in self.records])
+
+    def __eq__(self, other: object) -> bool:
+        # As text, where NaN equals NaN.
+        return isinstance(other, History) and self.to_json() == other.to_json()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        best = "" if self.best_epoch is None else f", best_epoch={self.best_epoch}"
+        return f"<History of {len(self)} epochs{best}: {', '.join(self.columns)}>"
+
+
+_WORDS = {math.inf: "inf", -math.inf: "-inf"}

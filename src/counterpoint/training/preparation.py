@@ -1,0 +1,159 @@
+"""What is given to the training loop, checked and made ready."""
+
+import copy
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from counterpoint._validation import check_choice
+from counterpoint.training.callbacks import State
+
+Batches = Iterable[Any] | Callable[[int], Iterable[Any]]
+Metric = str | Callable[[Tensor, Tensor], float]
+T = TypeVar("T")
+
+
+def made(given: Any, kind: type[T], name: str, *arguments: Any) -> T:
+    """Return what was given, or what it makes of the arguments, of that kind."""
+    thing = given(*arguments) if callable(given) and not isinstance(given, kind) else given
+    if not isinstance(thing, kind):
+        raise TypeError(f"`{name}` must be or make a torch {kind.__name__}; got {thing!r}.")
+    return thing
+
+
+def check_optimizer(optimizer: Optimizer, ensemble: nn.Module, loss: Any) -> None:
+    """Refuse an optimizer of other parameters: those of learners that were stacked are not trained."""
+    own = {id(p) for p in ensemble.parameters()}
+    own |= {id(p) for p in loss.parameters()} if isinstance(loss, nn.Module) else set()
+    held = [p for group in optimizer.param_groups for p in group["params"]]
+    if strangers := sum(id(p) not in own for p in held):
+        raise ValueError(
+            f"`optimizer` must hold parameters of `ensemble`, which has copies of the learners it stacks; "
+            f"got {strangers} of {len(held)} that are not its own."
+        )
+
+
+def check_batches(batches: Any, name: str) -> None:
+    """Refuse what can be gone through only once."""
+    if isinstance(batches, Iterator):
+        raise TypeError(
+            f"`{name}` must be a DataLoader, a list or a callable, to be gone through each epoch; "
+            f"got an iterator, {batches!r}."
+        )
+
+
+def metric_name(metric: Metric) -> str:
+    """Return the name of a metric in the history."""
+    known = ("vote_accuracy", "loss")
+    if not callable(metric):
+        return str(check_choice(metric, "metric", known))
+    name = getattr(metric, "__name__", "metric")
+    return name if name.isidentifier() and name not in known else "metric"
+
+
+def autocast(precision: str, device: torch.device) -> AbstractContextManager[Any]:
+    """Return the context in which the networks run."""
+    check_choice(precision, "precision", ("auto", "float32", "bf16"))
+    if precision == "bf16" or (precision == "auto" and device.type == "cuda"):
+        return torch.autocast(device.type, dtype=torch.bfloat16)
+    return nullcontext()
+
+
+def length(batches: Iterable[Any]) -> int | None:
+    """Return the number of batches, where it is known."""
+    try:
+        return len(batches)  # type: ignore[arg-type]
+    except TypeError:  # also a DataLoader over a stream
+        return None
+
+
+def on_device(batch: Any, device: torch.device, name: str) -> list[Any]:
+    """Return (x, y) or (x, y, weight) on the device; x may be a list of views."""
+    if not isinstance(batch, tuple | list) or len(batch) not in (2, 3):
+        raise TypeError(f"`{name}` must give (x, y) or (x, y, weight); got {type(batch).__name__}.")
+    x, *rest = batch
+    views = x if isinstance(x, tuple | list) else [x]
+    for part in (*views, *rest):
+        if not isinstance(part, Tensor):
+            raise TypeError(f"`{name}` must give tensors; got {type(part).__name__}.")
+    moved = [part.to(device, non_blocking=True) for part in views]
+    return [moved if views is x else moved[0], *(part.to(device, non_blocking=True) for part in rest)]
+
+
+def weights(module: nn.Module) -> dict[str, Any]:
+    """Return a copy of what ``load_state_dict`` puts back."""
+    state = module.state_dict()
+    return {k: v.detach().clone() if isinstance(v, Tensor) else copy.deepcopy(v) for k, v in state.items()}
+
+
+def all_finite(module: nn.Module) -> bool:
+    """Tell whether all parameters are finite."""
+    return bool(torch.stack([p.detach().isfinite().all() for p in module.parameters()]).all())
+
+
+def generators(batches: Any) -> list[torch.Generator]:
+    """Return the generators that a DataLoader was given."""
+    owners = (batches, getattr(batches, "sampler", None))
+    found = {
+        id(g): g for owner in owners if isinstance(g := getattr(owner, "generator", None), torch.Generator)
+    }
+    return list(found.values())
+
+
+def identity(state: State) -> dict[str, Any]:
+    """Return what tells one run from another, as text."""
+    groups = [
+        # A scheduler moves `lr` and leaves where it began as `initial_lr`.
+        {
+            key: repr(value)
+            for key, value in group.items()
+            if key != "params" and not (key == "lr" and "initial_lr" in group)
+        }
+        for group in state.optimizer.param_groups
+    ]
+    loss = state.loss
+    return {
+        "tensors": {name: _text(value) for name, value in state.ensemble.state_dict().items()},
+        "loss": repr(loss)
+        if isinstance(loss, nn.Module)
+        else getattr(loss, "__qualname__", type(loss).__name__),
+        "optimizer": {
+            "kind": type(state.optimizer).__name__,
+            **{str(i): group for i, group in enumerate(groups)},
+        },
+        "scheduler": type(state.scheduler).__name__,
+    }
+
+
+def check_identity(saved: Mapping[str, Any], own: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
+    """Refuse the checkpoint of another run."""
+    found = saved.get("identity")
+    if not isinstance(found, Mapping):
+        raise ValueError(f"`checkpoint` must be of a training run; got another file, {os.fspath(path)!r}.")
+    for part, mine in own.items():
+        if (difference := _difference(found.get(part), mine)) is not None:
+            what = "architecture" if part == "tensors" else part
+            raise ValueError(
+                f"`checkpoint` must be of the same {what} ({difference}); got {os.fspath(path)!r}. "
+                "Pass resume=False to start anew."
+            )
+
+
+def _difference(saved: Any, own: Any, name: str = "") -> str | None:
+    """Return the first difference between nested texts."""
+    if isinstance(saved, Mapping) and isinstance(own, Mapping):
+        for key in dict.fromkeys((*own, *saved)):
+            found = _difference(saved.get(key), own.get(key), f"{name}.{key}".lstrip("."))
+            if found is not None:
+                return found
+        return None
+    return None if saved == own else f"{name + ': ' if name else ''}{own} here, {saved} there"
+
+
+def _text(value: Any) -> str:
+    return f"{value.dtype} {tuple(value.shape)}".removeprefix("torch.") if isinstance(value, Tensor) else ""

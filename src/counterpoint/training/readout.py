@@ -1,0 +1,188 @@
+r"""The read-out: a temperature and class offsets for each learner, after training by correlation.
+
+A correlation does not see shift and scale. With two classes, learners that put out 0.1 and 0.3 in the place of 0 and 1
+have the best loss there is, and always vote for the first class. So each learner's logits z become :math:`s z + b`,
+with one s and a b for each class from the cross-entropy on training samples ("vector scaling", Guo et al. 2017). This
+changes neither what a learner knows nor, by much, how the learners differ.
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from counterpoint.training.losses import two_columns
+
+if TYPE_CHECKING:
+    from counterpoint.training.ensemble import Ensemble
+
+__all__ = ["Readout", "calibrate"]
+
+# The mean cross-entropy pays this much for the squared distance from the read-out so far, so that a learner that is
+# always right on its training rows does not become boundlessly sure of itself.
+_RIDGE = 1e-3
+_STEPS = 30
+
+
+class Readout(nn.Module):
+    """The last step of learners: ``scale * logits + offset``.
+
+    Parameters
+    ----------
+    scale : Tensor, shape (n_learners, 1, 1) or (1, 1)
+        One factor for each learner.
+    offset : Tensor, shape (n_learners, 1, n_classes) or (1, n_classes)
+        One summand for each learner and class.
+
+    Examples
+    --------
+    >>> timid = torch.tensor([[[0.0, -1.0], [0.0, -0.5], [0.0, -1.1], [0.0, -0.4]]])  # always votes for class 0
+    >>> target = torch.tensor([0, 1, 0, 1])
+    >>> Readout.identity(1, 2).refit(timid, target)(timid).argmax(-1)
+    tensor([[0, 1, 0, 1]])
+    """
+
+    scale: Tensor
+    offset: Tensor
+
+    def __init__(self, scale: Tensor, offset: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("scale", scale)
+        self.register_buffer("offset", offset)
+
+    @classmethod
+    def identity(cls, n_learners: int, n_classes: int) -> Self:
+        """Return the read-out that changes nothing."""
+        return cls(torch.ones(n_learners, 1, 1), torch.zeros(n_learners, 1, n_classes))
+
+    def forward(self, logits: Tensor) -> Tensor:
+        """Return the logits as they are read."""
+        return two_columns(logits) * self.scale + self.offset
+
+    def of(self, learner: int) -> "Readout":
+        """Return that of one learner."""
+        return Readout(self.scale[learner].clone(), self.offset[learner].clone())
+
+    @torch.no_grad()
+    def refit(self, logits: Tensor, target: Tensor, weight: Tensor | None = None) -> Self:
+        """Return the read-out for what the learners put out, near this one where the rows say little.
+
+        Parameters
+        ----------
+        logits : Tensor, shape (n_learners, n_samples, n_classes)
+            What the learners put out.
+        target : Tensor, shape (n_samples,)
+            The classes.
+        weight : Tensor, shape (n_samples,), optional
+            Weights of the samples.
+        """
+        z = two_columns(logits).double()
+        if not z.isfinite().all():
+            return self  # there is nothing to read
+        z = z - z.mean(-1, keepdim=True)
+        truth = F.one_hot(target, z.shape[-1]).double()
+        share = torch.ones_like(target, dtype=z.dtype) if weight is None else weight.double()
+        share = share / share.sum()
+        spread = (z.square().mean(-1) @ share).sqrt().clamp(min=1e-6)
+        z = z / spread[:, None, None]  # so the scale is measured in units of 1 / spread
+        start = torch.cat([self.scale.double()[:, 0] * spread[:, None], self.offset.double()[:, 0]], 1)
+        found = _minimise(z, truth, share, start)
+        scale, offset = found[:, :1] / spread[:, None], found[:, 1:]
+        return type(self)(scale[:, None].to(self.scale), offset[:, None].to(self.offset))
+
+
+def calibrate(ensemble: "Ensemble", batches: Iterable[Any], *, max_samples: int = 10_000) -> "Ensemble":
+    """Give each learner the scale and class offsets that fit its probabilities to some samples.
+
+    Parameters
+    ----------
+    ensemble : Ensemble
+        It gets a ``readout``, which ``member_proba``, ``predict_proba`` and ``predict`` use; what it puts out by
+        ``forward`` stays as it is.
+    batches : iterable of (x, y) or (x, y, weight)
+        The samples; those trained on will do.
+    max_samples : int, default=10000
+        How many samples are enough.
+
+    Returns
+    -------
+    Ensemble
+        The same ensemble.
+
+    Notes
+    -----
+    A correlation is blind to the scale and offset of a column, so learners trained by
+    :class:`~counterpoint.training.CorrelationLoss` rank the samples well and may still vote for one class throughout.
+    :func:`~counterpoint.training.fit` calibrates at its end if that was the loss.
+
+    Examples
+    --------
+    >>> from counterpoint.training import Ensemble
+    >>> ensemble = Ensemble([nn.Linear(1, 2), nn.Linear(1, 2)])
+    >>> x, y = torch.linspace(-1, 1, 64)[:, None], (torch.linspace(-1, 1, 64) > 0.5).long()
+    >>> bool((calibrate(ensemble, [(x, y)]).predict(x) == y).float().mean() >= 0.75)
+    True
+    """
+    from counterpoint.training.ensemble import evaluating
+
+    device = next(ensemble.parameters()).device
+    logits, targets, weights, seen = [], [], [], 0
+    with evaluating(ensemble):
+        for x, y, *weight in batches:
+            views = [view.to(device) for view in x] if isinstance(x, list | tuple) else x.to(device)
+            logits.append(two_columns(ensemble(views)).float())
+            target = y.to(device)
+            targets.append(target.argmax(-1) if target.is_floating_point() else target.long())
+            weights.append(weight[0].to(device) if weight else torch.ones(len(target), device=device))
+            seen += len(target)
+            if seen >= max_samples:
+                break
+    if not logits:
+        raise ValueError("`batches` must give at least one batch; got none.")
+    raw, target = torch.cat(logits, 1), torch.cat(targets)
+    start = Readout.identity(raw.shape[0], raw.shape[-1]).to(device)
+    ensemble.readout = start.refit(raw, target, torch.cat(weights))
+    return ensemble
+
+
+def _minimise(z: Tensor, truth: Tensor, share: Tensor, start: Tensor) -> Tensor:
+    """Return scale and offsets (N, 1 + m) of least penalised cross-entropy, by Newton's method with step halving."""
+    theta, value = start, _objective(start, z, truth, share, start)
+    for _ in range(_STEPS):
+        step = _newton_step(theta, z, truth, share, start)
+        size = torch.ones_like(value)
+        for _ in range(10):
+            trial = theta - size[:, None] * step
+            reached = _objective(trial, z, truth, share, start)
+            if not (worse := reached > value).any():
+                break
+            size = torch.where(worse, size / 2, size)
+        better = reached <= value
+        theta, value = torch.where(better[:, None], trial, theta), torch.where(better, reached, value)
+        if step.abs().max() < 1e-8:
+            break
+    return theta
+
+
+def _objective(theta: Tensor, z: Tensor, truth: Tensor, share: Tensor, start: Tensor) -> Tensor:
+    log_proba = (theta[:, :1, None] * z + theta[:, None, 1:]).log_softmax(-1)
+    return -(log_proba * truth).sum(-1) @ share + _RIDGE / 2 * (theta - start).square().sum(-1)
+
+
+def _newton_step(theta: Tensor, z: Tensor, truth: Tensor, share: Tensor, start: Tensor) -> Tensor:
+    n_classes = z.shape[-1]
+    proba = (theta[:, :1, None] * z + theta[:, None, 1:]).softmax(-1)  # (N, n, m)
+    miss = (proba - truth) * share[:, None]
+    gradient = torch.cat([(miss * z).sum((1, 2))[:, None], miss.sum(1)], 1) + _RIDGE * (theta - start)
+    held = proba * share[:, None]
+    mean = (proba * z).sum(-1, keepdim=True)
+    mixed = (held * (z - mean)).sum(1)  # (N, m)
+    hessian = _RIDGE * torch.eye(1 + n_classes, dtype=z.dtype, device=z.device).repeat(len(z), 1, 1)
+    hessian[:, 0, 0] += (held * z * (z - mean)).sum((1, 2))
+    hessian[:, 0, 1:] += mixed
+    hessian[:, 1:, 0] += mixed
+    hessian[:, 1:, 1:] += torch.diag_embed(held.sum(1)) - held.mT @ proba
+    step: Tensor = torch.linalg.solve(hessian, gradient)
+    return step

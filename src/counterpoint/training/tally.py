@@ -1,0 +1,203 @@
+"""The measures of an epoch, gathered batch by batch at next to no cost.
+
+Outputs are held as they come and measured many batches at a time: with small nets the number of operations is the
+cost, and on a GPU every number that is read waits for the device.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from counterpoint._validation import FloatArray
+from counterpoint.training.losses import one_hot, standardise, two_columns
+
+__all__ = ["NotFiniteError", "Tally"]
+
+# Outputs are measured when so many numbers are held, and at the end: what a processor's cache has room for, or on
+# another device 16 MB, since reading the numbers waits for it.
+_HELD_AT_MOST = {"cpu": 60_000}
+_HELD_ELSEWHERE = 4_000_000
+
+
+class NotFiniteError(FloatingPointError):
+    """A loss or a weight is NaN or infinite."""
+
+
+class _Batch(NamedTuple):
+    logits: Tensor  # (N, B, m)
+    target: Tensor  # (B,) or (B, m)
+    weight: Tensor | None  # (B,)
+
+
+class Tally:
+    """Means over the batches of an epoch, and what each learner did.
+
+    Correlations are those of each batch, averaged, as the loss sees them; samples count by their weights.
+
+    Parameters
+    ----------
+    ensemble : Module
+        Whose vote is measured: by ``ensemble.combine`` where it has one, else by the mean of the probabilities, with
+        its ``readout`` of now.
+    loss : callable
+        Whose ``outputs`` say whether the logits are probabilities already.
+    every : int, default=1
+        Measure one batch in so many; the loss is always that of all.
+    first : int, default=0
+        The batches measured are those whose number, from 1, has this remainder.
+    keep : bool, default=False
+        Whether to keep all outputs, for :meth:`outputs`.
+    """
+
+    def __init__(
+        self,
+        ensemble: nn.Module,
+        loss: Callable[..., Tensor],
+        *,
+        every: int = 1,
+        first: int = 0,
+        keep: bool = False,
+    ) -> None:
+        self._every, self._first = every, first
+        self._combine: Callable[[Tensor], Tensor] = getattr(ensemble, "combine", lambda proba: proba.mean(0))
+        self._softmax = getattr(loss, "outputs", "softmax") == "softmax"
+        self._readout: Callable[[Tensor], Tensor] | None = getattr(ensemble, "readout", None)
+        self._held: list[_Batch] = []
+        self._kept: list[_Batch] | None = [] if keep else None
+        self._n_held = 0
+        self._losses: list[Tensor] = []
+        self._sizes: list[int] = []
+        self._n_batches = self._n_measured = 0
+        self._loss: FloatArray = np.zeros(2)  # summed over samples, and their number
+        self._sums: FloatArray = np.zeros(7)
+        self._members: FloatArray = np.zeros((3, 1))  # grows to (3, N): correlation, its count, batches alive
+
+    def add(self, logits: Tensor, target: Tensor, weight: Tensor | None, loss: Tensor) -> Self:
+        """Take in a batch; nothing is computed before many are held."""
+        self._n_batches += 1
+        self._losses.append(loss)
+        self._sizes.append(logits.shape[1])
+        if self._kept is not None:
+            self._kept.append(_Batch(logits, target, weight))
+        if self._n_batches % self._every == self._first:
+            self._held.append(_Batch(logits, target, weight))
+            self._n_held += logits.numel()
+            if self._n_held > _HELD_AT_MOST.get(logits.device.type, _HELD_ELSEWHERE):
+                self._fold()
+        return self
+
+    def means(self) -> dict[str, float]:
+        """Return the measures; NaN where nothing was defined.
+
+        Raises
+        ------
+        NotFiniteError
+            If the loss of a batch was NaN or infinite.
+        """
+        self._fold()
+        loss, n_samples = self._loss.tolist()
+        votes, members, weight, r_tl, n_tl, r_ll, n_ll = self._sums.tolist()
+        return {
+            "loss": _ratio(loss, n_samples),
+            "r_tl": _ratio(r_tl, n_tl),
+            "r_ll": _ratio(r_ll, n_ll),
+            "vote_accuracy": _ratio(votes, weight),
+            "member_accuracy": _ratio(members, weight),
+        }
+
+    def collapsed(self) -> list[int]:
+        """Return the learners whose outputs were constant in every batch that was measured."""
+        self._fold()
+        return [int(i) for i in np.flatnonzero(self._members[2] == 0)]
+
+    def member_r_tl(self) -> FloatArray:
+        """Return the correlation of each learner with the truth, (n_learners,); NaN where undefined."""
+        self._fold()
+        total, count, _ = self._members
+        return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+    @property
+    def chance(self) -> float:
+        """Three standard errors of a correlation where there is none."""
+        return 3 / math.sqrt(max(self._n_measured, 1))
+
+    def outputs(self) -> tuple[Tensor, Tensor]:
+        """Return all logits (n_learners, n_samples, n_classes) and targets, if they were kept."""
+        assert self._kept is not None
+        return torch.cat([b.logits for b in self._kept], 1), torch.cat([b.target for b in self._kept])
+
+    @torch.no_grad()
+    def _fold(self) -> None:
+        """Measure what is held, batches of one shape together, and read all numbers from the device at once."""
+        if not self._losses:
+            return
+        alike: dict[Any, list[_Batch]] = {}
+        for batch in self._held:
+            alike.setdefault((batch.logits.shape, batch.target.dim(), batch.weight is None), []).append(batch)
+        losses = torch.stack(self._losses)
+        measured = [self._measure(batches).to(losses.dtype) for batches in alike.values()]
+        numbers = np.array(torch.cat([losses, *measured]).tolist())
+        self._fold_losses(numbers[: len(losses)])
+        if measured:
+            rows = numbers[len(losses) :].reshape(len(measured), -1).sum(0)
+            self._sums, self._members = self._sums + rows[:7], self._members + rows[7:].reshape(3, -1)
+            self._n_measured += sum(batch.logits.shape[1] for batch in self._held)
+        self._held, self._n_held = [], 0
+
+    def _fold_losses(self, losses: FloatArray) -> None:
+        if (bad := ~np.isfinite(losses)).any():
+            first = int(np.argmax(bad))
+            number = self._n_batches - len(losses) + first + 1
+            raise NotFiniteError(f"the loss must stay finite; got {losses[first]} in batch {number}")
+        self._loss += [np.dot(losses, self._sizes), sum(self._sizes)]
+        self._losses, self._sizes = [], []
+
+    def _measure(self, batches: list[_Batch]) -> Tensor:
+        """Return sums over batches of one shape: seven for the ensemble, then three for each learner."""
+        n_batches, batch = len(batches), batches[0].logits.shape[1]
+        logits = two_columns(torch.cat([b.logits for b in batches], 1))  # (N, kB, m)
+        logits = logits if logits.dtype == torch.float64 else logits.float()
+        target = torch.cat([b.target for b in batches])
+        weights = [b.weight for b in batches if b.weight is not None]
+        weight = torch.cat(weights).to(logits) if weights else logits.new_ones(len(target))
+        # Classes first in memory: with few of them that is several times faster.
+        proba = logits.movedim(-1, 0).contiguous()
+        proba = (proba.softmax(0) if self._softmax else proba).movedim(0, -1)
+        truth = one_hot(target, proba).T.contiguous().T  # (kB, m)
+        labels = target.argmax(-1) if target.is_floating_point() else target
+        read = proba if self._readout is None else self._readout(logits).softmax(-1)
+        votes = self._combine(read).argmax(-1) == labels
+        chosen = (read == read.amax(-1, keepdim=True)).to(weight)  # several on a tie, for a share each
+        members = ((chosen * truth).sum(-1) / chosen.sum(-1)).mean(0)
+
+        each = proba.view(len(proba), n_batches, batch, -1).transpose(0, 1)  # (k, N, B, m)
+        truth = truth.view(n_batches, batch, -1)
+        found = standardise(each, truth, weight.reshape(n_batches, batch) if weights else None)
+        r_tl, r_ll = found.means()  # (k,), 0 where undefined
+        alive = found.inverse_norm.squeeze(-2) > 0  # (k, N, m)
+        present = found.truth.ne(0).any(-2)  # (k, 1, m)
+        whole = [
+            (votes * weight).sum(),
+            (members * weight).sum(),
+            weight.sum(),
+            batch * r_tl.sum(),
+            batch * (found.n_defined > 0).sum(),
+            batch * r_ll.sum(),
+            batch * (found.n_pairs > 0).sum(),
+        ]
+        each_learner = [
+            (found.columns * found.truth).sum((0, 2, 3)),
+            (alive & present).sum((0, 2)),
+            alive.any(-1).sum(0),
+        ]
+        return torch.cat(
+            [torch.stack([value.to(logits) for value in whole]), *(v.to(logits) for v in each_learner)]
+        )
+
+
+def _ratio(total: float, count: float) -> float:
+    return total / count if count > 0 else math.nan

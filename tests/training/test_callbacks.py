@@ -1,0 +1,231 @@
+"""Callbacks are called in their order and put back what they change."""
+
+import io
+import sys
+
+import numpy as np
+import pytest
+import torch
+from rich.console import Console
+from torch import nn
+
+from counterpoint.training import (
+    Callback,
+    ClipGradients,
+    CorrelationLoss,
+    DiversityWarmup,
+    Ensemble,
+    FitGate,
+    IndependentLoss,
+    NegativeCorrelationLoss,
+    ProgressBar,
+    TensorBoard,
+    fit,
+)
+
+
+def train(callbacks=(), *, loss=None, epochs=3, lr=0.01, n_batches=2, **options):
+    torch.manual_seed(0)
+    x = torch.randn(20 * n_batches, 3)
+    y = (x[:, 0] > 0).long()
+    return fit(
+        Ensemble([nn.Sequential(nn.Linear(3, 6), nn.Tanh(), nn.Linear(6, 2)) for _ in range(3)]),
+        list(zip(x.split(20), y.split(20), strict=True)),
+        loss=loss or CorrelationLoss(0.5),
+        optimizer=lambda p: torch.optim.Adam(p, lr=lr),
+        epochs=epochs,
+        callbacks=callbacks,
+        progress=False,
+        **options,
+    )
+
+
+class Diary(Callback):
+    def __init__(self, name=""):
+        self.pages = []
+        for hook in ("train_begin", "epoch_begin", "gradients", "batch_end", "epoch_end", "train_end"):
+            setattr(
+                self,
+                f"on_{hook}",
+                lambda state, hook=hook: self.pages.append(f"{hook} {state.epoch}.{state.batch}"),
+            )
+
+
+def test_the_hooks_are_called_in_order():
+    diary = Diary()
+    train([diary], epochs=2)
+    epoch = [
+        "epoch_begin {0}.{1}",
+        "gradients {0}.1",
+        "batch_end {0}.1",
+        "gradients {0}.2",
+        "batch_end {0}.2",
+        "epoch_end {0}.2",
+    ]
+    expected = ["train_begin 0.0"]
+    expected += [line.format(1, 0) for line in epoch] + [line.format(2, 2) for line in epoch]
+    assert diary.pages == [*expected, "train_end 2.2"]
+
+
+def test_a_callback_needs_only_the_hooks_it_wants():
+    class Bare:
+        def on_epoch_end(self, state):
+            state.history[-1]["double"] = 2 * state.epoch
+
+    np.testing.assert_array_equal(train([Bare()])["double"], [2, 4, 6])
+
+
+def test_a_callback_sees_the_last_batch():
+    class Look(Callback):
+        def on_batch_end(self, state):
+            assert state.logits.shape == (3, 20, 2)
+            assert not state.logits.requires_grad
+            assert state.target.shape == (20,)
+            assert state.weight is None
+            assert state.batch_loss.shape == ()
+            assert (state.batch, state.n_batches) in [(1, 2), (2, 2)]
+
+    train([Look()])
+
+
+def test_a_callback_can_stop_the_training_also_of_the_run_that_resumes(tmp_path):
+    class Stop(Callback):
+        def on_epoch_end(self, state):
+            state.stop = state.epoch == 2
+
+    assert len(train([Stop()], epochs=9, checkpoint=tmp_path / "run")) == 2
+    assert len(train(epochs=9, checkpoint=tmp_path / "run")) == 2
+
+
+def test_the_end_is_called_after_an_error_for_those_that_began():
+    class Fail(Callback):
+        def on_train_begin(self, state):
+            raise RuntimeError("no")
+
+    first, last = Diary(), Diary()
+    with pytest.raises(RuntimeError, match="no"):
+        train([first, Fail(), last])
+    assert first.pages == ["train_begin 0.0", "train_end 0.0"]
+    assert last.pages == []
+
+
+def test_gradients_are_clipped_to_the_norm():
+    norms = []
+
+    class Measure(Callback):
+        def on_gradients(self, state):
+            gradients = [p.grad.flatten() for p in state.ensemble.parameters()]
+            norms.append(float(torch.cat(gradients).norm()))
+
+    train([Measure(), ClipGradients(0.01), Measure()])
+    before, after = norms[::2], norms[1::2]
+    assert min(before) > 0.01
+    np.testing.assert_allclose(after, 0.01, rtol=1e-3)
+
+
+def test_the_warm_up_grows_linearly_and_leaves_the_dial_as_it_was():
+    loss = CorrelationLoss(0.8)
+    history = train([DiversityWarmup(4)], loss=loss, epochs=6)
+    np.testing.assert_allclose(history["diversity"], [0, 0.2, 0.4, 0.6, 0.8, 0.8])
+    assert loss.diversity == 0.8
+
+
+@pytest.mark.parametrize(
+    ("loss", "name"), [(CorrelationLoss(lam=0.4), "lam"), (NegativeCorrelationLoss(0.4), "strength")]
+)
+def test_the_warm_up_turns_the_dial_that_the_loss_has(loss, name):
+    history = train([DiversityWarmup(1)], loss=loss, epochs=2)
+    np.testing.assert_allclose(history[name], [0, 0.4])
+
+
+def test_the_gate_closes_as_the_members_fit():
+    loss = CorrelationLoss(0.8)
+    gate = FitGate(start=0.4, end=0.9)
+    history = train([gate], loss=loss, epochs=40, lr=0.05)
+    fit_before = history["member_accuracy"][:-1]
+    expected = 0.8 * np.clip((0.9 - fit_before) / 0.5, 0, 1)
+    np.testing.assert_allclose(history["diversity"], [0.8, *expected])
+    assert history["diversity"][-1] == 0
+    assert loss.diversity == 0.8
+
+
+def test_the_gate_can_go_by_the_correlation_and_multiplies_with_the_warm_up():
+    history = train([DiversityWarmup(10), FitGate(0.0, 1.0, by="r_tl")], epochs=5)
+    factor = np.clip(1 - np.array([0, *history["r_tl"][:-1]]), 0, 1)
+    np.testing.assert_allclose(history["diversity"], 0.5 * np.arange(5) / 10 * factor)
+
+
+def test_the_dial_is_put_back_after_an_error():
+    class Fail(Callback):
+        def on_batch_end(self, state):
+            raise RuntimeError("no")
+
+    loss = CorrelationLoss(0.8)
+    with pytest.raises(RuntimeError, match="no"):
+        train([DiversityWarmup(4), Fail()], loss=loss)
+    assert loss.diversity == 0.8
+
+
+def test_a_loss_without_a_dial_is_refused():
+    with pytest.raises(ValueError, match=r"`loss` must have a diversity.* got IndependentLoss\(\)"):
+        train([DiversityWarmup(4)], loss=IndependentLoss())
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: ClipGradients(-1), "`max_norm` must be at least 0; got -1"),
+        (lambda: DiversityWarmup(0), "`epochs` must be at least 1; got 0"),
+        (lambda: FitGate(0.9, 0.8), "`start` must be between 0 and 0.8; got 0.9"),
+        (lambda: FitGate(0.9, 0.9), "`start` must be less than `end`; got 0.9 and 0.9"),
+        (lambda: FitGate(by="loss"), "`by` must be one of 'member_accuracy', 'r_tl'; got 'loss'"),
+    ],
+)
+def test_bad_settings_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_tensorboard_holds_the_history(tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    history = train([TensorBoard(tmp_path)], validation=[(torch.randn(9, 3), torch.arange(9) % 2)])
+    events = EventAccumulator(str(tmp_path))
+    events.Reload()
+    for tag, column in [("train/r_tl", "r_tl"), ("validation/vote_accuracy", "val_vote_accuracy")]:
+        scalars = events.Scalars(tag)
+        assert [scalar.step for scalar in scalars] == [1, 2, 3]
+        np.testing.assert_allclose([scalar.value for scalar in scalars], history[column], rtol=1e-6)
+
+
+def test_missing_tensorboard_is_named_with_its_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
+    with pytest.raises(ImportError, match=r"counterpoint\[tensorboard\]"):
+        TensorBoard("runs")
+
+
+def test_the_progress_bar_shows_the_numbers_on_a_terminal():
+    screen = io.StringIO()
+    history = train([ProgressBar(Console(file=screen, force_terminal=True, width=120))], epochs=2)
+    text = screen.getvalue()
+    assert "epoch 2/2" in text
+    assert f"r_TL {history['r_tl'][-1]:.3f}  r_LL {history['r_ll'][-1]:.3f}" in text
+    assert f"vote {history['vote_accuracy'][-1]:.1%}" in text
+
+
+def test_the_progress_bar_refreshes_ten_times_a_second_at_most(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(
+        "counterpoint.training.callbacks.time.monotonic", lambda: now.__setitem__(0, now[0] + 0.03) or now[0]
+    )
+    shown = []
+    bar = ProgressBar(Console(file=io.StringIO(), force_terminal=True))
+    monkeypatch.setattr(bar, "_show", lambda state, found, share: shown.append((state.batch, share)))
+    train([bar], epochs=1, n_batches=10)
+    assert shown == [(1, 0.1), (5, 0.5), (9, 0.9), (10, 1.0)]
+
+
+def test_there_is_no_progress_bar_where_there_is_no_terminal():
+    screen = io.StringIO()
+    train([ProgressBar(Console(file=screen))], epochs=2)
+    assert screen.getvalue().strip() == ""

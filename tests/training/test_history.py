@@ -1,0 +1,60 @@
+"""The history is plain data."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from counterpoint.plots import TradeoffDisplay
+from counterpoint.training import History
+
+
+def example():
+    return History(
+        [
+            {"epoch": 1, "loss": 0.5, "r_tl": 0.1, "r_ll": 0.7},
+            {"epoch": 2, "loss": math.inf, "r_tl": 0.4, "r_ll": math.nan},
+            {"epoch": 3, "loss": -math.inf, "r_tl": 0.6, "r_ll": 0.5, "late": 1.0},
+        ],
+        best_epoch=2,
+    )
+
+
+def test_json_gives_back_the_same_history():
+    history = example()
+    text = history.to_json()
+    assert json.loads(text)["epochs"][1]["r_ll"] is None  # strict JSON has no NaN
+    back = History.from_json(text)
+    assert back == history
+    assert back.best_epoch == 2
+    assert math.isnan(back[1]["r_ll"])
+    assert back[1]["loss"] == math.inf
+    assert back[2]["loss"] == -math.inf
+    assert back != History(history.records[:2], best_epoch=2)
+
+
+def test_columns_rows_and_length():
+    history = example()
+    assert len(history) == 3
+    assert history.columns == ["epoch", "loss", "r_tl", "r_ll", "late"]
+    np.testing.assert_array_equal(history["epoch"], [1, 2, 3])
+    np.testing.assert_array_equal(history["late"], [math.nan, math.nan, 1.0])
+    assert history[-1]["r_tl"] == 0.6
+    assert [record["epoch"] for record in history] == [1, 2, 3]
+    assert repr(history).startswith("<History of 3 epochs, best_epoch=2: epoch, loss")
+
+
+def test_an_unknown_column_is_an_error_that_names_the_known_ones():
+    with pytest.raises(KeyError, match="`accuracy` must be one of epoch, loss, r_tl, r_ll, late"):
+        example()["accuracy"]
+
+
+def test_an_empty_history_has_empty_columns():
+    assert History()["r_tl"].shape == (0,)
+
+
+def test_the_trajectory_goes_to_the_plane():
+    history = History([{"r_tl": 0.1, "r_ll": 0.7}, {"r_tl": 0.4, "r_ll": 0.3}])
+    display = TradeoffDisplay(5, trajectories={"training": history.trajectory})
+    np.testing.assert_array_equal(display.trajectories["training"].r_tl, [0.1, 0.4])

@@ -1,0 +1,545 @@
+"""The loop trains, keeps the best, stops in time and says what is wrong."""
+
+import re
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from counterpoint.exceptions import MemberWarning
+from counterpoint.measures import learner_learner_correlation, truth_learner_correlation
+from counterpoint.theory import critical_lambda, operating_point
+from counterpoint.training import (
+    Callback,
+    CorrelationLoss,
+    Ensemble,
+    IndependentLoss,
+    fit,
+    load_checkpoint,
+)
+from counterpoint.training.tally import Tally
+
+
+def blobs(n=120, seed=0):
+    """Three classes that lie apart."""
+    generator = torch.Generator().manual_seed(seed)
+    y = torch.arange(n) % 3
+    centres = torch.tensor([[0.0, 3.0], [-3.0, -1.0], [3.0, -1.0]])
+    return centres[y] + 0.5 * torch.randn(n, 2, generator=generator), y
+
+
+def mlps(n=4, seed=0, width=8):
+    torch.manual_seed(seed)
+    return Ensemble([nn.Sequential(nn.Linear(2, width), nn.Tanh(), nn.Linear(width, 3)) for _ in range(n)])
+
+
+def batched(x, y, *more, size=30):
+    return list(zip(*(part.split(size) for part in (x, y, *more)), strict=True))
+
+
+def train(ensemble, batches, **options):
+    defaults = {
+        "loss": CorrelationLoss(0.5),
+        "optimizer": lambda p: torch.optim.Adam(p, lr=0.05),
+        "epochs": 5,
+        "progress": False,
+    }
+    return fit(ensemble, batches, **(defaults | options))
+
+
+def state_of(module):
+    return {name: value.clone() for name, value in module.state_dict().items()}
+
+
+def same(a, b):
+    return all(torch.equal(a[name], b[name]) for name in a)
+
+
+@pytest.mark.parametrize("loss", [CorrelationLoss(0.5), IndependentLoss()])
+def test_learners_learn(loss):
+    x, y = blobs()
+    ensemble = mlps()
+    history = train(ensemble, batched(x, y), loss=loss, epochs=20)
+    assert history["loss"][-1] < history["loss"][0]
+    assert history["vote_accuracy"][-1] > 0.95
+    assert (ensemble.predict(x) == y).float().mean() > 0.95
+    assert len(history) == 20
+    assert history.best_epoch is None
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_above_the_critical_lambda_training_goes_to_the_operating_point(reduction):
+    n = 5
+    lam = 2 * float(critical_lambda(n, reduction=reduction))
+    generator = torch.Generator().manual_seed(0)
+    y = torch.arange(60) % 2
+    x = torch.randn(60, 8, generator=generator) + 4 * y[:, None]
+    torch.manual_seed(0)
+    ensemble = Ensemble([nn.Sequential(nn.Linear(8, 32), nn.Tanh(), nn.Linear(32, 2)) for _ in range(n)])
+    loss = CorrelationLoss(lam=lam, reduction=reduction)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MemberWarning)  # poor learners are what is asked for
+        history = train(
+            ensemble, [(x, y)], loss=loss, epochs=100, optimizer=lambda p: torch.optim.Adam(p, lr=0.02)
+        )
+    target = operating_point(lam, n, reduction=reduction)
+    assert history["r_tl"][-1] == pytest.approx(float(target.r_tl), abs=0.01)
+    assert history["r_ll"][-1] == pytest.approx(float(target.r_ll), abs=0.01)
+
+
+def test_the_record_is_what_the_measures_say():
+    """With a learning rate of nothing, an epoch's record is that of the ensemble as it stands."""
+    x, y = blobs(n=90)
+    ensemble = mlps()
+    options = {"optimizer": lambda p: torch.optim.SGD(p, lr=0.0), "epochs": 1}
+    history = train(ensemble, batched(x, y), validation=[(x, y)], **options)
+    read_out = (ensemble.predict(x) == y).double().mean().item()
+    ensemble.readout = None
+    proba = ensemble.member_proba(x)
+    votes = (proba.mean(0).argmax(-1) == y).double().mean().item()
+    pairs = np.triu_indices(4, 1)
+    means = []
+    for part, truth in zip(proba.split(30, 1), y.split(30), strict=True):
+        part, truth = part.double().numpy(), truth.numpy()
+        means.append(
+            (truth_learner_correlation(truth, part).mean(), learner_learner_correlation(part)[pairs].mean())
+        )
+    record = history[0]
+    assert record["r_tl"] == pytest.approx(np.mean(means, 0)[0], abs=1e-5)
+    assert record["r_ll"] == pytest.approx(np.mean(means, 0)[1], abs=1e-5)
+    assert record["vote_accuracy"] == pytest.approx(votes)
+    assert record["val_vote_accuracy"] == pytest.approx(read_out)
+    assert record["member_accuracy"] == pytest.approx((proba.argmax(-1) == y).double().mean().item())
+    whole = proba.double().numpy()
+    assert record["val_r_tl"] == pytest.approx(truth_learner_correlation(y.numpy(), whole).mean(), abs=1e-5)
+    losses = [CorrelationLoss(0.5)(ensemble(a), b).item() for a, b in batched(x, y)]
+    assert record["loss"] == pytest.approx(np.mean(losses), abs=1e-6)
+
+
+def test_the_tally_is_the_same_however_the_batches_are_held(monkeypatch):
+    x, y = blobs()
+    ensemble = mlps()
+    weight = torch.rand(len(x))
+
+    def tallied():
+        tally = Tally(ensemble, IndependentLoss())
+        for a, b, w in batched(x, y, weight, size=50):  # the last is smaller
+            logits = ensemble(a).detach()
+            tally.add(logits, b, w, logits.mean())
+        return list(tally.means().values()), tally.member_r_tl()
+
+    together = tallied()
+    monkeypatch.setattr("counterpoint.training.tally._HELD_AT_MOST", {"cpu": 0})
+    one_by_one = tallied()
+    np.testing.assert_allclose(one_by_one[0], together[0], rtol=1e-5)
+    np.testing.assert_allclose(one_by_one[1], together[1], rtol=1e-5)
+
+
+def test_long_epochs_are_measured_in_part_and_others_each_time():
+    x, y = blobs(n=320)
+    y[10:20] = 0  # one batch in which the answers never vary
+    seen = []
+    original = Tally._measure
+
+    def measure(self, batches):
+        seen.append([batch.target.tolist() for batch in batches])
+        return original(self, batches)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Tally, "_measure", measure)
+        train(mlps(), batched(x, y, size=10), epochs=4)
+    assert [len(epoch) for epoch in seen] == [8, 8, 8, 8]
+    assert sorted(b for epoch in seen for b in epoch) == sorted(b.tolist() for b in y.split(10))
+
+
+def test_ties_of_the_classes_count_by_their_share():
+    tally = Tally(nn.Identity(), IndependentLoss())
+    tally.add(torch.zeros(2, 8, 4), torch.arange(8) % 4, None, torch.tensor(0.0))
+    assert tally.means()["member_accuracy"] == 0.25
+
+
+def test_weights_of_zero_leave_samples_out():
+    x, y = blobs(n=90)
+    keep = torch.arange(90) % 2 == 0
+    one, other = mlps(), mlps()
+    a = train(one, [(x[keep], y[keep])], epochs=3)
+    b = train(other, [(x, y, keep.float())], epochs=3)
+    for name in ("loss", "r_tl", "r_ll", "vote_accuracy", "member_accuracy"):
+        np.testing.assert_allclose(a[name], b[name], rtol=1e-4)
+    for name, value in one.state_dict().items():
+        torch.testing.assert_close(other.state_dict()[name], value, rtol=1e-4, atol=1e-4)
+
+
+def test_every_form_of_batches_is_the_same_training():
+    x, y = blobs()
+    loader = DataLoader(TensorDataset(x, y), batch_size=30)
+    forms = [batched(x, y), loader, lambda epoch: iter(batched(x, y))]
+    states = []
+    for form in forms:
+        ensemble = mlps()
+        train(ensemble, form)
+        states.append(ensemble.state_dict())
+    assert same(states[0], states[1])
+    assert same(states[0], states[2])
+
+
+def test_a_callable_is_told_the_epoch():
+    x, y = blobs()
+    told = []
+    train(mlps(), lambda epoch: told.append(epoch) or batched(x, y), epochs=3)
+    assert told == [1, 2, 3, 3]  # the last for the read-out
+
+
+def test_each_learner_may_have_its_own_view():
+    x, y = blobs()
+    views = [x + 0.1 * i for i in range(4)]
+    assert train(mlps(), [(views, y)], epochs=30)["vote_accuracy"][-1] > 0.9
+
+
+def test_one_hot_targets_and_single_logits_are_measured():
+    x, y = blobs()
+    history = train(mlps(), [(x, nn.functional.one_hot(y).float())], epochs=30)
+    assert history["vote_accuracy"][-1] > 0.9
+    binary = Ensemble([nn.Linear(2, 1) for _ in range(3)])
+    history = train(binary, [(x, (y == 0).long())], loss=IndependentLoss(), epochs=30)
+    assert history["vote_accuracy"][-1] > 0.9
+
+
+def test_any_module_of_the_right_shape_is_trained():
+    class Plain(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(2, 6)
+
+        def forward(self, x):
+            return self.linear(x).unflatten(1, (2, 3)).transpose(0, 1)
+
+    torch.manual_seed(0)
+    x, y = blobs()
+    assert train(Plain(), batched(x, y), loss=IndependentLoss(), epochs=20)["vote_accuracy"][-1] > 0.9
+
+
+@pytest.mark.filterwarnings("ignore::counterpoint.exceptions.MemberWarning")
+def test_the_best_epoch_is_kept():
+    x, y = blobs()
+
+    class Spoil(Callback):
+        """Turn the ensemble into a bad one after its third epoch."""
+
+        def on_epoch_begin(self, state):
+            if state.epoch == 4:
+                for parameter in state.ensemble.parameters():
+                    nn.init.normal_(parameter)
+
+    kept = {}
+
+    class Keep(Callback):
+        def on_epoch_end(self, state):
+            kept[state.epoch] = state_of(state.ensemble)
+
+    ensemble = mlps()
+    history = train(
+        ensemble,
+        batched(x, y),
+        validation=batched(*blobs(seed=1)),
+        callbacks=[Spoil(), Keep()],
+        optimizer=lambda p: torch.optim.SGD(p, lr=0.1),
+        loss=IndependentLoss(),
+        epochs=5,
+    )
+    best = history.best_epoch
+    assert best == 1 + int(np.argmax(history["val_vote_accuracy"]))
+    assert best <= 3
+    assert same(ensemble.state_dict(), kept[best])
+    assert not same(kept[best], kept[5])
+
+
+def test_validation_changes_nothing():
+    x, y = blobs()
+
+    def make():
+        torch.manual_seed(0)
+        return Ensemble(
+            [nn.Sequential(nn.Linear(2, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3)) for _ in range(3)]
+        )
+
+    plain, validated = make(), make()
+    last = {}
+
+    class Keep(Callback):
+        def on_epoch_end(self, state):
+            last.update(state_of(state.ensemble))
+            assert all(module.training for module in state.ensemble.modules())
+
+    train(plain, batched(x, y))
+    train(validated, batched(x, y), validation=[(x + 5, y)], callbacks=[Keep()])
+    assert same(last, plain.state_dict())
+
+
+def test_learners_trained_by_correlation_are_read_out():
+    """The loss is blind to shift and scale: without a read-out the best ranking may vote for one class throughout."""
+    torch.manual_seed(0)
+    x = torch.randn(512, 2)
+    y = (x[:, 0] * x[:, 1] > 0).long()
+    ensemble = Ensemble([nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 2)) for _ in range(10)])
+    options = {"loss": CorrelationLoss(0.9), "optimizer": lambda p: torch.optim.Adam(p, 0.02), "epochs": 20}
+    history = train(
+        ensemble, list(zip(x.split(64), y.split(64), strict=True)), validation=[(x, y)], **options
+    )
+    assert (ensemble.predict(x) == y).float().mean() > 0.93
+    assert history["val_vote_accuracy"].max() > 0.93
+    restored = Ensemble(ensemble.learners)
+    restored.load_state_dict(ensemble.state_dict())
+    assert torch.equal(restored.predict_proba(x), ensemble.predict_proba(x))
+    train(ensemble, [(x, y)], loss=IndependentLoss(), epochs=1)
+    assert ensemble.readout is None
+
+
+def test_modes_that_a_callback_sets_are_kept():
+    class Freeze(Callback):
+        def on_train_begin(self, state):
+            state.ensemble.members.layers[1].eval()
+
+        def on_batch_end(self, state):
+            assert state.ensemble.training
+            assert not state.ensemble.members.layers[1].training
+
+    x, y = blobs()
+    train(mlps().eval(), batched(x, y), validation=[(x, y)], callbacks=[Freeze()], epochs=2)
+
+
+def test_patience_counts_from_the_best_epoch():
+    x, y = blobs()
+    values = iter([0.1, 0.5, 0.5, float("nan"), 0.4, 0.9, 0.9])
+    history = train(
+        mlps(),
+        batched(x, y),
+        validation=[(x, y)],
+        metric=lambda logits, y: next(values),
+        patience=3,
+        epochs=9,
+    )
+    assert history.best_epoch == 2
+    np.testing.assert_array_equal(history["val_metric"], [0.1, 0.5, 0.5, np.nan, 0.4])
+
+
+def test_the_metric_gets_all_logits_and_may_be_the_loss():
+    x, y = blobs()
+
+    def mean_margin(logits, target):
+        assert logits.shape == (4, 120, 3)
+        assert torch.equal(target, y)
+        assert not logits.requires_grad
+        return logits.mean()
+
+    history = train(mlps(), batched(x, y), validation=batched(x, y), metric=mean_margin)
+    assert history.best_epoch == 1 + int(np.argmax(history["val_mean_margin"]))
+    history = train(mlps(), batched(x, y), validation=batched(x, y), metric="loss")
+    assert history.best_epoch == 1 + int(np.argmin(history["val_loss"]))
+
+
+@pytest.mark.parametrize(
+    ("steps", "scheduler", "expected"),
+    [
+        ("auto", lambda o: torch.optim.lr_scheduler.ExponentialLR(o, 0.5), [1, 0.5, 0.25]),
+        ("batch", lambda o: torch.optim.lr_scheduler.ExponentialLR(o, 0.5), [1, 1 / 16, 1 / 256]),
+        ("auto", lambda o: torch.optim.lr_scheduler.CyclicLR(o, 1, 9, step_size_up=8), [1, 5, 9]),
+        ("epoch", lambda o: torch.optim.lr_scheduler.CyclicLR(o, 1, 9, step_size_up=8), [1, 2, 3]),
+    ],
+)
+def test_the_scheduler_steps_by_epoch_or_batch(steps, scheduler, expected):
+    x, y = blobs()
+    history = train(
+        mlps(),
+        batched(x, y),  # 4 batches
+        optimizer=lambda p: torch.optim.SGD(p, lr=1.0, momentum=0.9),
+        scheduler=scheduler,
+        scheduler_steps=steps,
+        epochs=3,
+    )
+    np.testing.assert_allclose(history["lr"], expected)
+
+
+def test_made_optimizers_and_schedulers_are_taken_as_they_are():
+    x, y = blobs()
+    ensemble = mlps()
+    optimizer = torch.optim.SGD(ensemble.parameters(), lr=0.1)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.1)
+    history = train(ensemble, batched(x, y), optimizer=optimizer, scheduler=scheduler, epochs=2)
+    np.testing.assert_allclose(history["lr"], [0.1, 0.01])
+
+
+def test_bf16_runs_the_networks_in_16_bits():
+    x, y = blobs()
+    seen = []
+
+    class Look(Callback):
+        def on_batch_end(self, state):
+            seen.append(state.logits.dtype)
+
+    history = train(mlps(), batched(x, y), precision="bf16", callbacks=[Look()], epochs=20)
+    assert set(seen) == {torch.bfloat16}
+    assert history["vote_accuracy"][-1] > 0.9
+    seen.clear()
+    train(mlps(), batched(x, y), callbacks=[Look()], epochs=1)
+    assert set(seen) == {torch.float32}
+
+
+class Poison(Callback):
+    """Make the loss NaN from a batch of an epoch on."""
+
+    def __init__(self, epoch, batch):
+        self.when = (epoch, batch)
+
+    def on_batch_end(self, state):
+        if (state.epoch, state.batch + 1) == self.when:
+            next(state.ensemble.parameters()).data.fill_(float("nan"))
+
+
+def test_a_loss_that_is_not_finite_stops_with_the_last_good_state(tmp_path):
+    x, y = blobs()
+    kept = {}
+
+    class Keep(Callback):
+        def on_epoch_end(self, state):
+            kept[state.epoch] = state_of(state.ensemble)
+
+    ensemble = mlps()
+    message = r"the loss must stay finite; got nan in batch 3 of epoch 3\. The ensemble is back .* epoch 2"
+    with pytest.raises(FloatingPointError, match=message):
+        train(
+            ensemble,
+            batched(x, y),
+            loss=IndependentLoss(),
+            callbacks=[Poison(3, 3), Keep()],
+            checkpoint=tmp_path / "run",
+        )
+    assert same(ensemble.state_dict(), kept[2])
+    saved = load_checkpoint(tmp_path / "run")
+    assert same(saved["ensemble"], kept[2])
+    assert len(saved["history"]["epochs"]) == 2
+
+
+def test_weights_that_are_not_finite_stop_too():
+    x, y = blobs()
+    ensemble = mlps()
+    start = state_of(ensemble)
+    with pytest.raises(FloatingPointError, match=r"the weights must stay finite; .* of epoch 1"):
+        train(ensemble, batched(x, y), callbacks=[Poison(1, 5)])
+    assert same(ensemble.state_dict(), start)
+
+
+def test_a_validation_loss_that_is_not_finite_is_named():
+    x, y = blobs()
+    with pytest.raises(FloatingPointError, match="got nan in batch 1 of the validation of epoch 1"):
+        train(mlps(), batched(x, y), loss=IndependentLoss(), validation=[(x * float("nan"), y)])
+
+
+def caught(ensemble, batches, **options):
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        train(ensemble, batches, **options)
+    assert all(issubclass(warning.category, MemberWarning) for warning in found)
+    assert all(warning.filename == __file__ for warning in found)
+    return [str(warning.message) for warning in found]
+
+
+def test_a_member_that_collapses_is_named_once():
+    x, y = blobs()
+    ensemble = mlps()
+    with torch.no_grad():
+        ensemble.members.layers[-1].weight[2] = 0
+        ensemble.members.layers[0].weight[2] = 0
+        ensemble.members.layers[0].bias[2] = 0
+    messages = caught(ensemble, batched(x, y), optimizer=lambda p: torch.optim.SGD(p, lr=0.1), epochs=4)
+    assert messages == ["Learner 2 puts out the same for every sample: it has collapsed (epoch 1)."]
+
+
+def against(logits, target):
+    """Raise the probability of the truth, and for the second learner lower it."""
+    own = logits.softmax(-1).gather(-1, target.expand(4, -1).unsqueeze(-1)).mean((1, 2))
+    return own[1] - own[0] - own[2] - own[3]
+
+
+def test_a_member_that_turns_against_the_truth_is_named_once_and_at_once():
+    x, y = blobs()
+
+    class Turn(Callback):
+        def on_epoch_begin(self, state):
+            if state.epoch == 4:
+                with torch.no_grad():
+                    state.ensemble.members.layers[-1].weight[1] *= -1
+
+    options = {"optimizer": lambda p: torch.optim.SGD(p, lr=0.01), "epochs": 6, "callbacks": [Turn()]}
+    ensemble = mlps()
+    train(ensemble, batched(x, y), epochs=10)
+    (message,) = caught(ensemble, batched(x, y), **options)
+    assert re.fullmatch(r"Learner 1 is against the truth: .* -0\.\d+ \(epoch 4\)\.", message)
+
+
+def test_a_member_that_never_followed_the_truth_is_named_after_five_epochs():
+    x, y = blobs()
+    ensemble = mlps()
+    train(ensemble, batched(x, y), loss=against, epochs=4)
+    assert caught(ensemble, batched(x, y), loss=against, epochs=4) == []
+    messages = caught(ensemble, batched(x, y), loss=against, epochs=7)
+    assert [message[-10:] for message in messages] == ["(epoch 5)."]
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"epochs": 0}, ValueError, "`epochs` must be at least 1; got 0"),
+        ({"patience": 3}, ValueError, "`patience` must be None without `validation`; got 3"),
+        ({"metric": "f1"}, ValueError, "`metric` must be one of 'vote_accuracy', 'loss'; got 'f1'"),
+        (
+            {"precision": "float16"},
+            ValueError,
+            "`precision` must be one of 'auto', 'float32', 'bf16'; got 'float16'",
+        ),
+        ({"scheduler_steps": "never"}, ValueError, "`scheduler_steps` must be one of"),
+        ({"optimizer": "adam"}, TypeError, "`optimizer` must be or make a torch Optimizer; got 'adam'"),
+        ({"scheduler": lambda o: 3}, TypeError, "`scheduler` must be or make a torch LRScheduler; got 3"),
+        (
+            {"optimizer": torch.optim.SGD(nn.Linear(2, 2).parameters())},
+            ValueError,
+            "`optimizer` must hold parameters of `ensemble`, .* got 2 of 2",
+        ),
+        ({"validation": iter([])}, TypeError, "`validation` must be a DataLoader, .* got an iterator"),
+        ({"validation": []}, ValueError, "`validation` must give at least one batch; got none in epoch 1"),
+    ],
+)
+def test_bad_arguments_are_refused(options, error, message):
+    x, y = blobs()
+    with pytest.raises(error, match=message):
+        train(mlps(), batched(x, y), **options)
+
+
+@pytest.mark.parametrize(
+    ("batches", "error", "message"),
+    [
+        (iter([]), TypeError, "`batches` must be a DataLoader, .* got an iterator"),
+        ([], ValueError, "`batches` must give at least one batch; got none in epoch 1"),
+        ([torch.zeros(3, 2)], TypeError, r"`batches` must give \(x, y\) or \(x, y, weight\); got Tensor"),
+        ([(np.zeros((3, 2)), np.zeros(3))], TypeError, "`batches` must give tensors; got ndarray"),
+    ],
+)
+def test_bad_batches_are_refused(batches, error, message):
+    with pytest.raises(error, match=message):
+        train(mlps(), batches)
+
+
+def test_an_ensemble_without_parameters_is_refused():
+    with pytest.raises(ValueError, match="`ensemble` must have parameters to train"):
+        train(nn.Identity(), [(torch.zeros(3, 2), torch.zeros(3))])
+
+
+def test_the_progress_bar_leaves_files_alone(capsys):
+    x, y = blobs()
+    train(mlps(), batched(x, y), progress=True)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.strip() == ""

@@ -1,0 +1,55 @@
+"""Stacked learners train as they would one after the other."""
+
+import pytest
+import torch
+from torch import nn
+
+from counterpoint.training import CorrelationLoss, Ensemble, IndependentLoss, fit
+
+
+def mlp():
+    return nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Tanh(), nn.Dropout(0.0), nn.Linear(8, 3))
+
+
+def convnet():
+    return nn.Sequential(
+        nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(16, 3)
+    )
+
+
+def looped(ensemble):
+    """Return the same ensemble without stacking: its learners, one after the other."""
+    apart = Ensemble(ensemble.learners)
+    apart.members = nn.ModuleList(ensemble.learners)
+    return apart
+
+
+@pytest.mark.parametrize(
+    "loss", [CorrelationLoss(0.9), IndependentLoss()], ids=["correlation", "independent"]
+)
+@pytest.mark.parametrize(("make", "shape"), [(mlp, (4,)), (convnet, (1, 6, 6))], ids=["mlp", "convnet"])
+def test_after_fifty_steps_weights_and_statistics_are_the_same(make, shape, loss):
+    torch.manual_seed(0)
+    stacked = Ensemble([make() for _ in range(4)])
+    apart = looped(stacked)
+    assert stacked.is_stacked
+    assert not apart.is_stacked
+    x = torch.randn(200, *shape)
+    y = (x.flatten(1)[:, 0] > 0).long() + (x.flatten(1)[:, 1] > 0.5).long()
+    batches = list(zip(x.split(40), y.split(40), strict=True))  # 5 batches x 10 epochs
+    for ensemble in (stacked, apart):
+        # Stochastic gradients: Adam divides by them, which makes a rounding error of nothing into a step.
+        fit(
+            ensemble,
+            batches,
+            loss=loss,
+            optimizer=lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9),
+            epochs=10,
+            progress=False,
+        )
+    for one, other in zip(stacked.learners, apart.learners, strict=True):
+        values, others = one.state_dict(), other.state_dict()
+        assert values.keys() == others.keys()
+        assert values["1.num_batches_tracked"] == 50
+        for name in values:
+            torch.testing.assert_close(values[name], others[name], rtol=1e-5, atol=1e-5, msg=name)
