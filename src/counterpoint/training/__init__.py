@@ -14,17 +14,15 @@ from counterpoint.training.callbacks import (  # noqa: E402 - a missing torch is
     TensorBoard,
 )
 from counterpoint.training.checkpoint import load_checkpoint, save_checkpoint  # noqa: E402
+from counterpoint.training.correlation import Correlations, correlation_loss, correlations  # noqa: E402
 from counterpoint.training.ensemble import Ensemble  # noqa: E402
 from counterpoint.training.history import History  # noqa: E402
 from counterpoint.training.loop import fit  # noqa: E402
 from counterpoint.training.losses import (  # noqa: E402
     CorrelationLoss,
-    Correlations,
     IndependentLoss,
     JointLoss,
     NegativeCorrelationLoss,
-    correlation_loss,
-    correlations,
 )
 from counterpoint.training.readout import Readout, calibrate  # noqa: E402
 from counterpoint.training.stacked import Stacked, can_stack  # noqa: E402

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from counterpoint._validation import check_choice, check_weights
-from counterpoint.training.losses import two_columns
+from counterpoint.training.correlation import two_columns
 from counterpoint.training.readout import Readout
 from counterpoint.training.stacked import Stacked, can_stack
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from counterpoint.training.losses import two_columns
+from counterpoint.training.correlation import two_columns
 
 if TYPE_CHECKING:
     from counterpoint.training.ensemble import Ensemble
@@ -161,7 +161,7 @@ def _minimise(z: Tensor, truth: Tensor, share: Tensor, start: Tensor) -> Tensor:
             size = torch.where(worse, size / 2, size)
         better = reached <= value
         theta, value = torch.where(better[:, None], trial, theta), torch.where(better, reached, value)
-        if step.abs().max() < 1e-8:
+        if step.abs().max() < 1e-4:  # quadratic convergence: the next step would be far smaller
             break
     return theta
 

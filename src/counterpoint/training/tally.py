@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from counterpoint._validation import FloatArray
-from counterpoint.training.losses import one_hot, standardise, two_columns
+from counterpoint.training.correlation import classes_first, one_hot, standardise, two_columns
 
 __all__ = ["NotFiniteError", "Tally"]
 
@@ -164,22 +164,22 @@ class Tally:
         target = torch.cat([b.target for b in batches])
         weights = [b.weight for b in batches if b.weight is not None]
         weight = torch.cat(weights).to(logits) if weights else logits.new_ones(len(target))
-        # Classes first in memory: with few of them that is several times faster.
-        proba = logits.movedim(-1, 0).contiguous()
-        proba = (proba.softmax(0) if self._softmax else proba).movedim(0, -1)
-        truth = one_hot(target, proba).T.contiguous().T  # (kB, m)
+        first = classes_first(logits)  # (m, N, kB)
+        first = first.softmax(0) if self._softmax else first
+        proba = first.movedim(0, -1)
+        truth = one_hot(target, proba).mT  # (m, kB)
         labels = target.argmax(-1) if target.is_floating_point() else target
         read = proba if self._readout is None else self._readout(logits).softmax(-1)
         votes = self._combine(read).argmax(-1) == labels
         chosen = (read == read.amax(-1, keepdim=True)).to(weight)  # several on a tie, for a share each
-        members = ((chosen * truth).sum(-1) / chosen.sum(-1)).mean(0)
+        members = ((chosen * truth.mT).sum(-1) / chosen.sum(-1)).mean(0)
 
-        each = proba.view(len(proba), n_batches, batch, -1).transpose(0, 1)  # (k, N, B, m)
-        truth = truth.view(n_batches, batch, -1)
+        each = first.reshape(*first.shape[:-1], n_batches, batch).movedim(-2, 0)  # (k, m, N, B)
+        truth = truth.reshape(-1, n_batches, batch).movedim(-2, 0)  # (k, m, B)
         found = standardise(each, truth, weight.reshape(n_batches, batch) if weights else None)
         r_tl, r_ll = found.means()  # (k,), 0 where undefined
-        alive = found.inverse_norm.squeeze(-2) > 0  # (k, N, m)
-        present = found.truth.ne(0).any(-2)  # (k, 1, m)
+        alive = found.inverse_norm.squeeze(-1) > 0  # (k, m, N)
+        present = found.truth.ne(0).any(-1)  # (k, m, 1)
         whole = [
             (votes * weight).sum(),
             (members * weight).sum(),
@@ -190,9 +190,9 @@ class Tally:
             batch * (found.n_pairs > 0).sum(),
         ]
         each_learner = [
-            (found.columns * found.truth).sum((0, 2, 3)),
-            (alive & present).sum((0, 2)),
-            alive.any(-1).sum(0),
+            (found.columns * found.truth).sum((0, 1, 3)),
+            (alive & present).sum((0, 1)),
+            alive.any(1).sum(0),
         ]
         return torch.cat(
             [torch.stack([value.to(logits) for value in whole]), *(v.to(logits) for v in each_learner)]
