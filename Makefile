@@ -13,14 +13,14 @@ $(VENV)/bin/python:
 
 # A stamp is newer than what it was made from, so a second run installs nothing.
 $(VENV)/installed: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(PIP) -e .
+	$(PIP) -e ".[train]"
 	@touch $@
 
 $(VENV)/installed-dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) -e ".[dev]"
 	@touch $@ $(VENV)/installed
 
-demo: $(VENV)/installed  ## place two ensembles on the plane and leave pictures in out/demo
+demo: $(VENV)/installed  ## train and assess four ensembles, and leave a report and pictures in out/demo
 	$(VENV)/bin/counterpoint demo --out out/demo
 
 test: lint  ## ruff, mypy and pytest with coverage

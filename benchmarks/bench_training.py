@@ -91,7 +91,7 @@ def torch_ensemble(x: torch.Tensor, y: torch.Tensor, epochs: int) -> None:
             result: torch.Tensor = self.layers(batch)
             return result
 
-    model = VotingClassifier(Net, N_LEARNERS, cuda=False, n_jobs=1)
+    model = VotingClassifier(estimator=Net, n_estimators=N_LEARNERS, cuda=False, n_jobs=1)
     model.set_optimizer("Adam", lr=RATE)
     model.set_criterion(nn.CrossEntropyLoss())
     loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=BATCH, shuffle=True)

@@ -213,9 +213,9 @@ def test_demo_prints_the_numbers_it_writes(capsys, tmp_path):
     printed = capsys.readouterr().out
     record = json.loads((tmp_path / "demo.json").read_text())
     assert record["config"] == {"data": "iris", "seed": 0, "n_learners": 15, "n_train": 100, "n_test": 50}
-    for standing in record["data"].values():
-        for number in standing.values():
+    for assessment in record["data"]["assessments"].values():
+        for number in (assessment["r_tl"], assessment["r_ll"], assessment["optimality"]):
             assert f"{number:.3f}" in printed
-    for name in ("tradeoff.png", "tradeoff.svg", "demo.json"):
+    for name in ("report.html", "tradeoff.png", "tradeoff.svg", "demo.json"):
         assert str(tmp_path / name) in printed
         assert (tmp_path / name).stat().st_size > 500

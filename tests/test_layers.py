@@ -45,7 +45,7 @@ MAY_IMPORT = {
     "report": ASSESSMENT | {"_plain", "plots"},
     "training": MATHEMATICS | {"_extras", "_files"},
     "estimators": ASSESSMENT | {"_extras", "plots", "training"},
-    "models": MATHEMATICS | {"_extras", "_plain", "assessment", "estimators", "predictions"},
+    "models": MATHEMATICS | {"_extras", "_files", "_plain", "assessment", "estimators", "predictions"},
     "vision": MATHEMATICS | {"_extras", "training"},
     "experiments": ANYBODY,
     "cli": ANYBODY | {"experiments"},

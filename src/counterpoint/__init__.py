@@ -8,8 +8,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from counterpoint import datasets, exceptions, measures, plots, theory, training
+    from counterpoint import datasets, estimators, exceptions, measures, plots, theory, training
     from counterpoint.assessment import Assessment, assess, assess_estimator
+    from counterpoint.estimators import (
+        DecorateClassifier,
+        DiverseEnsembleClassifier,
+        DiverseEnsembleClassifierCV,
+    )
     from counterpoint.predictions import Predictions, read_predictions
     from counterpoint.report import EnsembleReport
     from counterpoint.selection import Selection, select
@@ -19,6 +24,8 @@ if TYPE_CHECKING:
         IndependentLoss,
         JointLoss,
         NegativeCorrelationLoss,
+        calibrate,
+        fit,
     )
 
 __version__ = "0.1.0"
@@ -26,6 +33,9 @@ __version__ = "0.1.0"
 __all__ = [
     "Assessment",
     "CorrelationLoss",
+    "DecorateClassifier",
+    "DiverseEnsembleClassifier",
+    "DiverseEnsembleClassifierCV",
     "Ensemble",
     "EnsembleReport",
     "IndependentLoss",
@@ -36,8 +46,11 @@ __all__ = [
     "__version__",
     "assess",
     "assess_estimator",
+    "calibrate",
     "datasets",
+    "estimators",
     "exceptions",
+    "fit",
     "measures",
     "plots",
     "read_predictions",
@@ -48,29 +61,22 @@ __all__ = [
 
 # module -> the public names it defines
 _HOMES = {
-    "assessment": (
-        "Assessment",
-        "assess",
-        "assess_estimator",
-    ),
-    "predictions": (
-        "Predictions",
-        "read_predictions",
-    ),
+    "assessment": ("Assessment", "assess", "assess_estimator"),
+    "estimators": ("DecorateClassifier", "DiverseEnsembleClassifier", "DiverseEnsembleClassifierCV"),
+    "predictions": ("Predictions", "read_predictions"),
     "report": ("EnsembleReport",),
-    "selection": (
-        "Selection",
-        "select",
-    ),
+    "selection": ("Selection", "select"),
     "training": (
         "CorrelationLoss",
         "Ensemble",
         "IndependentLoss",
         "JointLoss",
         "NegativeCorrelationLoss",
+        "calibrate",
+        "fit",
     ),
 }
-_MODULES = ("datasets", "exceptions", "measures", "plots", "theory", "training")
+_MODULES = ("datasets", "estimators", "exceptions", "measures", "plots", "theory", "training")
 
 
 def __getattr__(name: str) -> Any:

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 import counterpoint
-from counterpoint.cli import _ensembles
+from counterpoint.cli import _ensembles, _models
 from counterpoint.experiments import TARGETS
 
 __all__ = ["app", "main"]
@@ -138,6 +138,8 @@ def reproduce(
 app.command(epilog=_ensembles.ASSESS_EXAMPLES)(_ensembles.assess)
 app.command(epilog=_ensembles.COMPARE_EXAMPLES)(_ensembles.compare)
 app.command(epilog=_ensembles.SELECT_EXAMPLES)(_ensembles.select)
+app.command(epilog=_models.FIT_EXAMPLES)(_models.fit)
+app.command(epilog=_models.PREDICT_EXAMPLES)(_models.predict)
 
 
 def _list_targets() -> None:

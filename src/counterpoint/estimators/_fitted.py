@@ -1,0 +1,148 @@
+"""What fitted networks do, however they were trained: answer, vote, be looked at, be deployed."""
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from counterpoint._validation import FloatArray
+from counterpoint.estimators._rows import Rows
+from counterpoint.training import Ensemble, History
+from counterpoint.training.correlation import two_columns
+from counterpoint.training.readout import Readout
+
+if TYPE_CHECKING:
+    from counterpoint.assessment import Assessment
+
+__all__ = ["FittedNetworks"]
+
+# Rows go through the networks in blocks of this size, the last one filled up: a product of matrices rounds by its
+# shape, and the answer for a row should not depend on how many others are asked about.
+_BLOCK = 256
+
+
+class FittedNetworks(ClassifierMixin, BaseEstimator):
+    """Classifier whose members are networks; ``fit`` is left to the classes that train them."""
+
+    voting: str
+    ensemble_: Ensemble
+    scaler_: StandardScaler | None
+    history_: History
+    classes_: NDArray[Any]
+    n_features_in_: int
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the class that wins the vote, for each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            A table of numbers.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        proba = self.predict_proba(X)
+        return self.classes_[proba.argmax(axis=1)]  # type: ignore[no-any-return]
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Return the averaged probabilities, or the shares of the votes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            A table of numbers.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
+        members = self.member_predict_proba(X)
+        if self.voting == "hard":
+            members = np.eye(len(self.classes_))[members.argmax(axis=2)]
+        return members.mean(axis=0)  # type: ignore[no-any-return]
+
+    def member_predict_proba(self, X: Any) -> FloatArray:
+        """Return the probabilities of each network.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            A table of numbers.
+
+        Returns
+        -------
+        ndarray of shape (n_learners, n_samples, n_classes)
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        rows = Rows(X, np.zeros(len(X), dtype=np.int64), np.ones(len(X)))
+        x, *_ = rows.tensors(self.scaler_, next(self.ensemble_.parameters()).device)
+        logits = self._raw_logits(x)
+        if self.readout_ is not None:
+            logits = self.readout_(logits)
+        return logits.double().softmax(-1).cpu().numpy()
+
+    def assess(self, X: Any, y: ArrayLike) -> "Assessment":
+        """Say where the ensemble stands on some data, what its ceiling is and what would help.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            A table of numbers, best one that was not trained on.
+        y : array-like of shape (n_samples,)
+            The classes.
+
+        Returns
+        -------
+        Assessment
+        """
+        from counterpoint.assessment import assess
+
+        return assess(y, self.member_predict_proba(X), labels=self.classes_, voting=self.voting)
+
+    @property
+    def estimators_(self) -> list[nn.Module]:
+        """The networks as ordinary modules."""
+        learners = [learner.eval() for learner in self.ensemble_.learners]
+        if (readout := self.readout_) is None:
+            return learners
+        return [nn.Sequential(learner, readout.of(i)) for i, learner in enumerate(learners)]
+
+    @property
+    def readout_(self) -> Readout | None:
+        """The scale and the class offsets of each network, or None."""
+        return self.ensemble_.readout
+
+    def to_onnx(self, path: str | os.PathLike[str]) -> None:
+        """Write the ensemble as one ONNX file: rows of features in, the probabilities of the vote out.
+
+        Parameters
+        ----------
+        path : path
+            The file. Input ``features`` (n_samples, n_features) and output ``probabilities`` (n_samples, n_classes) are
+            float32; the classes stand in its metadata, as JSON.
+
+        Notes
+        -----
+        Where onnxruntime is installed, the file is run and held against the estimator.
+        """
+        from counterpoint.estimators._onnx import export
+
+        check_is_fitted(self)
+        export(self, path)
+
+    @torch.no_grad()
+    def _raw_logits(self, x: Tensor) -> Tensor:
+        """Return what the networks put out, before the read-out, with a column for each class."""
+        filled = F.pad(x, (0, 0, 0, -len(x) % _BLOCK))
+        logits = torch.cat([self.ensemble_(block) for block in torch.split(filled, _BLOCK)], 1)
+        return two_columns(logits[:, : len(x)])

@@ -1,0 +1,129 @@
+"""What the estimators make of their parameters: networks, losses, the device, randomness."""
+
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.utils import check_random_state
+from torch import Tensor, nn
+
+from counterpoint._validation import check_choice, check_count
+from counterpoint.training import CorrelationLoss, IndependentLoss, JointLoss, NegativeCorrelationLoss
+
+__all__ = ["Module", "count_nets", "draw_seeds", "make_loss", "make_nets", "pick_device", "private_generator"]
+
+Module = Callable[[int, int], nn.Module] | Sequence[nn.Module] | None
+
+LOSSES = ("correlation", "independent", "joint", "ncl")
+
+
+def make_nets(
+    module: Module, n_estimators: int, hidden_layer_sizes: Sequence[int], n_features: int, n_classes: int
+) -> list[nn.Module]:
+    """Return networks for the task: new ones, or copies of those given; torch's generator draws their values."""
+    if module is None:
+        sizes = list(hidden_layer_sizes)
+        if sizes:
+            check_count(sizes, "hidden_layer_sizes", minimum=1)
+        nets: list[nn.Module] = [_mlp([n_features, *sizes, n_classes]) for _ in range(n_estimators)]
+    elif callable(module) and not isinstance(module, nn.Module):
+        nets = [module(n_features, n_classes) for _ in range(n_estimators)]
+    elif isinstance(module, list | tuple):
+        nets = [copy.deepcopy(net) for net in module]
+    else:
+        raise TypeError(
+            f"`module` must be None, a callable that makes a net, or a list of nets; got {module!r}."
+        )
+    for net in nets:
+        _check_net(net, n_features, n_classes)
+    return nets
+
+
+def count_nets(module: Module, n_estimators: int) -> int:
+    """Return how many networks there will be."""
+    if isinstance(module, list | tuple):
+        if not module:
+            raise ValueError("`module` must have at least one net where it is a list; got none.")
+        return len(module)
+    return int(check_count(n_estimators, "n_estimators", minimum=1))
+
+
+def make_loss(
+    loss: str | nn.Module, diversity: float | None, lam: float | None, reduction: str, default: float
+) -> Callable[..., Tensor]:
+    """Return the loss of a name, at the default diversity where none is given, or the loss that was given."""
+    if not isinstance(loss, str):
+        if not callable(loss):
+            raise TypeError(f"`loss` must be a name or a loss module; got {loss!r}.")
+        _refuse_dials(loss, diversity=diversity, lam=lam)
+        return copy.deepcopy(loss)
+    check_choice(loss, "loss", LOSSES)
+    if loss == "correlation":
+        diversity = default if diversity is None and lam is None else diversity
+        return CorrelationLoss(diversity, lam=lam, reduction=reduction)
+    if loss == "ncl":
+        _refuse_dials(loss, lam=lam)
+        return NegativeCorrelationLoss() if diversity is None else NegativeCorrelationLoss(diversity)
+    _refuse_dials(loss, diversity=diversity, lam=lam)
+    return IndependentLoss() if loss == "independent" else JointLoss()
+
+
+def pick_device(device: str | torch.device) -> torch.device:
+    """Return the device of a name; "auto" is the GPU where there is one."""
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        return torch.device(device)
+    except (RuntimeError, TypeError):
+        raise ValueError(f"`device` must be 'auto' or a device of torch; got {device!r}.") from None
+
+
+def draw_seeds(random_state: int | np.random.RandomState | None, count: int = 2) -> list[int]:
+    """Return seeds: of an estimator, that of the networks and that of the batches."""
+    seeds: list[int] = check_random_state(random_state).randint(np.iinfo(np.int32).max, size=count).tolist()
+    return seeds
+
+
+@contextmanager
+def private_generator(device: torch.device, seed: int) -> Iterator[None]:
+    """Let torch draw from a generator of that seed, and leave the global one as it was."""
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        yield
+
+
+def _mlp(sizes: Sequence[int]) -> nn.Module:
+    layers: list[nn.Module] = []
+    for inside, outside in pairwise(sizes):
+        layers += [nn.Linear(inside, outside), nn.ReLU()]
+    return nn.Sequential(*layers[:-1])
+
+
+@torch.no_grad()
+def _check_net(net: Any, n_features: int, n_classes: int) -> None:
+    """Run a network on two rows of zeros and look at what it puts out."""
+    if not isinstance(net, nn.Module):
+        raise TypeError(f"`module` must give torch Modules; got {net!r}.")
+    parameter = next(net.parameters(), None)
+    if parameter is None:
+        raise ValueError(f"`module` must give nets with parameters to train; got {net!r}.")
+    training = net.training
+    try:
+        shape = tuple(net.eval()(torch.zeros(2, n_features, device=parameter.device)).shape)
+    except RuntimeError as error:
+        raise ValueError(f"`module` must give nets that take {n_features} features; got: {error}") from error
+    net.train(training)
+    widths = (1, 2) if n_classes == 2 else (n_classes,)
+    if len(shape) != 2 or shape[0] != 2 or shape[1] not in widths:
+        rule = f"one row of {' or '.join(map(str, widths))} logits for each sample"
+        raise ValueError(f"`module` must give nets that put out {rule}; got shape {shape} for 2 samples.")
+
+
+def _refuse_dials(loss: Any, **dials: float | None) -> None:
+    for name, value in dials.items():
+        if value is not None:
+            raise ValueError(f"`{name}` must be None with the loss {loss!r}; got {value!r}.")

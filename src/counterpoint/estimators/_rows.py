@@ -1,0 +1,121 @@
+"""A table as networks train on it: distinct weighted rows, standardised, in batches of one size."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.class_weight import compute_class_weight
+from torch import Tensor
+
+from counterpoint._validation import FloatArray, IntArray, check_interval
+
+__all__ = ["Batches", "Rows", "check_sample_weight", "distinct_rows", "n_batches"]
+
+Batch = tuple[Tensor, Tensor] | tuple[Tensor, Tensor, Tensor]
+
+
+class Rows(NamedTuple):
+    """Rows of a table with their classes, as codes, and weights."""
+
+    X: NDArray[Any]  # (n, n_features)
+    codes: IntArray  # (n,)
+    weight: FloatArray  # (n,)
+
+    def take(self, index: IntArray) -> "Rows":
+        """Return some of the rows."""
+        return Rows(self.X[index], self.codes[index], self.weight[index])
+
+    def balanced(self, class_weight: Mapping[Any, float] | str | None, classes: NDArray[Any]) -> "Rows":
+        """Return the rows with their weights multiplied by those of their classes."""
+        if class_weight is None:
+            return self
+        if class_weight == "balanced":
+            mass = np.bincount(self.codes, self.weight, minlength=len(classes))
+            factors = np.divide(mass.sum(), len(classes) * mass, out=np.zeros_like(mass), where=mass > 0)
+        else:
+            factors = compute_class_weight(class_weight, classes=classes, y=classes[self.codes])
+        return self._replace(weight=self.weight * factors[self.codes])
+
+    def tensors(
+        self, scaler: StandardScaler | None, device: torch.device
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Return inputs, classes and weights, None if they are equal, on a device."""
+        X = self.X if scaler is None else scaler.transform(self.X)
+        x = torch.from_numpy(np.array(X, dtype=np.float32)).to(device)
+        equal = self.weight.size == 0 or np.ptp(self.weight) == 0
+        weight = None if equal else torch.as_tensor(self.weight, dtype=torch.float32, device=device)
+        return x, torch.as_tensor(self.codes, dtype=torch.long, device=device), weight
+
+
+class Batches:
+    """The rows in a new order each time, cut into batches whose sizes differ by one at most.
+
+    Parameters
+    ----------
+    x, y, weight : Tensor
+        The rows; ``weight`` may be None.
+    batch_size : int
+        The largest size of a batch.
+    generator : Generator
+        What the order is drawn from.
+    """
+
+    def __init__(
+        self, x: Tensor, y: Tensor, weight: Tensor | None, batch_size: int, generator: torch.Generator
+    ) -> None:
+        self.tensors = (x, y) if weight is None else (x, y, weight)
+        self.n_batches = n_batches(len(y), batch_size)
+        self.generator = generator
+
+    def __len__(self) -> int:
+        return self.n_batches
+
+    def __iter__(self) -> Iterator[Batch]:
+        order = torch.randperm(len(self.tensors[1]), generator=self.generator)
+        for part in order.tensor_split(self.n_batches):
+            rows = part.to(self.tensors[0].device)
+            yield tuple(tensor[rows] for tensor in self.tensors)  # type: ignore[misc]
+
+
+def n_batches(n_rows: int, batch_size: int) -> int:
+    """Return how many batches an epoch has: as few as the size allows."""
+    return -(-n_rows // batch_size)
+
+
+def check_sample_weight(sample_weight: ArrayLike | None, n_samples: int) -> FloatArray:
+    """Return one weight for each sample, none of them negative and not all of them zero."""
+    if sample_weight is None:
+        return np.ones(n_samples)
+    weight = check_interval(np.asarray(sample_weight), "sample_weight", 0)
+    if weight.shape != (n_samples,):
+        raise ValueError(f"`sample_weight` must have shape ({n_samples},); got shape {weight.shape}.")
+    if not weight.any() or not np.isfinite(weight).all():
+        what = "infinity" if weight.any() else "all zero"
+        raise ValueError(f"`sample_weight` must be finite, and above zero for some samples; got {what}.")
+    return weight
+
+
+def distinct_rows(X: NDArray[Any], codes: IntArray, weight: FloatArray) -> Rows:
+    """Return each distinct row with a weight that is not zero once, in sorted order, with its weights summed.
+
+    So a row of weight 2 is the same as the row twice, a row of weight 0 the same as none, and the order of the rows
+    does not matter: exactly, whatever the batches.
+    """
+    kept = weight > 0
+    table = np.column_stack([codes[kept], X[kept]])
+    found, where = np.unique(table, axis=0, return_inverse=True)
+    summed = np.zeros(len(found))
+    np.add.at(summed, where.ravel(), weight[kept])
+    return Rows(found[:, 1:], found[:, 0].astype(np.int64), summed)
+
+
+def held_out(codes: IntArray, fraction: float, rng: np.random.RandomState) -> NDArray[np.bool_]:
+    """Return a mask of about that share of each class, which leaves at least one row of each."""
+    mask = np.zeros(len(codes), dtype=bool)
+    for code in np.unique(codes):
+        members = rng.permutation(np.flatnonzero(codes == code))
+        mask[members[: min(round(fraction * len(members)), len(members) - 1)]] = True
+    return mask

@@ -1,0 +1,126 @@
+"""Fitted estimators as one file: tensors in safetensors, the rest as JSON in its header. No pickle, no code."""
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.preprocessing import StandardScaler
+from torch import nn
+
+from counterpoint.estimators._making import Module, make_nets, pick_device
+from counterpoint.training import Ensemble, History, load_checkpoint, save_checkpoint
+from counterpoint.training.readout import Readout
+
+if TYPE_CHECKING:
+    from counterpoint.estimators.diverse import DiverseEnsembleClassifier
+
+__all__ = ["load", "save"]
+
+_FORMAT = 1
+# Parameters that may hold code or a state, and are left out of a file.
+_NOT_KEPT = ("module", "loss", "random_state", "class_weight", "device")
+
+
+def save(estimator: "DiverseEnsembleClassifier", path: str | os.PathLike[str]) -> None:
+    """Write a fitted estimator."""
+    parameters = estimator.get_params(deep=False)
+    kept = {name: _plain(value) for name, value in parameters.items() if name not in _NOT_KEPT}
+    learners = estimator.ensemble_.learners
+    readout, scaler = estimator.readout_, estimator.scaler_
+    save_checkpoint(
+        path,
+        {
+            "format": _FORMAT,
+            "parameters": kept,
+            "module": None if estimator.module is None else _name(estimator.module),
+            "loss": estimator.loss if isinstance(estimator.loss, str) else {"custom": _name(estimator.loss)},
+            "n_features": estimator.n_features_in_,
+            "feature_names": _plain(getattr(estimator, "feature_names_in_", None)),
+            "classes": {"values": estimator.classes_.tolist(), "dtype": _kind(estimator.classes_)},
+            "learners": [learner.state_dict() for learner in learners],
+            "readout": None if readout is None else readout.state_dict(),
+            "scaler": None if scaler is None else _scaler_state(scaler),
+            "history": estimator.history_.to_dict(),
+        },
+    )
+
+
+def load(cls: Any, path: str | os.PathLike[str], module: Module, loss: nn.Module | None) -> Any:
+    """Return the estimator of a file."""
+    state = load_checkpoint(path)
+    if state.get("format") != _FORMAT:
+        raise ValueError(f"`path` must be a file that `save` wrote; got {os.fspath(path)!r}.")
+    if module is None and state["module"] is not None:
+        raise ValueError(f"`module` must be given, for nets made by {state['module']}; got None.")
+    named = state["loss"] if isinstance(state["loss"], str) else "correlation"
+    estimator = cls(**_parameters(state["parameters"]), module=module, loss=loss or named)
+    classes = state["classes"]
+    estimator.classes_ = np.array(classes["values"], dtype=classes["dtype"])
+    estimator.n_features_in_ = state["n_features"]
+    if state["feature_names"] is not None:
+        estimator.feature_names_in_ = np.array(state["feature_names"], dtype=object)
+    estimator.ensemble_ = _ensemble(estimator, state["learners"])
+    if state["readout"] is not None:
+        device = next(estimator.ensemble_.parameters()).device
+        estimator.ensemble_.readout = Readout(**state["readout"]).to(device)
+    estimator.scaler_ = None if state["scaler"] is None else _scaler(state["scaler"])
+    estimator.history_ = History.from_dict(state["history"])
+    return estimator
+
+
+def _ensemble(estimator: "DiverseEnsembleClassifier", states: list[dict[str, torch.Tensor]]) -> Ensemble:
+    with torch.random.fork_rng([]):  # what the nets start from is overwritten
+        nets = make_nets(
+            estimator.module,
+            len(states),
+            estimator.hidden_layer_sizes,
+            estimator.n_features_in_,
+            len(estimator.classes_),
+        )
+    if len(nets) != len(states):
+        raise ValueError(f"`module` must hold {len(states)} nets, as the file does; got {len(nets)}.")
+    for net, state in zip(nets, states, strict=True):
+        try:
+            net.load_state_dict(state)
+        except RuntimeError as error:
+            raise ValueError(f"`module` must give nets of the make that was saved; got: {error}") from error
+    return Ensemble(nets, voting=estimator.voting).to(pick_device(estimator.device)).eval()
+
+
+def _scaler_state(scaler: StandardScaler) -> dict[str, Any]:
+    seen = np.broadcast_to(np.asarray(scaler.n_samples_seen_, dtype=np.float64), scaler.mean_.shape)
+    return {
+        "mean": torch.as_tensor(scaler.mean_),
+        "var": torch.as_tensor(scaler.var_),
+        "scale": torch.as_tensor(scaler.scale_),
+        "n_samples_seen": torch.as_tensor(seen.copy()),
+    }
+
+
+def _scaler(state: dict[str, torch.Tensor]) -> StandardScaler:
+    scaler = StandardScaler()
+    scaler.mean_, scaler.var_, scaler.scale_ = (state[name].numpy() for name in ("mean", "var", "scale"))
+    scaler.n_samples_seen_ = state["n_samples_seen"].numpy()
+    scaler.n_features_in_ = len(scaler.mean_)
+    return scaler
+
+
+def _kind(classes: NDArray[Any]) -> str:
+    return "object" if classes.dtype == object else classes.dtype.str
+
+
+def _name(thing: Any) -> str:
+    if isinstance(thing, list | tuple):
+        return f"a list of {', '.join(type(net).__name__ for net in thing)}"
+    return f"{getattr(thing, '__module__', '')}.{getattr(thing, '__qualname__', type(thing).__qualname__)}"
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+
+
+def _parameters(kept: dict[str, Any]) -> dict[str, Any]:
+    sizes = kept["hidden_layer_sizes"]
+    return {**kept, "hidden_layer_sizes": tuple(sizes)}

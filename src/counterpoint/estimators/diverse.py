@@ -1,0 +1,435 @@
+"""An ensemble of networks, trained to be accurate and diverse, as a scikit-learn classifier."""
+
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Tensor, nn
+
+from counterpoint._validation import FloatArray, check_choice, check_count, check_interval
+from counterpoint.estimators._fitted import FittedNetworks
+from counterpoint.estimators._making import (
+    Module,
+    count_nets,
+    draw_seeds,
+    make_loss,
+    make_nets,
+    pick_device,
+    private_generator,
+)
+from counterpoint.estimators._rows import Batches, Rows, check_sample_weight, distinct_rows, held_out
+from counterpoint.exceptions import MemberWarning
+from counterpoint.training import (
+    Ensemble,
+    History,
+    IndependentLoss,
+    correlations,
+    fit,
+)
+
+__all__ = ["DiverseEnsembleClassifier"]
+
+# The diversity of the correlation loss where none is given; docs/estimator.md says how it was chosen.
+DEFAULT_DIVERSITY = 0.5
+
+
+class DiverseEnsembleClassifier(FittedNetworks):
+    """Networks that are trained together to be accurate and to differ, and that vote.
+
+    Equal networks run as one batched program, so that fifteen small ones cost little more than one.
+
+    Parameters
+    ----------
+    module : callable, list of Module, or None, default=None
+        The networks: ``module(n_features, n_classes)`` makes one, and is called once for each; a list holds them, also
+        different and pretrained ones, of which copies are trained; None means multi-layer perceptrons.
+    n_estimators : int, default=15
+        The number of networks; where ``module`` is a list, its length counts.
+    hidden_layer_sizes : sequence of int, default=(64,)
+        The hidden layers of the perceptrons.
+    loss : {"correlation", "independent", "joint", "ncl"} or Module, default="correlation"
+        What is trained: :class:`~counterpoint.training.CorrelationLoss`, ``IndependentLoss``, ``JointLoss``,
+        ``NegativeCorrelationLoss``, or a module that is called as they are.
+    diversity : float, optional
+        The weight of diversity: for "correlation" as a share of the critical one; for "ncl" its strength. If ``lam`` is
+        not given either, "correlation" takes 0.5 after a warm-up of half the epochs, which is close to independent
+        training where the networks fit their rows anyway.
+    lam : float, optional
+        The paper's own weight, in the place of ``diversity``.
+    reduction : {"mean", "sum"}, default="mean"
+        Whether ``lam`` weighs averaged correlations, as the paper's equation, or summed ones, as its algorithm.
+    warmup_epochs : int, optional
+        So many of the epochs, the first ones, train each network by itself with the cross-entropy. By default none, or
+        half of them where neither ``diversity`` nor ``lam`` is given for "correlation".
+    epochs : int, default=100
+        How many times all rows are gone through.
+    learning_rate, weight_decay : float, default=0.003, 0.1
+        Of the AdamW optimizer.
+    batch_size : int, default=32
+        The largest batch. An epoch is cut into batches whose sizes differ by one at most.
+    validation_fraction : float, default=0.0
+        The share of each class that is set aside; the networks of the epoch with the least loss on it are kept, at the
+        end of the warm-up and at the end.
+    patience : int, optional
+        End the warm-up, and the training, after so many epochs without a lower loss on the rows set aside.
+    voting : {"soft", "hard"}, default="soft"
+        Average the probabilities, or count the votes.
+    standardize : bool, default=True
+        Whether features are scaled to mean 0 and standard deviation 1.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes; "balanced" gives every class the same sum.
+    warm_start : bool, default=False
+        Whether ``fit`` goes on with the networks it finds.
+    device : str or device, default="auto"
+        Where to train; "auto" is the GPU if there is one.
+    random_state : int, RandomState or None, default=None
+        What the initial weights, the batches and dropout are drawn from. No global state is written.
+    verbose : int, default=0
+        Whether to show a progress bar.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The classes.
+    estimators_ : list of Module
+        The networks, ordinary modules that take standardised features and put out logits.
+    ensemble_ : Ensemble
+        The networks as they are trained, before the read-out.
+    readout_ : Module or None
+        The scale and the class offsets that each network got after training by the correlation loss.
+    scaler_ : StandardScaler or None
+        What standardises the features.
+    history_ : History
+        What was measured in each epoch, before the read-out.
+    n_features_in_ : int
+        The number of features.
+    feature_names_in_ : ndarray of str
+        Their names, where they have some.
+
+    See Also
+    --------
+    DiverseEnsembleClassifierCV : Chooses the diversity, and says whether it pays.
+
+    Notes
+    -----
+    A correlation does not see shift and scale, and so says nothing about where a network draws the line between
+    classes. After training by the correlation loss each network gets one factor for its logits and an offset for each
+    class, those with the least cross-entropy on the training rows.
+
+    Rows that are equal are merged and their weights summed. A row of weight 0 is absent, one of weight 2 is there
+    twice, and the order of rows does not matter.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = DiverseEnsembleClassifier(n_estimators=5, random_state=0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.95)
+    True
+    >>> model.member_predict_proba(X).shape
+    (5, 150, 3)
+    """
+
+    _continued: torch.optim.Optimizer | None  # of the calls of partial_fit
+
+    def __init__(
+        self,
+        module: Module = None,
+        n_estimators: int = 15,
+        *,
+        hidden_layer_sizes: Sequence[int] = (64,),
+        loss: str | nn.Module = "correlation",
+        diversity: float | None = None,
+        lam: float | None = None,
+        reduction: str = "mean",
+        warmup_epochs: int | None = None,
+        epochs: int = 100,
+        learning_rate: float = 0.003,
+        batch_size: int = 32,
+        weight_decay: float = 0.1,
+        validation_fraction: float = 0.0,
+        patience: int | None = None,
+        voting: str = "soft",
+        standardize: bool = True,
+        class_weight: Mapping[Any, float] | str | None = None,
+        warm_start: bool = False,
+        device: str | torch.device = "auto",
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.module = module
+        self.n_estimators = n_estimators
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.loss = loss
+        self.diversity = diversity
+        self.lam = lam
+        self.reduction = reduction
+        self.warmup_epochs = warmup_epochs
+        self.epochs = epochs
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.weight_decay = weight_decay
+        self.validation_fraction = validation_fraction
+        self.patience = patience
+        self.voting = voting
+        self.standardize = standardize
+        self.class_weight = class_weight
+        self.warm_start = warm_start
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Train the networks.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            A table of numbers.
+        y : array-like of shape (n_samples,)
+            The classes.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights of the samples.
+
+        Returns
+        -------
+        self
+        """
+        go_on = self.warm_start and hasattr(self, "ensemble_")
+        self._check_parameters()
+        X, y = self._check_table(X, y, reset=not go_on)
+        weight = check_sample_weight(sample_weight, len(y))
+        classes = np.unique(y[weight > 0])
+        if len(classes) < 2:
+            raise ValueError(f"`y` must hold at least two classes; got one class, {classes.tolist()[0]!r}.")
+        seeds = draw_seeds(self.random_state)
+        if not go_on:
+            self._begin(classes, seeds[0])
+        elif (wanted := count_nets(self.module, self.n_estimators)) != self.ensemble_.n_learners:
+            raise ValueError(
+                f"`n_estimators` must stay {self.ensemble_.n_learners} where `warm_start` goes on; got {wanted}."
+            )
+        rows = self._rows(X, y, weight)
+        if self.standardize:
+            self.scaler_ = StandardScaler().fit(rows.X, sample_weight=rows.weight)
+        rows, held = self._set_aside(rows, seeds[1])
+        self.history_ = self._train(rows, held, self._optimizer(), int(self.epochs), seeds[1])
+        self._warn_of_members(rows)
+        return self
+
+    def partial_fit(
+        self, X: Any, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Go once through some rows, on from where the networks are.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            A table of numbers.
+        y : array-like of shape (n_samples,)
+            The classes.
+        classes : array-like of shape (n_classes,), optional
+            All classes there will be; needed in the first call.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights of the samples.
+
+        Returns
+        -------
+        self
+
+        Notes
+        -----
+        The mean and the standard deviation of the features are those of all rows so far. No rows are set aside, and
+        there is no warm-up.
+        """
+        first = not hasattr(self, "ensemble_")
+        self._check_parameters()
+        X, y = self._check_table(X, y, reset=first)
+        if first:
+            if classes is None:
+                raise ValueError("`classes` must be given in the first call of partial_fit; got None.")
+            seed = draw_seeds(self.random_state)[0]
+            self._begin(np.unique(np.asarray(classes)), seed)
+            self.scaler_ = StandardScaler() if self.standardize else None
+            self.history_ = History()
+        elif classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self.classes_):
+            raise ValueError(f"`classes` must be those of the first call, {self.classes_}; got {classes!r}.")
+        rows = self._rows(X, y, check_sample_weight(sample_weight, len(y)))
+        if self.scaler_ is not None:
+            self.scaler_.partial_fit(rows.X, sample_weight=rows.weight)
+        optimizer = self._continued = getattr(self, "_continued", None) or self._optimizer()
+        seed = draw_seeds(self.random_state)[1] + len(self.history_)
+        known = self.readout_
+        for record in self._train(rows, None, optimizer, 1, seed):
+            self.history_.append({**record, "epoch": len(self.history_) + 1})
+        if known is not None and self.readout_ is not None:  # a few rows move what all before them have given
+            x, codes, weight = self._tensors(rows)
+            self.ensemble_.readout = known.refit(self._raw_logits(x), codes, weight)
+        return self
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted estimator to one file, without pickle.
+
+        Parameters
+        ----------
+        path : path
+            A safetensors file, with the rest as JSON in its header.
+
+        See Also
+        --------
+        load : The way back.
+        """
+        from counterpoint.estimators._saving import save
+
+        check_is_fitted(self)
+        save(self, path)
+
+    @classmethod
+    def load(
+        cls, path: str | os.PathLike[str], *, module: Module = None, loss: nn.Module | None = None
+    ) -> Self:
+        """Return the fitted estimator that :meth:`save` wrote.
+
+        Parameters
+        ----------
+        path : path
+            The file.
+        module : callable or list of Module, optional
+            What makes the networks, or networks of the same make, where they are not the built-in perceptrons: a file
+            holds numbers, not code.
+        loss : Module, optional
+            The loss, where it was not one of the named ones; needed only to train on.
+
+        Returns
+        -------
+        DiverseEnsembleClassifier
+        """
+        from counterpoint.estimators._saving import load
+
+        return load(cls, path, module, loss)  # type: ignore[no-any-return]
+
+    def _check_parameters(self) -> None:
+        count_nets(self.module, self.n_estimators)
+        check_count(self.epochs, "epochs", minimum=1)
+        if self.warmup_epochs is not None:
+            check_count(self.warmup_epochs, "warmup_epochs", minimum=0)
+            if self.warmup_epochs >= self.epochs:
+                raise ValueError(
+                    f"`warmup_epochs` must be less than {self.epochs}; got {self.warmup_epochs}."
+                )
+        check_count(self.batch_size, "batch_size", minimum=1)
+        check_interval(self.learning_rate, "learning_rate", 0, closed=False)
+        check_interval(self.weight_decay, "weight_decay", 0)
+        check_interval(self.validation_fraction, "validation_fraction", 0, 0.9)
+        check_choice(self.voting, "voting", ("soft", "hard"))
+        if self.patience is not None:
+            check_count(self.patience, "patience", minimum=1)
+            if self.validation_fraction == 0:
+                raise ValueError(
+                    f"`patience` must be None without `validation_fraction`; got {self.patience}."
+                )
+        self._loss()
+
+    def _loss(self) -> Any:
+        return make_loss(self.loss, self.diversity, self.lam, self.reduction, DEFAULT_DIVERSITY)
+
+    def _warmup(self) -> int:
+        if self.warmup_epochs is not None:
+            return int(self.warmup_epochs)
+        undecided = self.loss == "correlation" and self.diversity is None and self.lam is None
+        return int(self.epochs) // 2 if undecided else 0
+
+    def _check_table(self, X: Any, y: ArrayLike, *, reset: bool) -> tuple[NDArray[Any], NDArray[Any]]:
+        X, y = validate_data(self, X, y, reset=reset, dtype=[np.float64, np.float32])
+        check_classification_targets(y)
+        return X, np.asarray(y)
+
+    def _begin(self, classes: NDArray[Any], seed: int) -> None:
+        """Make new networks for the task."""
+        device = pick_device(self.device)
+        with private_generator(device, seed):
+            nets = make_nets(
+                self.module, self.n_estimators, self.hidden_layer_sizes, self.n_features_in_, len(classes)
+            )
+        ensemble = Ensemble(nets, voting=self.voting).to(device)
+        self.classes_, self.ensemble_, self.scaler_ = classes, ensemble, None
+        self._continued = None
+
+    def _rows(self, X: NDArray[Any], y: NDArray[Any], weight: FloatArray) -> Rows:
+        if strangers := set(np.unique(y[weight > 0]).tolist()) - set(self.classes_.tolist()):
+            raise ValueError(f"`y` must hold the classes {self.classes_.tolist()}; got {min(strangers)!r}.")
+        codes = np.searchsorted(self.classes_, y).clip(max=len(self.classes_) - 1)
+        return distinct_rows(X, codes, weight)
+
+    def _set_aside(self, rows: Rows, seed: int) -> tuple[Rows, Rows | None]:
+        """Return the rows to train on and those to choose the epoch by."""
+        if self.validation_fraction == 0:
+            return rows, None
+        mask = held_out(rows.codes, self.validation_fraction, np.random.RandomState(seed))
+        if not mask.any():
+            raise ValueError(
+                f"`validation_fraction` must leave rows of a class to set aside; got {self.validation_fraction} of "
+                f"{len(rows.codes)} distinct rows."
+            )
+        return rows.take(np.flatnonzero(~mask)), rows.take(np.flatnonzero(mask))
+
+    def _tensors(self, rows: Rows) -> tuple[Tensor, Tensor, Tensor | None]:
+        device = next(self.ensemble_.parameters()).device
+        return rows.balanced(self.class_weight, self.classes_).tensors(self.scaler_, device)
+
+    def _optimizer(self) -> torch.optim.Optimizer:
+        parameters = [p for p in self.ensemble_.parameters() if p.requires_grad]
+        return torch.optim.AdamW(
+            parameters, lr=float(self.learning_rate), weight_decay=float(self.weight_decay)
+        )
+
+    def _train(
+        self, rows: Rows, held: Rows | None, optimizer: torch.optim.Optimizer, epochs: int, seed: int
+    ) -> History:
+        """Train, first each network by itself if there is a warm-up."""
+        device = next(self.ensemble_.parameters()).device
+        x, y, weight = self._tensors(rows)
+        batches = Batches(x, y, weight, int(self.batch_size), torch.Generator().manual_seed(seed))
+        more: dict[str, Any] = {"optimizer": optimizer, "precision": "float32", "progress": self.verbose > 0}
+        if held is not None:
+            validation = [tensor for tensor in self._tensors(held) if tensor is not None]
+            more |= {"validation": [validation], "metric": "loss", "patience": self.patience}
+        warmup = self._warmup() if epochs > 1 else 0
+        self.ensemble_.readout = None  # fit gives one where the loss needs it
+        history = History()
+        with private_generator(device, seed), warnings.catch_warnings():
+            # A few small batches may leave a learner where chance put it; fit looks at the end.
+            warnings.simplefilter("ignore", MemberWarning)
+            for loss, count in ((IndependentLoss(), warmup), (self._loss(), epochs - warmup)):
+                if count:
+                    part = fit(self.ensemble_, batches, loss=loss, epochs=count, **more)
+                    before = len(history)
+                    for record in part:
+                        history.append({**record, "epoch": before + record["epoch"]})
+                    history.best_epoch = None if part.best_epoch is None else before + part.best_epoch
+        self.ensemble_.eval()
+        return history
+
+    def _warn_of_members(self, rows: Rows) -> None:
+        """Name the learners that ended constant, or against the truth."""
+        x, y, weight = rows.tensors(self.scaler_, next(self.ensemble_.parameters()).device)
+        proba = self._raw_logits(x).softmax(-1)
+        each = (len(proba), len(y))
+        found = correlations(
+            proba.unsqueeze(1), y.expand(each), weight=None if weight is None else weight.expand(each)
+        )
+        for learner, r_tl in enumerate(found.r_tl.tolist()):  # 0 where nothing is defined
+            if r_tl == 0:
+                warnings.warn(
+                    f"Learner {learner} puts out the same for every row.", MemberWarning, stacklevel=3
+                )
+            elif r_tl < -3 / len(y) ** 0.5:
+                message = f"Learner {learner} stands against the truth: their correlation is {r_tl:.3f}."
+                warnings.warn(message, MemberWarning, stacklevel=3)

@@ -1,0 +1,328 @@
+"""The diversity chosen by cross-validation, and whether it pays."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from scipy.stats import rankdata
+from sklearn.model_selection import StratifiedKFold, check_cv
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import nn
+
+from counterpoint._validation import FloatArray, IntArray, check_interval
+from counterpoint.estimators._batched import Fold, Schedule, train_path
+from counterpoint.estimators._fitted import FittedNetworks
+from counterpoint.estimators._making import Module, draw_seeds, make_nets, pick_device, private_generator
+from counterpoint.estimators._paired import PairedTest, corrected_paired_test
+from counterpoint.estimators._rows import Rows, check_sample_weight, distinct_rows, n_batches
+from counterpoint.estimators.diverse import DiverseEnsembleClassifier
+from counterpoint.estimators.diversity_path import DiversityPathDisplay
+from counterpoint.training import Ensemble
+from counterpoint.training.readout import Readout
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["DiverseEnsembleClassifierCV"]
+
+_LEVEL = 0.05  # of the test behind the verdict
+_TRY = (0.0, 0.25, 0.5, 0.75, 0.9, 1.0)
+
+
+class DiverseEnsembleClassifierCV(FittedNetworks):
+    """Choose the diversity by cross-validation, and say whether it beats independent training of the same networks.
+
+    All diversities, folds and networks train as one batched program. Then the choice is trained on all rows.
+
+    Parameters
+    ----------
+    module, n_estimators, hidden_layer_sizes
+        The networks, as for :class:`DiverseEnsembleClassifier`.
+    diversities : sequence of float, default=(0.0, 0.25, 0.5, 0.75, 0.9, 1.0)
+        The diversities to try, as shares of the critical one. Independent training is always tried too.
+    cv : int, splitter or iterable, default=5
+        The number of stratified folds, or any splitter of scikit-learn; with repeated folds the verdict is sharper.
+    warmup_epochs, epochs, learning_rate, batch_size, weight_decay
+        How to train, as for :class:`DiverseEnsembleClassifier`.
+    voting, standardize, class_weight, device, random_state, verbose
+        As for :class:`DiverseEnsembleClassifier`.
+
+    Attributes
+    ----------
+    best_diversity_ : float or None
+        The choice; None is independent training.
+    verdict_ : str
+        Whether explicit diversity beats independent training of the same networks on this data, with the test.
+    test_ : PairedTest
+        Of the best diversity against independent training: mean difference in accuracy, standard error, p-value.
+    cv_results_ : dict of arrays
+        As that of ``GridSearchCV``, with independent training first (its diversity is NaN), and the accuracy of the
+        members on their own training rows.
+    best_estimator_ : DiverseEnsembleClassifier
+        The choice, trained on all rows; it has ``save``.
+    classes_, estimators_, ensemble_, readout_, scaler_, history_, n_features_in_, feature_names_in_
+        As for :class:`DiverseEnsembleClassifier`, of the choice.
+
+    Notes
+    -----
+    The diversity with the most accurate vote over the folds is chosen if it leads independent training by more than
+    the standard error of the difference, else independent training. Error and p-value are those of the corrected
+    resampled t-test (Nadeau and Bengio 2003), the p-value multiplied by the number of diversities tried.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> search = DiverseEnsembleClassifierCV(
+    ...     n_estimators=3, diversities=(0.5, 1.0), cv=3, epochs=20, learning_rate=0.02, random_state=0
+    ... ).fit(X, y)
+    >>> search.cv_results_["mean_test_score"].shape  # independent training and two diversities
+    (3,)
+    >>> bool(search.score(X, y) > 0.9)
+    True
+    """
+
+    best_estimator_: DiverseEnsembleClassifier
+
+    def __init__(
+        self,
+        module: Module = None,
+        n_estimators: int = 15,
+        *,
+        diversities: Sequence[float] = _TRY,
+        cv: Any = 5,
+        hidden_layer_sizes: Sequence[int] = (64,),
+        warmup_epochs: int = 0,
+        epochs: int = 100,
+        learning_rate: float = 0.003,
+        batch_size: int = 32,
+        weight_decay: float = 0.1,
+        voting: str = "soft",
+        standardize: bool = True,
+        class_weight: Mapping[Any, float] | str | None = None,
+        device: str | torch.device = "auto",
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.module = module
+        self.n_estimators = n_estimators
+        self.diversities = diversities
+        self.cv = cv
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.warmup_epochs = warmup_epochs
+        self.epochs = epochs
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.weight_decay = weight_decay
+        self.voting = voting
+        self.standardize = standardize
+        self.class_weight = class_weight
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Train the path on the folds, choose, and train the choice on all rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            A table of numbers.
+        y : array-like of shape (n_samples,)
+            The classes.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights of the samples.
+
+        Returns
+        -------
+        self
+        """
+        diversities = self._check_parameters()
+        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
+        check_classification_targets(y)
+        n_samples = len(X)
+        weight = check_sample_weight(sample_weight, n_samples)
+        kept = np.flatnonzero(weight > 0)
+        self.classes_, codes = np.unique(np.asarray(y)[kept], return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"`y` must hold at least two classes; got one class, {self.classes_.tolist()[0]!r}."
+            )
+        rows = Rows(X[kept], codes, weight[kept])
+        rng = check_random_state(self.random_state)
+        splitting, refitting = draw_seeds(rng)
+        splits = self._splits(rows, n_samples, kept, splitting)
+        seeds = draw_seeds(rng, len(splits))
+        parts = [_Part(self, rows, *split, seed) for split, seed in zip(splits, seeds, strict=True)]
+        self._judge(diversities, parts)
+        self.best_estimator_ = self.estimator(self.best_diversity_, refitting)
+        self.best_estimator_.fit(X, y, sample_weight)
+        for name in ("ensemble_", "scaler_", "history_"):
+            setattr(self, name, getattr(self.best_estimator_, name))
+        return self
+
+    def estimator(self, diversity: float | None, random_state: Any = None) -> DiverseEnsembleClassifier:
+        """Return the unfitted estimator of one diversity, or None for independent training.
+
+        Parameters
+        ----------
+        diversity : float or None
+            A candidate.
+        random_state : int, RandomState or None, default=None
+            Its randomness.
+
+        Returns
+        -------
+        DiverseEnsembleClassifier
+        """
+        shared = self.get_params(deep=False)
+        for name in ("diversities", "cv", "random_state"):
+            del shared[name]
+        kind = "independent" if diversity is None else "correlation"
+        if diversity is None:
+            shared["warmup_epochs"] = 0  # all of it is independent training
+        return DiverseEnsembleClassifier(**shared, loss=kind, diversity=diversity, random_state=random_state)
+
+    def plot_path(self, ax: "Axes | None" = None) -> "DiversityPathDisplay":
+        """Draw the accuracy over the diversities, beside that of independent training.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default a new figure.
+
+        Returns
+        -------
+        DiversityPathDisplay
+        """
+        check_is_fitted(self)
+        return DiversityPathDisplay.from_estimator(self).plot(ax)
+
+    def _check_parameters(self) -> list[float]:
+        diversities: FloatArray = check_interval(np.asarray(self.diversities), "diversities", 0)
+        if diversities.ndim != 1 or len(np.unique(diversities)) < len(diversities):
+            raise ValueError(f"`diversities` must be distinct numbers in a row; got {self.diversities!r}.")
+        self.estimator(float(diversities[0]))._check_parameters()
+        return diversities.tolist()  # type: ignore[no-any-return]
+
+    def _splits(
+        self, rows: Rows, n_samples: int, kept: IntArray, seed: int
+    ) -> list[tuple[IntArray, IntArray]]:
+        """Return the folds, as places among the rows with a weight."""
+        if isinstance(self.cv, int | np.integer):
+            folds = StratifiedKFold(int(self.cv), shuffle=True, random_state=seed)
+            return list(folds.split(rows.X, rows.codes))
+        place = np.full(n_samples, -1)
+        place[kept] = np.arange(len(kept))
+        codes = np.zeros(n_samples, dtype=np.int64)
+        codes[kept] = rows.codes
+        found = check_cv(self.cv, codes, classifier=True).split(np.zeros(n_samples), codes)
+        splits = [(place[train], place[test]) for train, test in found]
+        return [(train[train >= 0], test[test >= 0]) for train, test in splits]
+
+    def _judge(self, diversities: list[float], parts: "list[_Part]") -> None:
+        """Train the path, score it, choose and give the verdict."""
+        schedule = Schedule(
+            epochs=int(self.epochs),
+            warmup_epochs=int(self.warmup_epochs),
+            n_batches=max(n_batches(len(part.fold.y), int(self.batch_size)) for part in parts),
+            learning_rate=float(self.learning_rate),
+            weight_decay=float(self.weight_decay),
+        )
+        path = train_path([part.fold for part in parts], diversities, schedule)
+        scores = np.array(
+            [[part.score(e, c > 0) for part, e in zip(parts, row, strict=True)] for c, row in enumerate(path)]
+        )
+        votes, members = scores[..., 0], scores[..., 1]  # (candidates, folds)
+        share = float(np.mean([part.n_test / part.n_train for part in parts]))
+        best = 1 + int(votes[1:].mean(axis=1).argmax())
+        test = corrected_paired_test(votes[best] - votes[0], share)
+        self.test_ = test._replace(p_value=min(1.0, test.p_value * len(diversities)))
+        leads = test.difference > 0 and test.difference > test.standard_error
+        self.best_diversity_ = diversities[best - 1] if leads else None
+        self.best_index_ = best if leads else 0
+        self.cv_results_ = _results(diversities, votes, members)
+        self.verdict_ = _verdict(diversities, best, votes, self.test_)
+
+
+class _Part:
+    """A fold: what it trains on, from which networks, and what it is scored on."""
+
+    def __init__(
+        self, search: DiverseEnsembleClassifierCV, rows: Rows, train: IntArray, test: IntArray, seed: int
+    ) -> None:
+        if not len(test) or not len(train):
+            raise ValueError("`cv` must give folds with rows of a weight above zero; got one without.")
+        self.n_train, self.n_test = len(train), len(test)
+        device = pick_device(search.device)
+        taken = distinct_rows(*rows.take(train))
+        scaler = StandardScaler().fit(taken.X, sample_weight=taken.weight) if search.standardize else None
+        x, y, weight = taken.balanced(search.class_weight, search.classes_).tensors(scaler, device)
+        net_seed, order_seed = draw_seeds(seed)
+        with private_generator(device, net_seed):
+            nets = make_nets(
+                search.module,
+                search.n_estimators,
+                search.hidden_layer_sizes,
+                x.shape[1],
+                len(search.classes_),
+            )
+        self.fold = Fold(x, y, weight, nets, order_seed)
+        held = rows.take(test)
+        self.test_x, self.test_y, _ = held.tensors(scaler, device)
+        self.test_weight, self.train_weight = held.weight, taken.weight
+        self.n_classes, self.hard = len(search.classes_), search.voting == "hard"
+
+    @torch.no_grad()
+    def score(self, ensemble: Ensemble, by_correlation: bool) -> tuple[float, float]:
+        """Return the accuracy of the vote on the test rows, and of the members on the training rows."""
+        x, y, weight = self.fold[:3]
+        readout = Readout.identity(ensemble.n_learners, self.n_classes).to(x.device)
+        trained = ensemble(x)
+        if by_correlation:
+            readout = readout.refit(trained, y, weight)
+        proba = readout(ensemble(self.test_x)).double().softmax(-1)
+        if self.hard:
+            proba = nn.functional.one_hot(proba.argmax(-1), self.n_classes).double()
+        right = (proba.mean(0).argmax(-1) == self.test_y).cpu().numpy()
+        own = (readout(trained).argmax(-1) == y).cpu().numpy().mean(axis=0)
+        return (
+            float(np.average(right, weights=self.test_weight)),
+            float(np.average(own, weights=self.train_weight)),
+        )
+
+
+def _results(diversities: list[float], votes: FloatArray, members: FloatArray) -> dict[str, Any]:
+    mean = votes.mean(axis=1)
+    results: dict[str, Any] = {
+        "param_diversity": np.array([np.nan, *diversities]),
+        "params": [{"loss": "independent"}, *({"loss": "correlation", "diversity": d} for d in diversities)],
+    }
+    results |= {f"split{k}_test_score": votes[:, k] for k in range(votes.shape[1])}
+    results |= {
+        "mean_test_score": mean,
+        "std_test_score": votes.std(axis=1),
+        "rank_test_score": rankdata(-mean.round(12), method="min").astype(int),
+        "mean_member_train_score": members.mean(axis=1),
+    }
+    return results
+
+
+def _verdict(diversities: list[float], best: int, votes: FloatArray, test: PairedTest) -> str:
+    explicit, independent = 100 * votes[best].mean(), 100 * votes[0].mean()
+    tried = f"the best of {len(diversities)} diversities" if len(diversities) > 1 else "one diversity"
+    numbers = (
+        f"at diversity {diversities[best - 1]:g} the vote is right on {explicit:.1f} % of the rows held out, with the "
+        f"same nets trained independently on {independent:.1f} % (corrected paired t-test over {votes.shape[1]} folds "
+        f"for {tried}: p = {test.p_value:.2g})."
+    )
+    if test.p_value >= _LEVEL:
+        return f"No difference can be told on this data: {numbers}"
+    if test.difference > 0:
+        return f"Explicit diversity pays on this data: {numbers}"
+    return f"Explicit diversity costs on this data: {numbers}"

@@ -1,0 +1,104 @@
+"""The path of the diversities as a plot."""
+
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from counterpoint._validation import FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+
+__all__ = ["DiversityPathDisplay"]
+
+
+class DiversityPathDisplay:
+    """Accuracy of the vote on held-out rows over the diversity, beside that of independent training.
+
+    Parameters
+    ----------
+    diversities : ndarray of shape (n_diversities,)
+        In increasing order.
+    scores : ndarray of shape (n_diversities, n_folds)
+        Accuracies of the vote.
+    independent : ndarray of shape (n_folds,)
+        Those of the same networks, trained independently.
+
+    Attributes
+    ----------
+    ax_, figure_
+        Where it was drawn, after ``plot``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from matplotlib.figure import Figure
+    >>> display = DiversityPathDisplay(np.array([0.0, 1.0]), np.array([[0.8, 0.9], [0.9, 0.9]]), np.array([0.8, 0.8]))
+    >>> display.plot(Figure().subplots()).ax_.get_xlabel()
+    'Diversity (share of the critical lambda)'
+    """
+
+    ax_: "Axes"
+    figure_: "Figure | SubFigure"
+
+    def __init__(self, diversities: FloatArray, scores: FloatArray, independent: FloatArray) -> None:
+        self.diversities, self.scores, self.independent = diversities, scores, independent
+
+    @classmethod
+    def from_estimator(cls, search: Any) -> Self:
+        """Return the path of a fitted search, not yet drawn.
+
+        Parameters
+        ----------
+        search : DiverseEnsembleClassifierCV
+            Fitted.
+
+        Returns
+        -------
+        DiversityPathDisplay
+        """
+        results = search.cv_results_
+        n_folds = sum(name.startswith("split") for name in results)
+        votes = np.stack([results[f"split{k}_test_score"] for k in range(n_folds)], axis=1)
+        diversities = results["param_diversity"][1:]
+        order = np.argsort(diversities)
+        return cls(diversities[order], votes[1:][order], votes[0])
+
+    def plot(self, ax: "Axes | None" = None) -> Self:
+        """Draw the mean over the folds, with one standard error of the difference to independent training.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default a new figure.
+
+        Returns
+        -------
+        DiversityPathDisplay
+            Itself, with ``ax_`` and ``figure_``.
+        """
+        from counterpoint.plots.style import PALETTE, house_style, new_axes
+
+        mean = 100 * self.scores.mean(axis=1)
+        error = 100 * (self.scores - self.independent).std(axis=1, ddof=1) / np.sqrt(len(self.independent))
+        with house_style():
+            ax = new_axes(6.0, 4.2) if ax is None else ax
+            base = 100 * self.independent.mean()
+            ax.axhline(base, color=PALETTE["muted"], ls="--", lw=1.5, label="trained independently")
+            ax.errorbar(
+                self.diversities,
+                mean,
+                error,
+                fmt="o-",
+                capsize=3,
+                color=PALETTE["blue"],
+                label="trained together",
+            )
+            ax.set(
+                xlabel="Diversity (share of the critical lambda)", ylabel="Accuracy of the vote, held out (%)"
+            )
+            ax.grid(visible=True)
+            ax.legend(loc="best")
+        self.ax_, self.figure_ = ax, ax.figure
+        return self

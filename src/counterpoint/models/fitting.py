@@ -1,0 +1,186 @@
+"""An ensemble fitted to a table: judged on rows held out, then trained again on all of them."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from counterpoint._validation import IntArray, check_count, check_interval
+from counterpoint.assessment import Assessment
+from counterpoint.models.model import TableModel, make_transformer
+from counterpoint.models.tables import TrainingTable
+from counterpoint.theory import OperatingPoint
+
+if TYPE_CHECKING:
+    from counterpoint.estimators import DiverseEnsembleClassifier
+
+__all__ = ["TableFit", "fit_table"]
+
+_FOLDS = 5
+
+
+@dataclass(frozen=True, eq=False)
+class TableFit:
+    """A model, and what was learned about it on the way.
+
+    Attributes
+    ----------
+    model : TableModel
+        Trained on all rows.
+    assessment : Assessment
+        Of the same ensemble trained without the rows held out, on these rows.
+    trajectory : OperatingPoint
+        The way which that ensemble took in training, epoch by epoch.
+    diversity : float or None
+        The diversity, given or chosen; None is independent training.
+    verdict : str or None
+        Whether explicit diversity pays here, where it was chosen.
+
+    Examples
+    --------
+    >>> sorted(TableFit.__dataclass_fields__)
+    ['assessment', 'diversity', 'model', 'trajectory', 'verdict']
+    """
+
+    model: TableModel
+    assessment: Assessment
+    trajectory: OperatingPoint
+    diversity: float | None
+    verdict: str | None
+
+
+def fit_table(
+    table: TrainingTable,
+    *,
+    diversity: float | None = None,
+    n_learners: int = 15,
+    epochs: int = 100,
+    test_share: float = 0.2,
+    random_state: int = 0,
+    progress: bool = False,
+) -> TableFit:
+    """Train an ensemble on a table, and judge it on rows that it has not seen.
+
+    Parameters
+    ----------
+    table : TrainingTable
+        What :func:`read_training_table` returned.
+    diversity : float, optional
+        The diversity as a share of the critical one. By default folds of the training rows choose it, or independent
+        training, and a verdict says whether explicit diversity pays.
+    n_learners : int, default=15
+        The number of networks.
+    epochs : int, default=100
+        How many times all rows are gone through.
+    test_share : float, default=0.2
+        The share of each class that is held out for the assessment. Two rows of a class stay to train on.
+    random_state : int, default=0
+        Seed of every random draw.
+    progress : bool, default=False
+        Show on stderr how far it is.
+
+    Returns
+    -------
+    TableFit
+        The model is trained once more on all rows, those held out too, with the same settings.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from counterpoint.datasets import load
+    >>> from counterpoint.models import read_training_table
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "data.csv")
+    ...     iris = load("iris")
+    ...     iris.X.assign(species=iris.y).to_csv(path, index=False)
+    ...     table = read_training_table(path, "species")
+    >>> fit = fit_table(table, diversity=0.5, n_learners=3, epochs=20)
+    >>> fit.assessment.n_samples, bool(fit.assessment.vote.value > 0.8)
+    (30, True)
+    """
+    check_count(n_learners, "n_learners", minimum=2)
+    check_count(epochs, "epochs", minimum=1)
+    train, test = _split(table, test_share, random_state)
+    settings: dict[str, Any] = {"n_estimators": n_learners, "epochs": epochs, "random_state": random_state}
+    transformer = make_transformer(table.columns)
+    X_train, y_train = transformer.fit_transform(table.frame.iloc[train]), table.y[train]
+    if diversity is None:
+        with _spinner("choosing the diversity by cross-validation", progress):
+            judged, verdict = _search(X_train, y_train, settings)
+    else:
+        judged, verdict = _estimator(diversity, settings, progress).fit(X_train, y_train), None
+    assessment = judged.assess(transformer.transform(table.frame.iloc[test]), table.y[test])
+    final = make_transformer(table.columns)
+    X = final.fit_transform(table.frame)
+    model = TableModel(
+        target=table.target,
+        columns=table.columns,
+        unused=tuple(table.left_out),
+        transformer=final,
+        estimator=_estimator(judged.diversity, settings, progress).fit(X, table.y),
+        facts={
+            "data": table.path.name,
+            "n_rows": len(table.y),
+            "n_held_out": len(test),
+            "accuracy_held_out": assessment.vote.value,
+            "diversity": judged.diversity,
+            "verdict": verdict,
+            **settings,
+        },
+    )
+    return TableFit(
+        model,
+        replace(assessment, name=table.path.stem),
+        judged.history_.trajectory,
+        judged.diversity,
+        verdict,
+    )
+
+
+def _split(table: TrainingTable, test_share: float, seed: int) -> tuple[IntArray, IntArray]:
+    """Return the rows to train on and those to judge by, with two of each class among the first."""
+    share = float(check_interval(test_share, "test_share", 0, 1, closed=False))
+    rng = np.random.default_rng(seed)
+    held = np.zeros(len(table.y), dtype=bool)
+    for label in np.unique(table.y):
+        rows = rng.permutation(np.flatnonzero(table.y == label))
+        held[rows[: min(round(share * len(rows)), len(rows) - 2)]] = True
+    if not held.any():
+        raise ValueError(
+            f"`test_share` must leave rows to judge by, with two of each class to train on; "
+            f"got {share:g} of the {len(held)} rows of {table.path}."
+        )
+    return np.flatnonzero(~held), np.flatnonzero(held)
+
+
+def _search(X: Any, y: Any, settings: dict[str, Any]) -> "tuple[DiverseEnsembleClassifier, str]":
+    """Return the ensemble that cross-validation chose, trained on all of these rows, and the verdict."""
+    from counterpoint.estimators import DiverseEnsembleClassifierCV
+
+    folds = min(_FOLDS, int(np.unique(y, return_counts=True)[1].min()))
+    search = DiverseEnsembleClassifierCV(cv=folds, **settings).fit(X, y)
+    return search.best_estimator_, search.verdict_
+
+
+def _estimator(
+    diversity: float | None, settings: dict[str, Any], progress: bool
+) -> "DiverseEnsembleClassifier":
+    from counterpoint.estimators import DiverseEnsembleClassifier
+
+    loss = "independent" if diversity is None else "correlation"
+    return DiverseEnsembleClassifier(loss=loss, diversity=diversity, verbose=int(progress), **settings)
+
+
+@contextmanager
+def _spinner(what: str, shown: bool) -> Iterator[None]:
+    """Show on stderr what is being done, and for how long."""
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not shown) as bar:
+        bar.add_task(what, total=None)
+        yield

@@ -1,0 +1,222 @@
+"""A model of a table: from the cells of a file to classes."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterpoint._validation import FloatArray
+from counterpoint.models.tables import Column, frame_of, named_columns, open_table, read_cells
+from counterpoint.predictions._cells import Cells
+from counterpoint.predictions._names import did_you_mean, listed
+
+if TYPE_CHECKING:
+    from sklearn.compose import ColumnTransformer
+
+    from counterpoint.estimators import DiverseEnsembleClassifier
+
+__all__ = ["TableModel", "TablePredictions", "make_transformer"]
+
+# One-hot columns of a category; rarer values share one. A value in a hundredth of the rows is no outlier when scaled.
+MOST_VALUES = 32
+LEAST_SHARE = 0.01
+
+
+def make_transformer(columns: tuple[Column, ...]) -> "ColumnTransformer":
+    """Return the transformer of some columns to numbers, not yet fitted."""
+    from sklearn.compose import ColumnTransformer
+    from sklearn.impute import SimpleImputer
+    from sklearn.preprocessing import OneHotEncoder
+
+    numbers = SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True)
+    categories = OneHotEncoder(
+        handle_unknown="infrequent_if_exist",
+        max_categories=MOST_VALUES,
+        min_frequency=LEAST_SHARE,
+        sparse_output=False,
+    )
+    parts = [
+        (kind, part, names)
+        for kind, part in (("number", numbers), ("category", categories))
+        if (names := [column.name for column in columns if column.kind == kind])
+    ]
+    return ColumnTransformer(parts, sparse_threshold=0)
+
+
+@dataclass(frozen=True, eq=False)
+class TablePredictions:
+    """What a model says of the rows of a file.
+
+    Attributes
+    ----------
+    labels : array of shape (n_rows,)
+        The class that wins the vote.
+    proba : array of shape (n_rows, n_classes)
+        The probabilities of the vote.
+    members : array of shape (n_learners, n_rows, n_classes)
+        Those of each learner.
+    classes : array of shape (n_classes,)
+        The classes.
+    target : str
+        The name of the column of the classes.
+    truth : array of shape (n_rows,) or None
+        Its cells, as strings or None, where the file has them.
+    notes : tuple of str
+        What in the file was not used, or is not known from training.
+
+    Examples
+    --------
+    >>> members = np.array([[[0.9, 0.1]], [[0.6, 0.4]]])
+    >>> found = TablePredictions(
+    ...     np.array(["ham"]), members.mean(axis=0), members, np.array(["ham", "spam"]), "kind", np.array(["ham"]), ()
+    ... )
+    >>> found.n_right, found.n_judged
+    (1, 1)
+    >>> next(found.rows("votes"))
+    ['ham']
+    """
+
+    labels: NDArray[Any]
+    proba: FloatArray
+    members: FloatArray
+    classes: NDArray[Any]
+    target: str
+    truth: NDArray[Any] | None
+    notes: tuple[str, ...]
+
+    @property
+    def n_judged(self) -> int:
+        """The number of rows whose class is known."""
+        return 0 if self.truth is None else sum(label is not None for label in self.truth.tolist())
+
+    @property
+    def n_right(self) -> int:
+        """The number of them that are predicted right."""
+        truth = [] if self.truth is None else self.truth.tolist()
+        return sum(label == str(found) for label, found in zip(truth, self.labels, strict=False))
+
+    def columns(self, what: str) -> list[str]:
+        """Return the header for "votes", "proba" or "members"."""
+        labels = [str(label) for label in self.classes]
+        if what == "members":
+            truth = [] if self.truth is None else [self.target]
+            return truth + [f"L{i}:{label}" for i in range(1, len(self.members) + 1) for label in labels]
+        return ["prediction", *(f"probability:{label}" for label in labels if what == "proba")]
+
+    def rows(self, what: str) -> Iterator[list[str]]:
+        """Yield the cells of the rows, as :meth:`columns` names them."""
+        for row, label in enumerate(self.labels):
+            if what == "members":
+                truth = [] if self.truth is None else [self.truth[row] or ""]
+                yield truth + [f"{share:.6g}" for share in self.members[:, row].ravel()]
+            else:
+                yield [str(label), *(f"{share:.6g}" for share in self.proba[row] if what == "proba")]
+
+
+@dataclass(frozen=True, eq=False)
+class TableModel:
+    """An ensemble with the columns it was trained on and how they become numbers.
+
+    Attributes
+    ----------
+    target : str
+        The column of the classes.
+    columns : tuple of Column
+        What is needed to predict.
+    unused : tuple of str
+        Other columns that the training data had.
+    transformer : ColumnTransformer
+        Makes numbers of the columns: gaps among numbers get the median and a column that marks them; a category becomes
+        a column for each value, with rare values in one.
+    estimator : DiverseEnsembleClassifier
+        The ensemble, fitted on these numbers.
+    facts : mapping
+        How it was trained, as JSON knows it.
+
+    Examples
+    --------
+    >>> from counterpoint.datasets import load
+    >>> from counterpoint.models import fit_table, read_training_table
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "data.csv")
+    ...     iris = load("iris")
+    ...     iris.X.assign(species=iris.y).to_csv(path, index=False)
+    ...     fit = fit_table(read_training_table(path, "species"), diversity=0.5, n_learners=3, epochs=5)
+    ...     fit.model.predict(path).proba.shape
+    (150, 3)
+    """
+
+    target: str
+    columns: tuple[Column, ...]
+    unused: tuple[str, ...]
+    transformer: "ColumnTransformer"
+    estimator: "DiverseEnsembleClassifier"
+    facts: Mapping[str, Any]
+
+    def predict(self, path: str | Path, *, progress: bool = False) -> TablePredictions:
+        """Predict the rows of a file, whose columns are found by name.
+
+        Parameters
+        ----------
+        path : path
+            CSV, TSV, ARFF or Parquet.
+        progress : bool, default=False
+            Show a progress bar on stderr.
+
+        Returns
+        -------
+        TablePredictions
+        """
+        path = Path(path)
+        with open_table(path, progress=progress) as table:
+            names = named_columns(table)
+            needed = [column.name for column in self.columns]
+            if missing := [name for name in needed if name not in names]:
+                raise ValueError(
+                    f"{path} must have the columns that the model was trained on; {listed(missing)} "
+                    f"{'is' if len(missing) == 1 else 'are'} missing.{did_you_mean(missing[0], names)}"
+                )
+            cells = read_cells(table, needed + [self.target] * (self.target in names))
+        strangers = [name for name in names if name not in {*needed, *self.unused, self.target}]
+        notes = [f"{path}: ignored what the model does not know: {listed(strangers)}."] if strangers else []
+        members = self.estimator.member_predict_proba(
+            self.transformer.transform(frame_of(cells, self.columns))
+        )
+        proba = members.mean(axis=0)
+        return TablePredictions(
+            self.estimator.classes_[proba.argmax(axis=1)],
+            proba,
+            members,
+            self.estimator.classes_,
+            self.target,
+            self._truth(cells),
+            (*notes, *self._unknown_values(cells)),
+        )
+
+    def _truth(self, cells: Cells) -> NDArray[Any] | None:
+        column = cells.labels.get(self.target)
+        if column is None or not column.present():
+            return None
+        truth: NDArray[Any] = np.array(column.labels, dtype=object)[column.codes]
+        return truth
+
+    def _unknown_values(self, cells: Cells) -> Iterator[str]:
+        """Yield a note for each category with values that training did not see."""
+        names = [column.name for column in self.columns if column.kind == "category"]
+        if not names:
+            return
+        encoder = self.transformer.named_transformers_["category"]
+        for name, known, rare in zip(names, encoder.categories_, encoder.infrequent_categories_, strict=True):
+            column = cells.labels[name]
+            if unknown := column.present() - set(known.tolist()):
+                row = column.first(unknown)
+                count = "a value" if len(unknown) == 1 else f"{len(unknown)} values"
+                taken = "none of the known ones" if rare is None else "rare ones"
+                yield (
+                    f"{cells.path}: column {name!r} has {count} that training did not, such as "
+                    f"{column.labels[column.codes[row]]!r} in {cells.row(row)}; taken as {taken}."
+                )

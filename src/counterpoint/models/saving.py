@@ -1,0 +1,254 @@
+"""A model on disk: a folder of JSON, safetensors and skops, written whole or not at all. No pickle, no code."""
+
+import json
+import os
+import platform
+import shutil
+from collections.abc import Mapping
+from hashlib import sha256
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from zipfile import BadZipFile
+
+from counterpoint import __version__
+from counterpoint._extras import import_extra
+from counterpoint._files import replacing
+from counterpoint._plain import plain
+from counterpoint.models.model import TableModel, make_transformer
+from counterpoint.models.tables import Column
+
+if TYPE_CHECKING:
+    from sklearn.compose import ColumnTransformer
+
+__all__ = ["check_destination", "load_model", "save_model"]
+
+FORMAT = "counterpoint table model"
+VERSION = 1
+# All that the transformer of a model holds besides what skops trusts of itself, plain data and scikit-learn's own.
+TRUSTED = ("numpy.dtype",)
+
+_MODEL, _COLUMNS, _ENSEMBLE, REPORT = "model.json", "columns.skops", "ensemble.safetensors", "report.html"
+_PACKAGES = ("numpy", "pandas", "scikit-learn", "skops", "torch")
+# What a file that is not as it should be makes its reader raise.
+_DAMAGE = (AttributeError, BadZipFile, EOFError, LookupError, RuntimeError, TypeError, ValueError)
+
+
+def check_destination(folder: str | Path) -> Path:
+    """Return the folder to save a model to, or say what is in the way, before time is spent on training.
+
+    Parameters
+    ----------
+    folder : path
+        A folder that is not there yet, is empty, or holds a model and nothing else, which is to be replaced.
+
+    Returns
+    -------
+    Path
+        Where it is, links followed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     check_destination(f"{folder}/model").name
+    'model'
+    """
+    import_extra("skops.io", "train")
+    target = Path(folder).resolve()
+    if not target.exists():
+        return target
+    rule = f"{folder} must be new, empty, or hold a model of counterpoint alone, which is replaced"
+    if not target.is_dir():
+        raise ValueError(f"{rule}; it is a file.")
+    found = sorted(path.name for path in target.iterdir())
+    if strangers := [name for name in found if name not in (_MODEL, _COLUMNS, _ENSEMBLE, REPORT)]:
+        raise ValueError(f"{rule}; it holds {strangers[0]!r}.")
+    if found:
+        _read_facts(target)
+    return target
+
+
+def save_model(model: TableModel, folder: str | Path, *, report: str | None = None) -> Path:
+    """Write a model to a folder.
+
+    Parameters
+    ----------
+    model : TableModel
+        The model.
+    folder : path
+        As for :func:`check_destination`. It is written under another name beside its place and then renamed.
+    report : str, optional
+        A page that goes with it, as ``report.html``.
+
+    Returns
+    -------
+    Path
+        The folder.
+
+    Notes
+    -----
+    ``model.json`` has the columns, the classes, how it was trained and the versions; ``columns.skops`` how columns
+    become numbers; ``ensemble.safetensors`` the networks.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from counterpoint.datasets import load
+    >>> from counterpoint.models import fit_table, read_training_table
+    >>> with tempfile.TemporaryDirectory() as home:
+    ...     path = Path(home, "data.csv")
+    ...     iris = load("iris")
+    ...     iris.X.assign(species=iris.y).to_csv(path, index=False)
+    ...     fit = fit_table(read_training_table(path, "species"), diversity=0.5, n_learners=3, epochs=5)
+    ...     folder = save_model(fit.model, f"{home}/model")
+    ...     sorted(file.name for file in folder.iterdir())
+    ['columns.skops', 'ensemble.safetensors', 'model.json']
+    """
+    target = check_destination(folder)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    part.mkdir()
+    try:
+        _write(model, part, report)
+        _swap(part, target)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return target
+
+
+def load_model(folder: str | Path) -> TableModel:
+    """Read a model from a folder.
+
+    Parameters
+    ----------
+    folder : path
+        What :func:`save_model` wrote.
+
+    Returns
+    -------
+    TableModel
+
+    Raises
+    ------
+    ValueError
+        If it is something else, damaged, of a newer version, or holds types that no model needs.
+
+    Notes
+    -----
+    Nothing is unpickled. skops makes only what it knows to be plain data or part of scikit-learn, and numpy dtypes; a
+    file with anything else is refused.
+
+    Examples
+    --------
+    >>> load_model("no/such/model")
+    Traceback (most recent call last):
+    ValueError: no/such/model must be a model that counterpoint saved; it is not there.
+    """
+    folder = Path(folder)
+    facts = _read_facts(folder)
+    from counterpoint.estimators import DiverseEnsembleClassifier
+
+    try:
+        for name in (_COLUMNS, _ENSEMBLE):
+            _check_whole(folder, name, facts["files"][name])
+        columns = tuple(Column(entry["name"], entry["kind"]) for entry in facts["columns"])
+        return TableModel(
+            target=facts["target"],
+            columns=columns,
+            unused=tuple(facts["unused"]),
+            transformer=_load_transformer(folder / _COLUMNS, columns),
+            estimator=DiverseEnsembleClassifier.load(folder / _ENSEMBLE),
+            facts=facts["training"],
+        )
+    except _ModelError:
+        raise
+    except _DAMAGE as error:
+        raise ValueError(f"{folder} must be a whole model; it is damaged ({error!r}).") from error
+
+
+class _ModelError(ValueError):
+    """A folder that is no model, and the reason."""
+
+
+def _write(model: TableModel, folder: Path, report: str | None) -> None:
+    model.estimator.save(folder / _ENSEMBLE)
+    columns = import_extra("skops.io", "train").dumps(model.transformer)
+    files = {_COLUMNS: columns, _ENSEMBLE: (folder / _ENSEMBLE).read_bytes()}
+    facts = {
+        "format": FORMAT,
+        "version": VERSION,
+        "target": model.target,
+        "classes": model.estimator.classes_,
+        "columns": [{"name": column.name, "kind": column.kind} for column in model.columns],
+        "unused": model.unused,
+        "training": model.facts,
+        "versions": {"counterpoint": __version__, "python": platform.python_version()}
+        | {package: version(package) for package in _PACKAGES},
+        "files": {name: sha256(content).hexdigest() for name, content in files.items()},
+    }
+    text = json.dumps(plain(facts), indent=2, allow_nan=False) + "\n"
+    pages = {} if report is None else {REPORT: report.encode()}
+    for name, content in {_COLUMNS: columns, _MODEL: text.encode(), **pages}.items():
+        with replacing(folder / name) as file:
+            file.write(content)
+
+
+def _swap(new: Path, target: Path) -> None:
+    """Put a folder in the place of another, which stays if that fails."""
+    old = target.with_name(f".{target.name}.{os.getpid()}.old")
+    if target.exists():
+        target.rename(old)
+    try:
+        new.rename(target)
+    except BaseException:
+        if old.exists() and not target.exists():
+            old.rename(target)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _read_facts(folder: Path) -> Mapping[str, Any]:
+    rule = f"{folder} must be a model that counterpoint saved"
+    if not folder.is_dir():
+        raise ValueError(f"{rule}; it is {'not a folder' if folder.exists() else 'not there'}.")
+    try:
+        facts = json.loads((folder / _MODEL).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ValueError(f"{rule}; it has no {_MODEL}.") from None
+    except ValueError:
+        raise ValueError(f"{rule}; its {_MODEL} is damaged.") from None
+    if not isinstance(facts, dict) or facts.get("format") != FORMAT:
+        raise ValueError(f"{rule}; its {_MODEL} is something else.")
+    found = facts.get("version")
+    if not isinstance(found, int) or found > VERSION:
+        raise ValueError(
+            f"{folder} must have a format that this counterpoint knows, {VERSION} at most; got {found!r}. "
+            "A newer counterpoint wrote it: pip install -U counterpoint."
+        )
+    return facts
+
+
+def _check_whole(folder: Path, name: str, digest: str) -> None:
+    if not (folder / name).is_file():
+        raise _ModelError(f"{folder} must be a whole model; {name} is missing.")
+    if sha256((folder / name).read_bytes()).hexdigest() != digest:
+        raise _ModelError(f"{folder} must be a whole model; {name} is damaged, or of another model.")
+
+
+def _load_transformer(path: Path, columns: tuple[Column, ...]) -> "ColumnTransformer":
+    """Return the transformer of a file, if it is one that a model of these columns has."""
+    skops = import_extra("skops.io", "train")
+    if strange := sorted(set(skops.get_untrusted_types(file=path)) - set(TRUSTED)):
+        raise _ModelError(
+            f"{path} must hold only what a model needs; it is not loaded, for it holds {', '.join(strange)}."
+        )
+    found = skops.load(path, trusted=list(TRUSTED))
+    wanted = make_transformer(columns)
+    parts = [(name, type(part), list(names)) for name, part, names in wanted.transformers]
+    used = [
+        (name, type(part), list(names)) for name, part, names in found.transformers_ if name != "remainder"
+    ]
+    if type(found) is not type(wanted) or used != parts:
+        raise _ModelError(f"{path} must hold the transformer of the model's columns; it holds another.")
+    return found

@@ -1,0 +1,388 @@
+"""DECORATE against its definition, scikit-learn's contract, and the borders of tables."""
+
+import importlib.util
+import json
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from counterpoint.assessment import assess_estimator
+from counterpoint.datasets import load
+from counterpoint.estimators import DecorateClassifier
+from counterpoint.estimators.decorate import _artificial_rows, _contrary_labels
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def labor():
+    return load("labor")
+
+
+@pytest.fixture(scope="module")
+def glass():
+    return load("glass")
+
+
+class Recorder(DecisionTreeClassifier):
+    """A tree that keeps what it was trained on."""
+
+    def fit(self, X, y):
+        self.X_, self.y_ = X.copy(), y.copy()
+        return super().fit(X, y)
+
+
+# contract
+
+
+@parametrize_with_checks([DecorateClassifier(n_estimators=5), DecorateClassifier(GaussianNB(), 3)])
+def test_it_keeps_the_contract_of_scikit_learn(estimator, check):
+    check(estimator)
+
+
+def test_it_clones_pickles_and_is_searched(labor):
+    search = GridSearchCV(
+        DecorateClassifier(n_estimators=3, random_state=0), {"artificial_ratio": [0.5, 1.0]}, cv=3
+    )
+    search.fit(labor.X, labor.y)
+    best = search.best_estimator_
+    again = pickle.loads(pickle.dumps(best))
+    np.testing.assert_array_equal(again.predict_proba(labor.X), best.predict_proba(labor.X))
+    fresh = clone(best).fit(labor.X, labor.y)
+    np.testing.assert_array_equal(fresh.predict_proba(labor.X), best.predict_proba(labor.X))
+
+
+def test_it_is_imported_without_torch():
+    code = "import sys; from counterpoint.estimators import DecorateClassifier; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# the algorithm
+
+
+def test_members_are_averaged_and_learners_come_first(glass):
+    model = DecorateClassifier(random_state=0).fit(glass.X, glass.y)
+    proba = model.member_predict_proba(glass.X)
+    assert proba.shape == (15, 214, 6)
+    np.testing.assert_allclose(model.predict_proba(glass.X), proba.mean(axis=0))
+    by_hand = np.stack([member.predict_proba(glass.X.to_numpy()) for member in model.estimators_])
+    np.testing.assert_array_equal(proba, by_hand)
+    assert (model.predict(glass.X) == model.classes_[proba.mean(axis=0).argmax(axis=1)]).all()
+
+
+@pytest.mark.parametrize("max_iter", [1, 7, 50])
+def test_the_training_error_never_rises_and_tells_the_score(glass, max_iter):
+    tree = DecisionTreeClassifier(max_depth=4)
+    model = DecorateClassifier(tree, 15, max_iter=max_iter, random_state=0).fit(glass.X, glass.y)
+    assert model.n_iter_ == len(model.training_errors_) == len(model.rejected_) <= max_iter
+    assert len(model.estimators_) == (~model.rejected_).sum()
+    assert (np.diff(model.training_errors_) <= 0).all()
+    assert model.training_errors_[-1] == pytest.approx(1 - model.score(glass.X, glass.y))
+    assert not model.rejected_[0]
+    alone = clone(tree).set_params(random_state=model.estimators_[0].random_state).fit(glass.X, glass.y)
+    assert model.training_errors_[0] == pytest.approx(1 - alone.score(glass.X, glass.y))
+    assert len(model.estimators_) == 15 or model.n_iter_ == max_iter
+    assert max_iter != 50 or model.rejected_.any()
+
+
+def test_a_rejected_candidate_would_have_raised_the_training_error(glass, capsys):
+    tree = DecisionTreeClassifier(max_depth=4)
+    model = DecorateClassifier(tree, max_iter=50, random_state=0, verbose=1).fit(glass.X, glass.y)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == model.n_iter_
+    errors = np.array([float(line.split("error ")[1].split(",")[0]) for line in lines])
+    before = np.concatenate([[1.0], model.training_errors_[:-1]])
+    np.testing.assert_array_equal(errors > before.round(4), model.rejected_)
+    assert all(("rejected" in line) == no for line, no in zip(lines, model.rejected_, strict=True))
+
+
+@pytest.mark.parametrize(("ratio", "n_artificial"), [(0.0001, 1), (0.5, 107), (1.0, 214), (2.0, 428)])
+def test_members_learn_the_true_rows_and_artificial_ones(glass, ratio, n_artificial):
+    model = DecorateClassifier(Recorder(), 3, artificial_ratio=ratio, random_state=0).fit(glass.X, glass.y)
+    first, *others = model.estimators_
+    assert len(first.X_) == 214
+    codes = np.searchsorted(model.classes_, glass.y)
+    for member in others:
+        assert len(member.X_) == 214 + n_artificial
+        np.testing.assert_array_equal(member.X_[:214], glass.X)
+        np.testing.assert_array_equal(member.y_[:214], codes)
+    if ratio >= 1:  # the first ensemble is one tree with pure leaves: its class is the one label not given
+        artificial, labels = others[0].X_[214:], others[0].y_[214:]
+        assert (first.predict(artificial) != labels).all()
+        assert len(np.unique(labels)) == 6
+        assert not np.allclose(others[0].X_[214:], others[1].X_[214:])
+
+
+def test_members_have_random_states_of_their_own(glass):
+    net = make_pipeline(StandardScaler(), DecisionTreeClassifier())
+    model = DecorateClassifier(net, 4, random_state=0).fit(glass.X, glass.y)
+    assert len({member[-1].random_state for member in model.estimators_}) == 4
+    assert net[-1].random_state is None
+
+
+def test_artificial_numbers_have_the_mean_and_the_deviation_of_known_values():
+    rng = np.random.RandomState(0)
+    table = rng.normal([3.0, -50.0, 7.0, 0.0], [2.0, 10.0, 0.0, 1.0], (40, 4))
+    table[rng.random_sample((40, 4)) < 0.3] = np.nan
+    table[:, 3] = np.nan
+    rows = _artificial_rows(table, {}, 100_000, rng)
+    for j in (0, 1, 2):
+        known = table[~np.isnan(table[:, j]), j]
+        spread = known.std(ddof=1)
+        assert rows[:, j].mean() == pytest.approx(known.mean(), abs=5 * spread / np.sqrt(100_000))
+        assert rows[:, j].std() == pytest.approx(spread, rel=0.02)
+    assert np.isnan(rows[:, 3]).all()
+    assert abs(np.corrcoef(rows[:, 0], rows[:, 1])[0, 1]) < 0.02  # each column by itself
+
+
+def test_artificial_nominal_values_follow_laplace():
+    table = np.array([[0.0, np.nan]] * 6 + [[2.0, np.nan]] * 2 + [[np.nan, np.nan]] * 5)
+    categories = {0: pd.Index(["a", "b", "c"]), 1: pd.Index([], dtype=object)}
+    rows = _artificial_rows(table, categories, 100_000, np.random.RandomState(0))
+    share = np.bincount(rows[:, 0].astype(int)) / len(rows)
+    np.testing.assert_allclose(share, np.array([7, 1, 3]) / 11, atol=0.01)
+    assert np.isnan(rows[:, 1]).all()
+
+
+@pytest.mark.parametrize(
+    ("proba", "expected"),
+    [
+        ([0.5, 0.25, 0.25], [0.2, 0.4, 0.4]),
+        ([0.9, 0.1, 0.0], [0.0, 0.0, 1.0]),  # as in Weka, a zero outweighs everything
+        ([1.0, 0.0, 0.0], [0.0, 0.5, 0.5]),
+        ([1 - 2e-310, 1e-310, 1e-310], [0.0, 0.5, 0.5]),  # 1 / 1e-310 is not finite
+        ([1.0], [1.0]),
+    ],
+)
+def test_labels_are_inversely_proportional_to_the_ensemble(proba, expected):
+    labels = _contrary_labels(np.tile(proba, (50_000, 1)), np.random.RandomState(0))
+    share = np.bincount(labels, minlength=len(proba)) / len(labels)
+    np.testing.assert_allclose(share, expected, atol=0.01)
+    assert (share[np.array(expected) == 0] == 0).all()
+
+
+def test_it_beats_its_own_member():
+    segment = load("segment")
+    rows = np.random.default_rng(0).permutation(len(segment.y))[:600]
+    X, y = segment.X.iloc[rows], segment.y[rows]
+    one = cross_val_score(DecisionTreeClassifier(random_state=0), X, y, cv=5).mean()
+    assert cross_val_score(DecorateClassifier(random_state=0), X, y, cv=5).mean() > one + 0.005
+
+
+# members
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        GaussianNB(),
+        RandomForestClassifier(3),
+        BaggingClassifier(n_estimators=3),
+        make_pipeline(StandardScaler(), LogisticRegression()),
+        make_pipeline(StandardScaler(), MLPClassifier(4, solver="lbfgs", tol=0.01, max_iter=1000)),
+    ],
+    ids=lambda estimator: str(estimator)[:40],
+)
+def test_any_classifier_can_be_a_member(estimator, labor):
+    model = DecorateClassifier(estimator, 3, random_state=0).fit(labor.X, labor.y)
+    assert type(model.estimators_[0]) is type(estimator)
+    assert np.isfinite(model.predict_proba(labor.X)).all()
+    assert model.score(labor.X, labor.y) > 0.8
+
+
+class Forgetful(DummyClassifier):
+    """A classifier that never saw the last class."""
+
+    def fit(self, X, y):
+        known = y < y.max()
+        return super().fit(X[known], y[known])
+
+
+def test_classes_that_a_member_does_not_know_get_zero(glass):
+    model = DecorateClassifier(Forgetful(), 2, random_state=0).fit(glass.X, glass.y)
+    proba = model.member_predict_proba(glass.X)
+    assert proba.shape == (2, 214, 6)
+    assert (proba[..., -1] == 0).all()
+    np.testing.assert_allclose(proba.sum(axis=2), 1)
+
+
+def test_its_members_can_be_assessed(glass):
+    model = DecorateClassifier(DecisionTreeClassifier(max_depth=5), 5, random_state=0).fit(glass.X, glass.y)
+    votes = model.classes_[model.member_predict_proba(glass.X).argmax(axis=2)]
+    assessment = assess_estimator(model, glass.X, glass.y)
+    np.testing.assert_allclose(assessment.accuracies, (votes == glass.y).mean(axis=1))
+
+
+# tables
+
+
+def test_nominal_columns_are_named_in_four_ways(labor):
+    nominal = [j for j, dtype in enumerate(labor.X.dtypes) if dtype == "category"]
+    names = [labor.feature_names[j] for j in nominal]
+    plain = labor.X.astype(dict.fromkeys(names, object))
+    mask = np.isin(np.arange(labor.X.shape[1]), nominal)
+    expected = DecorateClassifier(n_estimators=3, random_state=0).fit(labor.X, labor.y).predict_proba(labor.X)
+    for X, listed in [(plain, names), (plain, nominal), (plain, mask), (plain.to_numpy(), nominal)]:
+        model = DecorateClassifier(n_estimators=3, categorical_features=listed, random_state=0)
+        np.testing.assert_array_equal(model.fit(X, labor.y).predict_proba(X), expected)
+    assert model.n_features_in_ == 16
+    assert not hasattr(model, "feature_names_in_")
+
+
+def test_members_see_numbers_then_a_column_for_each_nominal_value():
+    X = pd.DataFrame(
+        {
+            "colour": pd.Categorical(["r", "b", None, "r"], categories=["b", "g", "r"]),
+            "size": [1.0, 2, np.nan, 4],
+        }
+    )
+    y = [0, 1, 0, 1]
+    model = DecorateClassifier(Recorder(), 2, random_state=0).fit(X, y)
+    expected = [[1, 0, 0, 1], [2, 1, 0, 0], [np.nan, 0, 0, 0], [4, 0, 0, 1]]
+    np.testing.assert_array_equal(model.estimators_[0].X_, expected)
+    artificial = model.estimators_[1].X_[4:]
+    assert (artificial[:, 1:].sum(axis=1) == 1).all()
+    assert not np.isnan(artificial).any()
+    filled = DecorateClassifier(make_pipeline(Recorder()), 1).fit(X, y).estimators_[0][0]
+    np.testing.assert_allclose(filled.X_[:, 0], [1, 2, 7 / 3, 4])
+
+
+def test_an_unknown_nominal_value_is_as_a_missing_one(labor):
+    model = DecorateClassifier(n_estimators=3, random_state=0).fit(labor.X, labor.y)
+    odd = labor.X.astype({"pension": object})
+    odd["pension"] = "in gold"
+    missing = labor.X.assign(pension=pd.Categorical([None] * 57, categories=["none"]))
+    np.testing.assert_array_equal(model.predict_proba(odd), model.predict_proba(missing))
+
+
+def test_the_table_of_the_user_is_not_touched(labor):
+    X = labor.X.copy()
+    DecorateClassifier(n_estimators=2).fit(X, labor.y).predict(X)
+    pd.testing.assert_frame_equal(X, labor.X)
+
+
+@pytest.mark.parametrize("estimator", [None, GaussianNB()])
+def test_constant_and_empty_columns_are_harmless(estimator):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(
+        {
+            "x": rng.normal(size=60),
+            "constant": 3.0,
+            "empty": np.nan,
+            "one value": pd.Categorical(["a"] * 60),
+            "no value": pd.Categorical([None] * 60, categories=[]),
+        }
+    )
+    y = (X["x"] > 0).to_numpy()
+    model = DecorateClassifier(estimator, 5, random_state=0).fit(X, y)
+    assert model.score(X, y) > 0.9
+    assert model.predict(X.head(1)).dtype == bool
+
+
+def test_one_class_is_always_predicted():
+    X = np.arange(10.0).reshape(5, 2)
+    model = DecorateClassifier(n_estimators=3).fit(X, ["only"] * 5)
+    assert model.predict(X).tolist() == ["only"] * 5
+    assert (model.predict_proba(X) == 1).all()
+
+
+# borders
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"n_estimators": 0}, ValueError, "`n_estimators` must be at least 1; got 0"),
+        ({"max_iter": 1.5}, TypeError, "`max_iter` must be an integer"),
+        ({"max_iter": 0}, ValueError, "`max_iter` must be at least 1; got 0"),
+        (
+            {"artificial_ratio": 0.0},
+            ValueError,
+            "`artificial_ratio` must be strictly between 0 and inf; got 0",
+        ),
+        ({"estimator": LinearSVC()}, TypeError, "`estimator` must be a classifier with `predict_proba`"),
+        ({"categorical_features": [4]}, ValueError, "must hold positions from 0 to 3; got 4"),
+        ({"categorical_features": ["width"]}, ValueError, "must hold names of the columns; got 'width'"),
+        ({"categorical_features": [True]}, ValueError, "must have 4 entries as a mask; got 1"),
+        ({"categorical_features": [[0]]}, ValueError, r"must be one-dimensional; got shape \(1, 1\)"),
+        (
+            {"categorical_features": [0.5]},
+            TypeError,
+            "must hold positions, names or booleans; got dtype float64",
+        ),
+    ],
+)
+def test_bad_options_are_refused_by_name(options, error, message):
+    iris = load("iris")
+    with pytest.raises(error, match=message):
+        DecorateClassifier(**options).fit(iris.X, iris.y)
+
+
+def test_a_table_with_other_columns_is_refused(labor):
+    model = DecorateClassifier(n_estimators=1).fit(labor.X, labor.y)
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(labor.X[labor.X.columns[::-1]])
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(labor.X.iloc[:, 1:])
+
+
+def test_no_listed_column_is_no_nominal_column(glass):
+    model = DecorateClassifier(n_estimators=1, categorical_features=[]).fit(glass.X, glass.y)
+    assert model.score(glass.X, glass.y) == 1.0
+
+
+# the benchmark
+
+
+@pytest.fixture(scope="module")
+def bench():
+    path = ROOT / "benchmarks" / "bench_decorate.py"
+    if not path.is_file():
+        pytest.skip("the benchmarks are not part of the source distribution")
+    spec = importlib.util.spec_from_file_location("bench_decorate", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_table_of_the_page_is_the_one_of_the_results(bench):
+    record = json.loads(bench.RESULTS.read_text(encoding="utf-8"))
+    assert f"<!-- table -->\n{bench.table(record)}\n<!-- end of table -->" in bench.PAGE.read_text(
+        encoding="utf-8"
+    )
+    assert record["difference"] == {
+        name: pytest.approx(bench.summary(record["sets"], name)) for name in bench.OURS
+    }
+
+
+def test_the_error_is_that_of_weka_within_one_standard_error(bench):
+    record = json.loads(bench.RESULTS.read_text(encoding="utf-8"))
+    assert len(record["sets"]) == 15
+    difference = record["difference"]["default"]
+    assert abs(difference["mean_difference"]) <= difference["standard_error"]
+    assert record["speed"]["ratio_without_jvm_start"] >= 5
+
+
+def test_arff_files_declare_values_and_quote_them(bench, labor):
+    lines = bench.arff(labor, [0, 1]).splitlines()
+    assert "@attribute 'pension' {'empl_contr','none','ret_allw'}" in lines
+    assert lines[lines.index("@data") + 1].endswith(",'good'")
+    assert len(lines) == 1 + 17 + 1 + 2
+    assert bench.quoted("it's") == r"'it\'s'"

@@ -1,0 +1,303 @@
+import copy
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import load_breast_cancer, load_iris, make_classification
+from sklearn.metrics import balanced_accuracy_score
+from torch import nn
+
+from counterpoint.datasets import load
+from counterpoint.estimators import DiverseEnsembleClassifier
+from counterpoint.training import CorrelationLoss, IndependentLoss
+
+
+@pytest.fixture(scope="module")
+def iris():
+    return load_iris(return_X_y=True)
+
+
+@pytest.fixture(scope="module")
+def cancer():
+    X, y = load_breast_cancer(return_X_y=True)
+    return X[:300], y[:300], X[300:], y[300:]
+
+
+def small(module=None, **more):
+    settings = {"n_estimators": 3, "hidden_layer_sizes": (16,), "epochs": 20, "random_state": 0}
+    return DiverseEnsembleClassifier(module, **settings | {"learning_rate": 0.01, "batch_size": 64} | more)
+
+
+def make_net(n_features, n_classes):
+    return nn.Sequential(nn.Linear(n_features, 8), nn.Tanh(), nn.Linear(8, n_classes))
+
+
+def make_one_logit(n_features, n_classes):
+    return nn.Linear(n_features, 1)
+
+
+@pytest.mark.parametrize("loss", ["correlation", "independent", "joint", "ncl", CorrelationLoss(0.9)])
+@pytest.mark.parametrize("voting", ["soft", "hard"])
+def test_every_loss_learns(iris, loss, voting):
+    model = small(loss=loss, voting=voting, batch_size=32).fit(*iris)
+    assert model.score(*iris) > 0.9
+    np.testing.assert_allclose(model.predict_proba(iris[0]).sum(axis=1), 1)
+
+
+def test_the_vote_is_that_of_the_members(iris):
+    X, y = iris
+    model = small().fit(X, y)
+    members = model.member_predict_proba(X)
+    assert members.shape == (3, 150, 3)
+    np.testing.assert_allclose(model.predict_proba(X), members.mean(axis=0))
+    hard = small(voting="hard").fit(X, y)
+    shares = np.eye(3)[hard.member_predict_proba(X).argmax(axis=2)].mean(axis=0)
+    np.testing.assert_allclose(hard.predict_proba(X), shares)
+
+
+def test_the_estimators_are_ordinary_modules_that_say_what_the_members_say(iris):
+    X, y = iris
+    model = small().fit(X, y)
+    x = torch.as_tensor(model.scaler_.transform(X), dtype=torch.float32)
+    with torch.no_grad():
+        found = np.stack([net(x).softmax(-1).numpy() for net in model.estimators_])
+    np.testing.assert_allclose(found, model.member_predict_proba(X), atol=1e-5)
+
+
+def test_assess_says_where_the_ensemble_stands(iris):
+    X, y = iris
+    model = small().fit(X, y)
+    assessment = model.assess(X, y)
+    assert assessment.vote.value == model.score(X, y)
+    assert assessment.n_learners == 3
+
+
+def test_the_history_has_an_epoch_for_each(iris):
+    model = small(epochs=12, warmup_epochs=5).fit(*iris)
+    assert model.history_["epoch"].tolist() == list(range(1, 13))
+    losses = model.history_["loss"]
+    assert losses[4] > 0 > losses[5]  # from the cross-entropy to minus a correlation
+
+
+def test_without_a_diversity_half_of_the_epochs_are_independent_training(iris):
+    default = small(epochs=7).fit(*iris).history_["loss"]
+    assert (default[:3] > 0).all()
+    assert (default[3:] < 0).all()
+    assert (small(epochs=7, diversity=0.5).fit(*iris).history_["loss"] < 0.2).all()
+    assert (small(epochs=7, loss="independent").fit(*iris).history_["loss"] > 0).all()
+
+
+def test_the_correlation_loss_sees_no_shift_and_the_read_out_mends_it():
+    # With small steps the nets come to correlate with the truth on one side of one half, and stay there.
+    data = load("breast-w")
+    X, y = data.X.fillna(data.X.mean()).to_numpy(), data.y
+    model = small(learning_rate=0.003, epochs=150, hidden_layer_sizes=(4,), batch_size=32, diversity=0)
+    without = copy.deepcopy(model.fit(X[::2], y[::2]))
+    without.ensemble_.readout = None
+    assert model.history_["r_tl"][-1] > 0.9
+    assert without.score(X[1::2], y[1::2]) < 0.5
+    assert model.score(X[1::2], y[1::2]) > 0.93
+
+
+def test_more_diversity_makes_learners_that_are_less_alike():
+    X, y = make_classification(300, 6, n_informative=4, flip_y=0.1, random_state=0)
+    alike = [
+        small(diversity=diversity, n_estimators=5, epochs=40).fit(X, y).history_["r_ll"][-1]
+        for diversity in (0.0, 1.5)
+    ]
+    assert alike[0] > alike[1] + 0.1
+
+
+def test_lam_and_diversity_are_the_same_dial(iris):
+    # the critical lambda of three learners is 1/3
+    X, y = iris
+    expected = small(diversity=0.6).fit(X, y).predict_proba(X)
+    np.testing.assert_allclose(small(lam=0.2).fit(X, y).predict_proba(X), expected, atol=1e-4)
+    summed = small(lam=0.2, reduction="sum").fit(X, y).predict_proba(X)  # also the same for three
+    assert summed.shape == expected.shape
+
+
+def test_the_epoch_of_the_least_validation_loss_is_kept_and_patience_ends(cancer):
+    X, y, *_ = cancer
+    model = small(validation_fraction=0.3, patience=3, epochs=200, learning_rate=0.02, diversity=0.5).fit(
+        X, y
+    )
+    history = model.history_
+    assert len(history) < 200
+    assert len(history) == history.best_epoch + 3
+    assert history["val_loss"].argmin() == history.best_epoch - 1
+
+
+def test_the_warm_up_counts_in_the_best_epoch(cancer):
+    X, y, *_ = cancer
+    history = small(validation_fraction=0.3, epochs=12, warmup_epochs=4).fit(X, y).history_
+    assert history.best_epoch > 4
+    assert history["val_loss"][4:].argmin() == history.best_epoch - 5
+    assert history["epoch"].tolist() == list(range(1, 13))
+
+
+def test_a_warm_start_goes_on(iris):
+    X, y = iris
+    model = small(epochs=5, warm_start=True).fit(X, y)
+    before = model.history_["r_tl"][-1]
+    weights = [p.detach().clone() for p in model.ensemble_.parameters()]
+    model.fit(X, y)
+    assert model.history_["r_tl"][0] > before - 0.05
+    assert model.history_["r_tl"][-1] > before
+    cold = small(epochs=5).fit(X, y)
+    assert all(torch.equal(a, b) for a, b in zip(weights, cold.ensemble_.parameters(), strict=True))
+
+
+def test_partial_fit_learns_from_pieces(iris):
+    X, y = iris
+    order = np.random.default_rng(0).permutation(len(y))
+    model = small(learning_rate=0.02)
+    for _ in range(15):
+        for part in np.array_split(order, 3):
+            model.partial_fit(X[part], y[part], classes=[0, 1, 2])
+    assert model.score(X, y) > 0.9
+    assert model.history_["epoch"].tolist() == list(range(1, 46))
+    np.testing.assert_allclose(model.scaler_.mean_, X.mean(axis=0))
+
+
+def test_partial_fit_goes_on_after_fit_and_knows_absent_classes(iris):
+    X, y = iris
+    model = small().fit(X, y)
+    model.partial_fit(X[y == 1], y[y == 1])
+    assert model.score(X, y) > 0.8
+    assert len(model.history_) == 21
+
+
+def test_rows_of_weight_zero_are_absent(iris):
+    X, y = iris
+    junk = np.vstack([X, 1e3 * X[:20]])
+    labels = np.concatenate([y, np.full(20, 7)])
+    model = small().fit(junk, labels, np.repeat([1.0, 0.0], [150, 20]))
+    assert model.classes_.tolist() == [0, 1, 2]
+    np.testing.assert_array_equal(model.predict_proba(X), small().fit(X, y).predict_proba(X))
+
+
+@pytest.mark.parametrize("loss", ["correlation", "independent"])
+def test_balanced_classes_help_the_rare_one(loss):
+    X, y = make_classification(
+        600, 5, n_informative=3, weights=[0.93], class_sep=0.6, flip_y=0, random_state=1
+    )
+    plain, balanced = (
+        small(loss=loss, class_weight=weight, learning_rate=0.01).fit(X[:300], y[:300])
+        for weight in (None, "balanced")
+    )
+    scores = [balanced_accuracy_score(y[300:], model.predict(X[300:])) for model in (plain, balanced)]
+    assert scores[1] > scores[0] + 0.05
+
+
+def test_a_mapping_of_class_weights_is_a_sample_weight(iris):
+    X, y = iris
+    weighted = small(class_weight={0: 1, 1: 2, 2: 3}, standardize=False).fit(X, y).predict_proba(X)
+    expected = small(standardize=False).fit(X, y, sample_weight=y + 1.0).predict_proba(X)
+    np.testing.assert_allclose(weighted, expected, atol=1e-5)
+
+
+def test_nets_may_come_from_a_callable(iris):
+    X, y = iris
+    model = small(make_net, epochs=40).fit(X, y)
+    assert model.score(X, y) > 0.9
+    assert isinstance(model.estimators_[0][0][1], nn.Tanh)
+
+
+def test_a_list_of_different_pretrained_nets_is_trained_on_and_left_alone(iris):
+    X, y = iris
+    pretrained = small(loss="independent", epochs=40).fit(X, y).estimators_
+    nets = [*pretrained, nn.Linear(4, 3), nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5), nn.Linear(5, 3))]
+    kept = [copy.deepcopy(net.state_dict()) for net in nets]
+    model = small(nets, epochs=10, n_estimators=99).fit(X, y)
+    assert len(model.estimators_) == 5
+    assert model.score(X, y) > 0.9
+    for net, state in zip(nets, kept, strict=True):
+        assert all(torch.equal(value, state[name]) for name, value in net.state_dict().items())
+
+
+def test_binary_nets_with_one_logit_are_accepted(cancer):
+    X, y, X_new, y_new = cancer
+    for loss in ("correlation", "independent"):
+        model = small(make_one_logit, loss=loss).fit(X, y)
+        assert model.member_predict_proba(X_new).shape == (3, len(y_new), 2)
+        assert model.score(X_new, y_new) > 0.9
+
+
+def test_one_learner_is_an_ensemble_too(iris):
+    assert small(n_estimators=1, epochs=60).fit(*iris).score(*iris) > 0.9
+
+
+def test_a_pickle_says_the_same(iris):
+    X, y = iris
+    model = small().fit(X, y)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict_proba(X), model.predict_proba(X))
+
+
+BAD = [
+    (
+        {"module": 3},
+        TypeError,
+        "`module` must be None, a callable that makes a net, or a list of nets; got 3",
+    ),
+    ({"module": []}, ValueError, "`module` must have at least one net"),
+    ({"module": [3]}, TypeError, "`module` must give torch Modules; got 3"),
+    ({"module": [nn.ReLU()]}, ValueError, "`module` must give nets with parameters"),
+    (
+        {"module": [nn.Linear(4, 2)]},
+        ValueError,
+        r"put out one row of 3 logits for each sample; got shape \(2, 2\)",
+    ),
+    ({"module": [nn.Linear(9, 3)]}, ValueError, "`module` must give nets that take 4 features"),
+    ({"n_estimators": 0}, ValueError, "`n_estimators` must be at least 1; got 0"),
+    ({"n_estimators": 2.5}, TypeError, "`n_estimators` must be an integer"),
+    ({"hidden_layer_sizes": (0,)}, ValueError, "`hidden_layer_sizes` must be at least 1"),
+    ({"loss": "hinge"}, ValueError, "`loss` must be one of 'correlation', .*; got 'hinge'"),
+    ({"loss": 3}, TypeError, "`loss` must be a name or a loss module; got 3"),
+    (
+        {"loss": "joint", "diversity": 0.5},
+        ValueError,
+        "`diversity` must be None with the loss 'joint'; got 0.5",
+    ),
+    ({"loss": IndependentLoss(), "lam": 0.5}, ValueError, "`lam` must be None with the loss Independent"),
+    ({"loss": "ncl", "lam": 0.5}, ValueError, "`lam` must be None with the loss 'ncl'"),
+    ({"diversity": -1}, ValueError, "`diversity` must be at least 0; got -1"),
+    ({"diversity": 0.5, "lam": 0.5}, ValueError, "`lam` must not be given together with `diversity`"),
+    ({"reduction": "max"}, ValueError, "`reduction` must be one of 'mean', 'sum'; got 'max'"),
+    ({"epochs": 0}, ValueError, "`epochs` must be at least 1; got 0"),
+    ({"warmup_epochs": 20}, ValueError, "`warmup_epochs` must be less than 20; got 20"),
+    ({"learning_rate": 0}, ValueError, "`learning_rate` must be strictly between 0 and inf; got 0"),
+    ({"batch_size": 0}, ValueError, "`batch_size` must be at least 1; got 0"),
+    ({"weight_decay": -1}, ValueError, "`weight_decay` must be at least 0; got -1"),
+    ({"validation_fraction": 1}, ValueError, "`validation_fraction` must be between 0 and 0.9; got 1"),
+    ({"validation_fraction": 0.001}, ValueError, "`validation_fraction` must leave rows"),
+    ({"patience": 3}, ValueError, "`patience` must be None without `validation_fraction`; got 3"),
+    ({"voting": "loud"}, ValueError, "`voting` must be one of 'soft', 'hard'; got 'loud'"),
+    ({"device": "abacus"}, ValueError, "`device` must be 'auto' or a device of torch; got 'abacus'"),
+]
+
+
+@pytest.mark.parametrize(("settings", "error", "match"), BAD, ids=[str(bad[0])[:40] for bad in BAD])
+def test_a_bad_parameter_is_named(iris, settings, error, match):
+    with pytest.raises(error, match=match):
+        small(**settings).fit(*iris)
+
+
+def test_bad_data_are_named(iris):
+    X, y = iris
+    with pytest.raises(ValueError, match="`y` must hold at least two classes; got one class, 1"):
+        small().fit(X, np.ones(150, dtype=int))
+    with pytest.raises(ValueError, match=r"`sample_weight` must have shape \(150,\); got shape \(3,\)"):
+        small().fit(X, y, [1, 2, 3])
+    with pytest.raises(ValueError, match="`sample_weight` must be at least 0; got -1"):
+        small().fit(X, y, -np.ones(150))
+    with pytest.raises(ValueError, match="`classes` must be given in the first call"):
+        small().partial_fit(X, y)
+    model = small(epochs=1, warm_start=True).partial_fit(X, y, classes=[0, 1, 2])
+    with pytest.raises(ValueError, match=r"`classes` must be those of the first call"):
+        model.partial_fit(X, y, classes=[0, 1])
+    with pytest.raises(ValueError, match=r"`y` must hold the classes \[0, 1, 2\]; got 7"):
+        model.partial_fit(X, np.where(y == 2, 7, y))
+    with pytest.raises(ValueError, match="`n_estimators` must stay 3 where `warm_start` goes on; got 4"):
+        model.set_params(n_estimators=4).fit(X, y)

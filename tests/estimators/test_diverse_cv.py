@@ -1,0 +1,238 @@
+import copy
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from sklearn.datasets import load_iris, make_classification
+from sklearn.model_selection import KFold, StratifiedKFold
+from torch import nn
+
+from counterpoint.datasets import load
+from counterpoint.estimators import DiverseEnsembleClassifier, DiverseEnsembleClassifierCV, diverse_cv
+from counterpoint.estimators._batched import Fold, Schedule, train_path
+from counterpoint.estimators._paired import corrected_paired_test
+from counterpoint.estimators.diverse_cv import _verdict
+
+DIVERSITIES = (0.0, 0.5, 1.0)
+SCHEDULE = Schedule(epochs=8, warmup_epochs=2, n_batches=3, learning_rate=0.01, weight_decay=0.01)
+
+
+@pytest.fixture(scope="module")
+def table():
+    return make_classification(121, 6, n_informative=4, flip_y=0.1, random_state=0)
+
+
+def small(**more):
+    settings = {"n_estimators": 3, "hidden_layer_sizes": (8,), "epochs": 8, "random_state": 0, "cv": 3}
+    return DiverseEnsembleClassifierCV(**{"diversities": (0.5, 1.0), "learning_rate": 0.01} | settings | more)
+
+
+def folds_of_unequal_size(make, weighted=False):
+    """Return folds of 60, 61 and 62 rows, so that batches must be filled up."""
+    g = torch.Generator().manual_seed(0)
+    torch.manual_seed(0)
+    folds = []
+    for k, n in enumerate((60, 61, 62)):
+        x = torch.randn(n, 4, generator=g)
+        y = (x[:, 0] * x[:, 1] > 0).long() + (x[:, 2] > 1).long()
+        weight = torch.rand(n, generator=g) + 0.5 if weighted else None
+        folds.append(Fold(x, y, weight, [make(4, 3) for _ in range(3)], seed=k))
+    return folds
+
+
+def mlp(n_features, n_classes):
+    return nn.Sequential(nn.Linear(n_features, 8), nn.ReLU(), nn.Linear(8, n_classes))
+
+
+def normalised(n_features, n_classes):
+    # A bias before the normalisation would have a gradient of rounding errors alone, which Adam blows up.
+    first = nn.Linear(n_features, 8, bias=False)
+    return nn.Sequential(first, nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, n_classes))
+
+
+class Branching(nn.Module):
+    """Not a sequence, so it cannot be stacked."""
+
+    def __init__(self, n_features, n_classes):
+        super().__init__()
+        self.left, self.right = nn.Linear(n_features, n_classes), nn.Linear(n_features, n_classes)
+
+    def forward(self, x):
+        return self.left(x) + self.right(x).tanh()
+
+
+@pytest.mark.parametrize(
+    ("make", "weighted"), [(mlp, False), (mlp, True), (normalised, True), (Branching, False)]
+)
+def test_the_groups_of_the_program_train_as_if_they_were_alone(make, weighted):
+    folds = folds_of_unequal_size(make, weighted)
+    start = copy.deepcopy([[net.state_dict() for net in fold.nets] for fold in folds])
+    together = train_path(folds, DIVERSITIES, SCHEDULE)
+    for k, fold in enumerate(folds):
+        for c in range(4):
+            alone = train_path([fold], DIVERSITIES[c - 1 : c] if c else (), SCHEDULE)[-1][0]
+            for one, other in zip(together[c][k].learners, alone.learners, strict=True):
+                for name, value in one.state_dict().items():
+                    torch.testing.assert_close(value, other.state_dict()[name], atol=1e-4, rtol=1e-4)
+        assert all(  # the nets that were given are left as they were
+            torch.equal(value, state[name])
+            for net, state in zip(fold.nets, start[k], strict=True)
+            for name, value in net.state_dict().items()
+        )
+
+
+def test_candidates_of_a_fold_part_company():
+    path = train_path(folds_of_unequal_size(mlp), DIVERSITIES, SCHEDULE)
+    weights = [path[c][0].learners[0][0].weight for c in range(4)]
+    assert all((weights[0] - other).abs().max() > 1e-3 for other in weights[1:])
+
+
+def test_a_group_is_the_estimator_trained_on_its_fold(table):
+    X, y = table
+    splits = list(StratifiedKFold(3).split(X, y))
+    search = small(cv=splits, batch_size=32).fit(X, y)
+    # the seeds of the folds follow the two of the search, as in draw_seeds
+    rng = np.random.RandomState(0)
+    rng.randint(np.iinfo(np.int32).max, size=2)
+    seeds = rng.randint(np.iinfo(np.int32).max, size=3)
+    for k, (train, test) in enumerate(splits):
+        for c, diversity in enumerate((None, 0.5, 1.0)):
+            model = search.estimator(diversity, int(seeds[k])).fit(X[train], y[train])
+            assert search.cv_results_[f"split{k}_test_score"][c] == pytest.approx(
+                model.score(X[test], y[test])
+            )
+
+
+def test_the_results_look_like_those_of_a_grid_search(table):
+    search = small().fit(*table)
+    results = search.cv_results_
+    votes = np.stack([results[f"split{k}_test_score"] for k in range(3)])
+    np.testing.assert_allclose(results["mean_test_score"], votes.mean(axis=0))
+    np.testing.assert_allclose(results["std_test_score"], votes.std(axis=0))
+    assert results["rank_test_score"].min() == 1
+    assert np.isnan(results["param_diversity"][0])
+    assert results["param_diversity"][1:].tolist() == [0.5, 1.0]
+    assert results["params"][2] == {"loss": "correlation", "diversity": 1.0}
+    assert ((results["mean_member_train_score"] > 0.5) & (results["mean_member_train_score"] <= 1)).all()
+
+
+def test_the_choice_is_trained_on_all_rows_and_answers(table):
+    X, y = table
+    search = small().fit(X, y)
+    assert isinstance(search.best_estimator_, DiverseEnsembleClassifier)
+    expected = None if search.best_index_ == 0 else (0.5, 1.0)[search.best_index_ - 1]
+    assert search.best_diversity_ == expected
+    assert search.best_estimator_.diversity == expected
+    np.testing.assert_array_equal(search.predict_proba(X), search.best_estimator_.predict_proba(X))
+    assert search.member_predict_proba(X).shape == (3, 121, 2)
+    assert search.assess(X, y).vote.value == search.score(X, y)
+
+
+def test_learners_that_underfit_gain_and_the_choice_follows():
+    # nets of one hidden unit cannot tell seven classes apart
+    X, y = segment(7)
+    search = tiny(n_estimators=9, epochs=15, cv=3).fit(X, y)
+    assert search.test_.difference > search.test_.standard_error
+    assert search.best_diversity_ == 1.0
+    assert search.best_estimator_.diversity == 1.0
+    assert search.cv_results_["mean_member_train_score"].max() < 0.7
+
+
+@pytest.mark.slow
+def test_the_verdict_is_that_diversity_pays_where_learners_underfit():
+    X, y = segment(4)
+    search = tiny(epochs=30, learning_rate=0.03, cv=8).fit(X, y)
+    assert search.verdict_.startswith(
+        "Explicit diversity pays on this data: at diversity 1 the vote is right on"
+    )
+    assert "over 8 folds for one diversity" in search.verdict_
+    assert search.test_.p_value < 0.05
+
+
+def segment(every):
+    data = load("segment")
+    return data.X.to_numpy()[::every], data.y[::every]
+
+
+def tiny(**more):
+    settings = {"hidden_layer_sizes": (1,), "diversities": (1.0,), "learning_rate": 0.05, "random_state": 0}
+    return DiverseEnsembleClassifierCV(**settings | more)
+
+
+def test_a_lead_within_the_standard_error_is_left_for_independent_training(monkeypatch):
+    X, y = load_iris(return_X_y=True)
+    for lead, expected in ((0.01, None), (0.1, 0.5)):
+        # accuracies of the vote: the spread of the differences is 0.03 either way
+        votes = {False: iter([0.8, 0.8, 0.8]), True: iter(0.8 + lead + np.array([-0.03, 0.0, 0.03]))}
+        monkeypatch.setattr(diverse_cv._Part, "score", lambda part, e, by, v=votes: (next(v[by]), 0.9))
+        search = small(epochs=1, diversities=(0.5,)).fit(X, y)
+        assert search.test_.difference == pytest.approx(lead)
+        assert search.best_diversity_ == expected
+        assert search.best_estimator_.loss == ("independent" if expected is None else "correlation")
+
+
+def test_the_verdict_can_be_that_diversity_costs():
+    votes = np.array([[0.9, 0.91, 0.92], [0.7, 0.72, 0.7], [0.8, 0.8, 0.81]])
+    test = corrected_paired_test(votes[2] - votes[0], 0.5)
+    text = _verdict([0.5, 1.0], 2, votes, test)
+    assert text.startswith(
+        "Explicit diversity costs on this data: at diversity 1 the vote is right on 80.3 %"
+    )
+    assert "independently on 91.0 %" in text
+    assert "the best of 2 diversities" in text
+
+
+def test_a_fold_may_lack_a_class_and_rows_may_weigh_nothing():
+    X, y = load_iris(return_X_y=True)
+    weight = np.ones(150)
+    weight[:10] = 0
+    search = small(cv=KFold(3), epochs=5).fit(
+        X, y, weight
+    )  # sorted by class: each fold trains on two of three
+    assert (search.cv_results_["mean_test_score"] < 0.2).all()
+
+
+def test_the_path_is_data_first_and_a_picture_second(table):
+    from matplotlib.figure import Figure
+
+    search = small(diversities=(1.0, 0.5)).fit(*table)
+    display = search.plot_path(Figure().subplots())
+    assert display.diversities.tolist() == [0.5, 1.0]
+    np.testing.assert_array_equal(display.scores.mean(axis=1), search.cv_results_["mean_test_score"][[2, 1]])
+    line = display.ax_.containers[0].lines[0]
+    np.testing.assert_allclose(line.get_ydata(), 100 * display.scores.mean(axis=1))
+
+
+def test_the_corrected_test_is_a_t_test_where_nothing_is_shared():
+    d = np.array([0.02, -0.01, 0.03, 0.01])
+    found = corrected_paired_test(d, test_share=0.0)
+    assert found.p_value == pytest.approx(stats.ttest_1samp(d, 0).pvalue)
+    # Nadeau and Bengio: the t statistic shrinks by sqrt((1/J) / (1/J + share))
+    shared = corrected_paired_test(d, test_share=0.25)
+    assert shared.standard_error == pytest.approx(found.standard_error * np.sqrt(2))
+    assert shared.p_value > found.p_value
+
+
+def test_differences_without_spread_have_a_p_value_too():
+    assert corrected_paired_test([0.0, 0.0], 0.5).p_value == 1
+    assert corrected_paired_test([0.1, 0.1], 0.5).p_value == 0
+    with pytest.raises(ValueError, match="`differences` must hold one number for each of at least two folds"):
+        corrected_paired_test([0.1], 0.5)
+
+
+BAD = [
+    ({"diversities": ()}, TypeError, "`diversities` must be a number or an array of numbers"),
+    ({"diversities": (0.5, 0.5)}, ValueError, "`diversities` must be distinct numbers"),
+    ({"diversities": 0.5}, ValueError, "`diversities` must be distinct numbers"),
+    ({"diversities": (-0.5,)}, ValueError, "`diversities` must be at least 0; got -0.5"),
+    ({"epochs": 0}, ValueError, "`epochs` must be at least 1; got 0"),
+    ({"voting": "loud"}, ValueError, "`voting` must be one of"),
+    ({"cv": 1}, ValueError, "k-fold cross-validation requires at least one train/test split"),
+]
+
+
+@pytest.mark.parametrize(("settings", "error", "match"), BAD)
+def test_a_bad_parameter_is_named(table, settings, error, match):
+    with pytest.raises(error, match=match):
+        small(**settings).fit(*table)

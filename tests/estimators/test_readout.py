@@ -1,0 +1,57 @@
+import numpy as np
+import torch
+from sklearn.linear_model import LogisticRegression
+
+from counterpoint.training import readout as _readout
+from counterpoint.training.readout import Readout
+
+
+def drifted(n=400, seed=0):
+    """Logits of three learners of two classes that tell them apart but stand on one side."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 2, n)
+    margin = 0.05 * (y + 0.6 * rng.normal(size=(3, n))) + 1.0
+    return torch.tensor(np.stack([np.zeros_like(margin), margin], -1), dtype=torch.float32), torch.tensor(y)
+
+
+def test_the_identity_changes_nothing():
+    logits, _ = drifted()
+    assert torch.equal(Readout.identity(3, 2)(logits), logits)
+
+
+def test_learners_that_stand_on_one_side_are_put_right():
+    logits, y = drifted()
+    readout = Readout.identity(3, 2).refit(logits, y)
+    before, after = ((r.argmax(-1) == y).float().mean(-1) for r in (logits, readout(logits)))
+    assert (before < 0.6).all()
+    assert (after > 0.75).all()
+
+
+def test_it_is_logistic_regression_on_the_margin(monkeypatch):
+    # for two classes, and next to no penalty
+    monkeypatch.setattr(_readout, "_RIDGE", 1e-9)
+    logits, y = drifted()
+    weight = torch.rand(len(y), generator=torch.Generator().manual_seed(0))
+    proba = Readout.identity(3, 2).refit(logits, y, weight)(logits).softmax(-1)[..., 1]
+    for learner in range(3):
+        margin = 20 * (logits[learner, :, 1:].numpy() - 1)
+        model = LogisticRegression(C=1e9, tol=1e-8).fit(margin, y.numpy(), weight.numpy())
+        np.testing.assert_allclose(proba[learner].numpy(), model.predict_proba(margin)[:, 1], atol=1e-3)
+
+
+def test_learners_that_are_always_right_do_not_become_boundlessly_sure():
+    y = torch.arange(60) % 3
+    logits = torch.nn.functional.one_hot(y, 3).float().expand(2, 60, 3) * 2
+    readout = Readout.identity(2, 3).refit(logits, y)
+    assert 1 < readout.scale.max() < 20
+    assert readout(logits).softmax(-1).max() < 1
+
+
+def test_a_weight_of_two_is_a_row_twice_and_one_learner_can_be_taken_out():
+    logits, y = drifted(40)
+    weight = torch.tensor([1.0, 2.0]).repeat(20)
+    twice = torch.repeat_interleave(torch.arange(40), weight.long())
+    weighted = Readout.identity(3, 2).refit(logits, y, weight)
+    repeated = Readout.identity(3, 2).refit(logits[:, twice], y[twice])
+    torch.testing.assert_close(weighted(logits), repeated(logits), atol=2e-2, rtol=0)
+    torch.testing.assert_close(weighted.of(1)(logits[1]), weighted(logits)[1])

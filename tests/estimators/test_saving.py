@@ -1,0 +1,112 @@
+"""Files: without pickle, and ONNX."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import load_iris
+from torch import nn
+
+from counterpoint.estimators import DiverseEnsembleClassifier
+from counterpoint.training import CorrelationLoss, save_checkpoint
+
+
+@pytest.fixture(scope="module")
+def iris():
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    return X, np.array(["setosa", "versicolor", "virginica"])[y]
+
+
+def small(module=None, **more):
+    settings = {
+        "n_estimators": 3,
+        "hidden_layer_sizes": (16,),
+        "epochs": 10,
+        "random_state": 0,
+        "learning_rate": 0.01,
+    }
+    return DiverseEnsembleClassifier(module, **settings | more)
+
+
+def make_net(n_features, n_classes):
+    return nn.Sequential(nn.Linear(n_features, 8), nn.BatchNorm1d(8), nn.Tanh(), nn.Linear(8, n_classes))
+
+
+NETS = [nn.Linear(4, 3), nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 3))]
+
+
+@pytest.mark.parametrize(
+    ("module", "settings"),
+    [
+        (None, {}),
+        (None, {"loss": "independent", "standardize": False, "voting": "hard"}),
+        (make_net, {"diversity": 0.9}),
+        (NETS, {"loss": "ncl"}),
+    ],
+)
+def test_what_is_saved_is_loaded(iris, tmp_path, module, settings):
+    X, y = iris
+    model = small(module, **settings).fit(X, y)
+    model.save(tmp_path / "model.safetensors")
+    loaded = DiverseEnsembleClassifier.load(tmp_path / "model.safetensors", module=module)
+    np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+    assert loaded.feature_names_in_.tolist() == list(X.columns)
+    assert loaded.history_ == model.history_
+    assert loaded.get_params()["diversity"] == model.diversity
+    assert loaded.hidden_layer_sizes == (16,)
+    assert loaded.partial_fit(X, y).score(X, y) > 0.5
+
+
+def test_a_loss_of_ones_own_is_given_back_at_loading(iris, tmp_path):
+    model = small(loss=CorrelationLoss(0.7)).fit(*iris)
+    model.save(tmp_path / "model")
+    loaded = DiverseEnsembleClassifier.load(tmp_path / "model", loss=CorrelationLoss(0.7))
+    assert loaded.loss.diversity == 0.7
+    np.testing.assert_array_equal(loaded.predict(iris[0]), model.predict(iris[0]))
+
+
+def test_a_file_holds_no_code(iris, tmp_path):
+    small(make_net).fit(*iris).save(tmp_path / "model")
+    with pytest.raises(ValueError, match=r"`module` must be given, for nets made by .*make_net; got None"):
+        DiverseEnsembleClassifier.load(tmp_path / "model")
+    with pytest.raises(ValueError, match="`module` must give nets of the make that was saved"):
+        DiverseEnsembleClassifier.load(tmp_path / "model", module=nn.Linear)
+    with pytest.raises(ValueError, match="`module` must hold 3 nets, as the file does; got 2"):
+        DiverseEnsembleClassifier.load(tmp_path / "model", module=NETS)
+    save_checkpoint(tmp_path / "other", {"epoch": 3})
+    with pytest.raises(ValueError, match="`path` must be a file that `save` wrote"):
+        DiverseEnsembleClassifier.load(tmp_path / "other")
+
+
+@pytest.mark.parametrize(
+    ("module", "settings"),
+    [
+        (None, {}),
+        (None, {"voting": "hard", "standardize": False}),
+        (NETS, {"loss": "independent"}),
+        (make_net, {"diversity": 0.9}),
+    ],
+)
+def test_an_onnx_file_says_what_the_estimator_says(iris, tmp_path, module, settings):
+    onnx, onnxruntime = pytest.importorskip("onnx"), pytest.importorskip("onnxruntime")
+    X, y = iris
+    model = small(module, **settings).fit(X, y)
+    path = tmp_path / "deep" / "model.onnx"
+    model.to_onnx(path)
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    (found,) = session.run(None, {"features": X.to_numpy(dtype=np.float32)})
+    np.testing.assert_allclose(found, model.predict_proba(X), atol=1e-4)
+    props = {entry.key: entry.value for entry in onnx.load(path).metadata_props}
+    assert json.loads(props["classes"]) == ["setosa", "versicolor", "virginica"]
+    assert sorted(p.name for p in path.parent.iterdir()) == ["model.onnx"]
+
+
+def test_a_binary_net_with_one_logit_goes_to_onnx(iris, tmp_path):
+    pytest.importorskip("onnx")
+    X, y = iris[0][:100], iris[1][:100]
+    model = small([nn.Linear(4, 1), nn.Linear(4, 1)], epochs=40, learning_rate=0.1).fit(X, y)
+    model.to_onnx(tmp_path / "model.onnx")  # which holds the file against the estimator
+    (width,) = {net(torch.zeros(1, 4)).shape[1] for net in model.estimators_}
+    assert width == 2
