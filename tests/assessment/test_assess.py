@@ -119,7 +119,9 @@ def test_json_brings_back_the_same_assessment():
     b = Assessment.from_json(a.to_json())
     assert b.to_dict() == a.to_dict()
     assert b.advice == a.advice
-    assert {key: type(value) for key, value in vars(b).items()} == {key: type(value) for key, value in vars(a).items()}
+    assert {key: type(value) for key, value in vars(b).items()} == {
+        key: type(value) for key, value in vars(a).items()
+    }
     assert b.sizing.accuracy == pytest.approx(a.sizing.accuracy)
     assert b.classes == ("a", "b", "c")
     assert type(b.hard_vote) is type(a.hard_vote)
@@ -287,7 +289,9 @@ def test_a_constant_learner_is_nan_and_named():
     assert a.weights[2] == 0
     assert "constant_member" in codes(a)
     rest = assess(truth, np.delete(votes, 2, axis=0))
-    assert [a.r_tl, a.r_ll, a.bound, a.optimality] == pytest.approx([rest.r_tl, rest.r_ll, rest.bound, rest.optimality])
+    assert [a.r_tl, a.r_ll, a.bound, a.optimality] == pytest.approx(
+        [rest.r_tl, rest.r_ll, rest.bound, rest.optimality]
+    )
 
 
 def test_one_class_only_leaves_the_accuracies():

@@ -74,7 +74,7 @@ def test_assess_says_where_the_ensemble_stands(iris):
 
 
 def test_the_history_has_an_epoch_for_each(iris):
-    model = small(epochs=12, warmup_epochs=5).fit(*iris)
+    model = small(epochs=12, warmup_epochs=5, diversity=0.5).fit(*iris)
     assert model.history_["epoch"].tolist() == list(range(1, 13))
     losses = model.history_["loss"]
     assert losses[4] > 0 > losses[5]  # from the cross-entropy to minus a correlation
@@ -131,7 +131,7 @@ def test_the_epoch_of_the_least_validation_loss_is_kept_and_patience_ends(cancer
 
 def test_the_warm_up_counts_in_the_best_epoch(cancer):
     X, y, *_ = cancer
-    history = small(validation_fraction=0.3, epochs=12, warmup_epochs=4).fit(X, y).history_
+    history = small(validation_fraction=0.3, epochs=12, warmup_epochs=4, diversity=0.5).fit(X, y).history_
     assert history.best_epoch > 4
     assert history["val_loss"][4:].argmin() == history.best_epoch - 5
     assert history["epoch"].tolist() == list(range(1, 13))

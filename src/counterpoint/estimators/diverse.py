@@ -65,9 +65,9 @@ class DiverseEnsembleClassifier(FittedNetworks):
         The paper's own weight, in the place of ``diversity``.
     reduction : {"mean", "sum"}, default="mean"
         Whether ``lam`` weighs averaged correlations, as the paper's equation, or summed ones, as its algorithm.
-    warmup_epochs : int, optional
-        So many of the epochs, the first ones, train each network by itself with the cross-entropy. By default none, or
-        half of them where neither ``diversity`` nor ``lam`` is given for "correlation".
+    warmup_epochs : int, default=0
+        So many of the epochs, the first ones, train each network by itself with the cross-entropy. Where neither
+        ``diversity`` nor ``lam`` is given for "correlation", at least half of them do.
     epochs : int, default=100
         How many times all rows are gone through.
     learning_rate, weight_decay : float, default=0.003, 0.1
@@ -149,7 +149,7 @@ class DiverseEnsembleClassifier(FittedNetworks):
         diversity: float | None = None,
         lam: float | None = None,
         reduction: str = "mean",
-        warmup_epochs: int | None = None,
+        warmup_epochs: int = 0,
         epochs: int = 100,
         learning_rate: float = 0.003,
         batch_size: int = 32,
@@ -318,12 +318,9 @@ class DiverseEnsembleClassifier(FittedNetworks):
     def _check_parameters(self) -> None:
         count_nets(self.module, self.n_estimators)
         check_count(self.epochs, "epochs", minimum=1)
-        if self.warmup_epochs is not None:
-            check_count(self.warmup_epochs, "warmup_epochs", minimum=0)
-            if self.warmup_epochs >= self.epochs:
-                raise ValueError(
-                    f"`warmup_epochs` must be less than {self.epochs}; got {self.warmup_epochs}."
-                )
+        check_count(self.warmup_epochs, "warmup_epochs", minimum=0)
+        if self.warmup_epochs >= self.epochs:
+            raise ValueError(f"`warmup_epochs` must be less than {self.epochs}; got {self.warmup_epochs}.")
         check_count(self.batch_size, "batch_size", minimum=1)
         check_interval(self.learning_rate, "learning_rate", 0, closed=False)
         check_interval(self.weight_decay, "weight_decay", 0)
@@ -341,10 +338,8 @@ class DiverseEnsembleClassifier(FittedNetworks):
         return make_loss(self.loss, self.diversity, self.lam, self.reduction, DEFAULT_DIVERSITY)
 
     def _warmup(self) -> int:
-        if self.warmup_epochs is not None:
-            return int(self.warmup_epochs)
         undecided = self.loss == "correlation" and self.diversity is None and self.lam is None
-        return int(self.epochs) // 2 if undecided else 0
+        return max(int(self.warmup_epochs), int(self.epochs) // 2 if undecided else 0)
 
     def _check_table(self, X: Any, y: ArrayLike, *, reset: bool) -> tuple[NDArray[Any], NDArray[Any]]:
         X, y = validate_data(self, X, y, reset=reset, dtype=[np.float64, np.float32])

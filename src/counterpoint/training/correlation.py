@@ -152,12 +152,12 @@ def classes_first(outputs: Tensor) -> Tensor:
 
 
 class Standardised(NamedTuple):
-    """Unit-norm centred columns, zero where they are constant."""
+    """Centred columns with one over their norms, zero where they are constant; the truth of unit norm."""
 
-    columns: Tensor  # (..., m, N, B)
+    centred: Tensor  # (..., m, N, B)
     inverse_norm: Tensor  # (..., m, N, 1), 0 where constant
     truth: Tensor  # (..., m, 1, B)
-    summed: Tensor  # (..., m, 1, B)
+    summed: Tensor  # (..., m, 1, B), the sum of the unit-norm columns
     n_defined: Tensor  # (...), columns with a correlation to the truth
     n_pairs: Tensor  # (...), pairs of columns with a correlation
     sum_tl: Tensor  # (...)
@@ -190,20 +190,20 @@ def standardise(outputs: Tensor, truth: Tensor, weight: Tensor | None) -> Standa
     flat = torch.addcmul(mean, mean, mean, value=-1).abs_().mul_(_FLAT * outputs.shape[-1] ** 0.5)
     defined = norm > flat.clamp_(min=torch.finfo(outputs.dtype).tiny ** 0.5)
     truth_defined = truth_norm > 1e-6
-    inverse = torch.where(defined, norm.reciprocal(), 0.0)
-    columns = centred * inverse
+    inverse = torch.where(defined, norm.reciprocal_(), 0.0)
     truth = truth * torch.where(truth_defined, truth_norm.reciprocal(), 0.0)
-    summed = columns.sum(-2, keepdim=True)
+    summed = inverse.mT @ centred
     count = defined.sum((-2, -1)).to(outputs.dtype)  # (..., m)
+    total = count.sum(-1)
     return Standardised(
-        columns,
+        centred,
         inverse,
         truth,
         summed,
         (count * truth_defined[..., 0, 0]).sum(-1),
-        (count * (count - 1)).sum(-1) / 2,
+        (count.square().sum(-1) - total) / 2,
         (summed * truth).sum((-3, -2, -1)),
-        (summed.square().sum((-3, -2, -1)) - count.sum(-1)) / 2,
+        (summed.square().sum((-3, -2, -1)) - total) / 2,
     )
 
 
@@ -233,7 +233,7 @@ class _CorrelationFunction(torch.autograd.Function):
         b = lam / state.n_pairs.clamp(min=1) if mean else lam.expand(loss.shape)
         root = None if weight is None else _root(weight, outputs)
         ctx.save_for_backward(
-            outputs, state.columns, state.inverse_norm, state.truth, state.summed, a, b, root
+            outputs, state.centred, state.inverse_norm, state.truth, state.summed, a, b, root
         )
         ctx.softmax = softmax
         ctx.mark_non_differentiable(r_tl, r_ll)
@@ -242,17 +242,17 @@ class _CorrelationFunction(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
-        outputs, z, inverse, truth, summed, a, b, root = ctx.saved_tensors
+        outputs, centred, inverse, truth, summed, a, b, root = ctx.saved_tensors
         a, b = (grad * a)[..., None, None, None], (grad * b)[..., None, None, None]
         # z itself in G is removed by the projection, so (summed - z) may stay `summed`.
         g = b * summed - a * truth  # (..., m, 1, B): the same for every learner
-        along = (z * g).sum(-1, keepdim=True)
-        d_outputs = (g - z * along) * inverse
+        along = (centred @ g.mT) * inverse.pow(3)  # (..., m, N, 1)
+        d_outputs = torch.addcmul(inverse * g, centred, along, value=-1)
         if root is not None:
             # Weighted centring is not symmetric: weight the samples, then take out the weighted mean.
             d_outputs = d_outputs * root
             d_outputs = d_outputs - root.square() / root.shape[-1] * d_outputs.sum(-1, keepdim=True)
         if ctx.softmax:
             inner = outputs * d_outputs
-            d_outputs = inner - outputs * inner.sum(-3, keepdim=True)
+            d_outputs = torch.addcmul(inner, outputs, inner.sum(-3, keepdim=True), value=-1)
         return d_outputs.movedim(-3, -1), None, None, None, None, None

@@ -4,12 +4,14 @@ Logits are ``(..., n_learners, batch, n_classes)``; leading axes are groups that
 its own.
 """
 
-import torch
+import math
+from functools import lru_cache
+
 from torch import Tensor, nn
 
 from counterpoint._validation import check_choice, check_interval
 from counterpoint.theory import critical_lambda
-from counterpoint.training.correlation import loss_and_correlations, one_hot, two_columns
+from counterpoint.training.correlation import classes_first, loss_and_correlations, one_hot, two_columns
 
 __all__ = ["CorrelationLoss", "IndependentLoss", "JointLoss", "NegativeCorrelationLoss"]
 
@@ -43,6 +45,7 @@ class CorrelationLoss(nn.Module):
 
     Examples
     --------
+    >>> import torch
     >>> loss = CorrelationLoss(diversity=0.9)
     >>> logits = torch.randn(5, 32, 3, requires_grad=True)  # (n_learners, batch, n_classes)
     >>> loss(logits, torch.randint(3, (32,))).backward()
@@ -102,7 +105,7 @@ class CorrelationLoss(nn.Module):
         assert self.diversity is not None
         if n_learners < 2:
             return 0.0
-        return float(self.diversity * critical_lambda(n_learners, reduction=self.reduction))
+        return self.diversity * _critical_lambda(n_learners, self.reduction)
 
     def extra_repr(self) -> str:
         """Return the settings."""
@@ -115,6 +118,7 @@ class IndependentLoss(nn.Module):
 
     Examples
     --------
+    >>> import torch
     >>> IndependentLoss()(torch.zeros(3, 8, 2), torch.zeros(8, dtype=torch.long))
     tensor(0.6931)
     """
@@ -122,7 +126,7 @@ class IndependentLoss(nn.Module):
     def forward(self, logits: Tensor, target: Tensor, weight: Tensor | None = None) -> Tensor:
         """Return the loss of a batch; shapes as for :class:`CorrelationLoss`."""
         logits = two_columns(logits)
-        return _average(-_log_likelihood(logits.log_softmax(-1), target).mean(-2), weight)
+        return _average(-_log_likelihood(logits, target).mean(-2), weight)
 
 
 class JointLoss(nn.Module):
@@ -130,6 +134,7 @@ class JointLoss(nn.Module):
 
     Examples
     --------
+    >>> import torch
     >>> JointLoss()(torch.zeros(3, 8, 2), torch.zeros(8, dtype=torch.long))
     tensor(0.6931)
     """
@@ -157,6 +162,7 @@ class NegativeCorrelationLoss(nn.Module):
 
     Examples
     --------
+    >>> import torch
     >>> NegativeCorrelationLoss(0.5)(torch.zeros(3, 8, 2), torch.zeros(8, dtype=torch.long))
     tensor(0.5000)
     """
@@ -171,7 +177,7 @@ class NegativeCorrelationLoss(nn.Module):
         """Return the loss of a batch; shapes as for :class:`CorrelationLoss`."""
         logits = two_columns(logits)
         if self.base == "cross_entropy":
-            own = -_log_likelihood(logits.log_softmax(-1), target).mean(-2)
+            own = -_log_likelihood(logits, target).mean(-2)
             joint = -_joint_log_likelihood(logits, target)
         else:
             proba = logits.softmax(-1)
@@ -181,19 +187,31 @@ class NegativeCorrelationLoss(nn.Module):
         return _average((1 - self.strength) * own + self.strength * joint, weight)
 
 
-def _log_likelihood(log_proba: Tensor, target: Tensor) -> Tensor:
-    """Return the log-probability of the truth, (..., N, B)."""
-    if target.is_floating_point():
-        return (log_proba * target.unsqueeze(-3)).sum(-1)
-    index = target.long().unsqueeze(-2).expand(log_proba.shape[:-1])
-    return log_proba.gather(-1, index.unsqueeze(-1)).squeeze(-1)
+@lru_cache
+def _critical_lambda(n_learners: int, reduction: str) -> float:
+    """Return the critical lambda; checked once, since a step of small nets is as long as the check."""
+    return float(critical_lambda(n_learners, reduction=reduction))
+
+
+def _log_likelihood(logits: Tensor, target: Tensor) -> Tensor:
+    """Return the log-probability that each learner gives to the truth, (..., N, B)."""
+    return _of_truth(classes_first(logits).log_softmax(-3), target)
 
 
 def _joint_log_likelihood(logits: Tensor, target: Tensor) -> Tensor:
     """Return the log of the averaged probability of the truth, (..., B)."""
-    n_learners = logits.shape[-3]
-    joint = logits.log_softmax(-1).logsumexp(-3, keepdim=True) - torch.log(torch.tensor(float(n_learners)))
-    return _log_likelihood(joint, target).squeeze(-2)
+    log_proba = classes_first(logits).log_softmax(-3)
+    joint = log_proba.logsumexp(-2, keepdim=True) - math.log(logits.shape[-3])
+    return _of_truth(joint, target).squeeze(-2)
+
+
+def _of_truth(log_proba: Tensor, target: Tensor) -> Tensor:
+    """Return the entries of the true classes, of (..., m, N, B)."""
+    if target.is_floating_point():
+        return (log_proba * target.mT.unsqueeze(-2)).sum(-3)
+    groups, n_learners, batch = log_proba.shape[:-3], *log_proba.shape[-2:]
+    index = target.long()[..., None, None, :].expand(*groups, 1, n_learners, batch)
+    return log_proba.gather(-3, index).squeeze(-3)
 
 
 def _average(per_sample: Tensor, weight: Tensor | None) -> Tensor:

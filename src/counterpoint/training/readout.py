@@ -78,14 +78,14 @@ class Readout(nn.Module):
         weight : Tensor, shape (n_samples,), optional
             Weights of the samples.
         """
-        z = two_columns(logits).double()
+        z = two_columns(logits).mT.double().contiguous()  # (N, m, n): a softmax over few classes is faster so
         if not z.isfinite().all():
             return self  # there is nothing to read
-        z = z - z.mean(-1, keepdim=True)
-        truth = F.one_hot(target, z.shape[-1]).double()
+        z = z - z.mean(1, keepdim=True)
+        truth = F.one_hot(target, z.shape[1]).mT.to(z)
         share = torch.ones_like(target, dtype=z.dtype) if weight is None else weight.double()
         share = share / share.sum()
-        spread = (z.square().mean(-1) @ share).sqrt().clamp(min=1e-6)
+        spread = (z.square().mean(1) @ share).sqrt().clamp(min=1e-6)
         z = z / spread[:, None, None]  # so the scale is measured in units of 1 / spread
         start = torch.cat([self.scale.double()[:, 0] * spread[:, None], self.offset.double()[:, 0]], 1)
         found = _minimise(z, truth, share, start)
@@ -161,28 +161,28 @@ def _minimise(z: Tensor, truth: Tensor, share: Tensor, start: Tensor) -> Tensor:
             size = torch.where(worse, size / 2, size)
         better = reached <= value
         theta, value = torch.where(better[:, None], trial, theta), torch.where(better, reached, value)
-        if step.abs().max() < 1e-4:  # quadratic convergence: the next step would be far smaller
+        if step.abs().max() < 1e-3:  # quadratic convergence: the next step would be far smaller
             break
     return theta
 
 
 def _objective(theta: Tensor, z: Tensor, truth: Tensor, share: Tensor, start: Tensor) -> Tensor:
-    log_proba = (theta[:, :1, None] * z + theta[:, None, 1:]).log_softmax(-1)
-    return -(log_proba * truth).sum(-1) @ share + _RIDGE / 2 * (theta - start).square().sum(-1)
+    log_proba = (theta[:, :1, None] * z + theta[:, 1:, None]).log_softmax(1)
+    return -(log_proba * truth).sum(1) @ share + _RIDGE / 2 * (theta - start).square().sum(-1)
 
 
 def _newton_step(theta: Tensor, z: Tensor, truth: Tensor, share: Tensor, start: Tensor) -> Tensor:
-    n_classes = z.shape[-1]
-    proba = (theta[:, :1, None] * z + theta[:, None, 1:]).softmax(-1)  # (N, n, m)
-    miss = (proba - truth) * share[:, None]
-    gradient = torch.cat([(miss * z).sum((1, 2))[:, None], miss.sum(1)], 1) + _RIDGE * (theta - start)
-    held = proba * share[:, None]
-    mean = (proba * z).sum(-1, keepdim=True)
-    mixed = (held * (z - mean)).sum(1)  # (N, m)
+    n_classes = z.shape[1]
+    proba = (theta[:, :1, None] * z + theta[:, 1:, None]).softmax(1)  # (N, m, n)
+    miss = (proba - truth) * share
+    gradient = torch.cat([(miss * z).sum((1, 2))[:, None], miss.sum(2)], 1) + _RIDGE * (theta - start)
+    held = proba * share
+    mean = (proba * z).sum(1, keepdim=True)
+    away = held * (z - mean)
     hessian = _RIDGE * torch.eye(1 + n_classes, dtype=z.dtype, device=z.device).repeat(len(z), 1, 1)
-    hessian[:, 0, 0] += (held * z * (z - mean)).sum((1, 2))
-    hessian[:, 0, 1:] += mixed
-    hessian[:, 1:, 0] += mixed
-    hessian[:, 1:, 1:] += torch.diag_embed(held.sum(1)) - held.mT @ proba
+    hessian[:, 0, 0] += (away * z).sum((1, 2))
+    hessian[:, 0, 1:] += away.sum(2)
+    hessian[:, 1:, 0] += away.sum(2)
+    hessian[:, 1:, 1:] += torch.diag_embed(held.sum(2)) - held @ proba.mT
     step: Tensor = torch.linalg.solve(hessian, gradient)
     return step

@@ -190,7 +190,7 @@ class Tally:
             batch * (found.n_pairs > 0).sum(),
         ]
         each_learner = [
-            (found.columns * found.truth).sum((0, 1, 3)),
+            ((found.centred @ found.truth.mT) * found.inverse_norm).sum((0, 1, 3)),
             (alive & present).sum((0, 1)),
             alive.any(1).sum(0),
         ]
