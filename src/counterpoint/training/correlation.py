@@ -158,16 +158,14 @@ class Standardised(NamedTuple):
     inverse_norm: Tensor  # (..., m, N, 1), 0 where constant
     truth: Tensor  # (..., m, 1, B)
     summed: Tensor  # (..., m, 1, B), the sum of the unit-norm columns
-    n_defined: Tensor  # (...), columns with a correlation to the truth
-    n_pairs: Tensor  # (...), pairs of columns with a correlation
+    n_defined: float | Tensor  # (...), columns with a correlation to the truth, at least 1
+    n_pairs: float | Tensor  # (...), pairs of columns with a correlation, at least 1
     sum_tl: Tensor  # (...)
     sum_ll: Tensor  # (...)
 
     def means(self) -> Correlations:
         """Return the averages over what is defined, 0 where nothing is."""
-        return Correlations(
-            self.sum_tl / self.n_defined.clamp(min=1), self.sum_ll / self.n_pairs.clamp(min=1)
-        )
+        return Correlations(self.sum_tl / self.n_defined, self.sum_ll / self.n_pairs)
 
 
 def standardise(outputs: Tensor, truth: Tensor, weight: Tensor | None) -> Standardised:
@@ -192,16 +190,24 @@ def standardise(outputs: Tensor, truth: Tensor, weight: Tensor | None) -> Standa
     truth_defined = truth_norm > 1e-6
     inverse = torch.where(defined, norm.reciprocal_(), 0.0)
     truth = truth * torch.where(truth_defined, truth_norm.reciprocal(), 0.0)
-    summed = inverse.mT @ centred
-    count = defined.sum((-2, -1)).to(outputs.dtype)  # (..., m)
-    total = count.sum(-1)
+    summed = (centred * inverse).sum(-2, keepdim=True)
+    # On the CPU asking whether all is defined is cheaper than counting; on a GPU it would wait for the device.
+    if outputs.device.type == "cpu" and bool(defined.all()) and bool(truth_defined.all()):
+        n_classes, n_learners = outputs.shape[-3:-1]
+        total: float | Tensor = float(n_classes * n_learners)
+        n_defined, n_pairs = total, max(total * (n_learners - 1) / 2, 1.0)
+    else:
+        count = defined.sum((-2, -1)).to(outputs.dtype)  # (..., m)
+        total = count.sum(-1)
+        n_defined = (count * truth_defined[..., 0, 0]).sum(-1).clamp_(min=1)
+        n_pairs = ((count.square().sum(-1) - total) / 2).clamp_(min=1)
     return Standardised(
         centred,
         inverse,
         truth,
         summed,
-        (count * truth_defined[..., 0, 0]).sum(-1),
-        (count.square().sum(-1) - total) / 2,
+        n_defined,
+        n_pairs,
         (summed * truth).sum((-3, -2, -1)),
         (summed.square().sum((-3, -2, -1)) - total) / 2,
     )
@@ -229,8 +235,8 @@ class _CorrelationFunction(torch.autograd.Function):
         state = standardise(outputs, truth, weight)
         r_tl, r_ll = state.means()
         loss = lam * r_ll - r_tl if mean else lam * state.sum_ll - state.sum_tl
-        a = state.n_defined.clamp(min=1).reciprocal() if mean else torch.ones_like(loss)
-        b = lam / state.n_pairs.clamp(min=1) if mean else lam.expand(loss.shape)
+        a = torch.as_tensor(1 / state.n_defined if mean else 1.0, dtype=loss.dtype)
+        b = lam / state.n_pairs if mean else lam
         root = None if weight is None else _root(weight, outputs)
         ctx.save_for_backward(
             outputs, state.centred, state.inverse_norm, state.truth, state.summed, a, b, root

@@ -185,9 +185,9 @@ class Tally:
             (members * weight).sum(),
             weight.sum(),
             batch * r_tl.sum(),
-            batch * (found.n_defined > 0).sum(),
+            batch * (alive & present).any(-1).any(-1).sum(),
             batch * r_ll.sum(),
-            batch * (found.n_pairs > 0).sum(),
+            batch * (alive.sum(-1) > 1).any(-1).sum(),
         ]
         each_learner = [
             ((found.centred @ found.truth.mT) * found.inverse_norm).sum((0, 1, 3)),
