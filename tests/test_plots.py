@@ -236,3 +236,31 @@ def test_the_bounds_drawn_are_those_of_the_theory(ax):
     for line, side in ((upper, "high"), (lower, "low")):
         x, y = line.get_data()
         np.testing.assert_allclose(y, getattr(truth_correlation_bounds(x, 5), side))
+
+
+def test_displays_take_fitted_ensembles():
+    from sklearn.datasets import load_iris
+    from sklearn.ensemble import BaggingClassifier, RandomForestClassifier, VotingClassifier
+    from sklearn.naive_bayes import GaussianNB
+    from sklearn.tree import DecisionTreeClassifier
+
+    from counterpoint import assess_estimator
+
+    X, y = load_iris(return_X_y=True)
+    y = np.array(["a", "b", "c"])[y]
+    shallow = DecisionTreeClassifier(max_depth=2)
+    forests = {
+        "forest": RandomForestClassifier(5, max_depth=2, random_state=0).fit(X, y),
+        "bagging": BaggingClassifier(shallow, n_estimators=5, random_state=0).fit(X, y),
+    }
+    display = TradeoffDisplay.from_estimator(forests, X, y)
+    for name, forest in forests.items():
+        a = assess_estimator(forest, X, y)
+        assert [float(v) for v in display.points[name]] == pytest.approx([a.r_tl, a.r_ll])
+    voting = VotingClassifier([("tree", shallow), ("bayes", GaussianNB())]).fit(X, y)
+    assert sorted(CorrelationDisplay.from_estimator(voting, X, y).names) == ["T", "bayes", "tree"]
+    assert CorrelationDisplay.from_estimator(forests["forest"], X, y).names[0] == "T"
+    curve = VoteCurveDisplay.from_estimator(forests["forest"], X, y, sizes=[1, 5])
+    assert curve.measured.accuracy[0] == pytest.approx(
+        assess_estimator(forests["forest"], X, y).accuracies.mean(), abs=0.02
+    )

@@ -101,7 +101,7 @@ def demo(
     data: Annotated[str, typer.Option(help="An embedded data set, such as iris.")] = "segment",
     seed: Annotated[int, typer.Option(min=0, help="Seed of every random draw.")] = 0,
 ) -> None:
-    """Train two small ensembles and see where they stand against the bound."""
+    """Train ensembles of trees and of networks and see where they stand against the bound."""
     from counterpoint.experiments.demo import demo as run
 
     run(out, data=data, seed=seed)

@@ -1,12 +1,13 @@
 """Correlation matrices, the truth first."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from counterpoint._validation import FloatArray, check_interval, check_square
+from counterpoint.assessment.members import member_outputs
 from counterpoint.plots.style import PALETTE, diverging, house_style, new_axes
 
 if TYPE_CHECKING:
@@ -131,6 +132,37 @@ class CorrelationDisplay:
         matrix[0, 1:] = matrix[1:, 0] = truth[order]
         matrix[1:, 1:] = learners[np.ix_(order, order)]
         return cls(matrix, ["T", *(names[i] for i in order)])
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, X: Any, y: ArrayLike) -> Self:
+        """Correlate the truth and the members of a fitted scikit-learn ensemble.
+
+        Parameters
+        ----------
+        estimator : fitted ensemble, or sequence of fitted classifiers
+            Anything that :func:`counterpoint.assess_estimator` takes.
+        X : array-like of shape (n_samples, n_features)
+            The samples.
+        y : array_like, shape (n_samples,)
+            Their labels.
+
+        Returns
+        -------
+        CorrelationDisplay
+            Not yet drawn.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from sklearn.ensemble import RandomForestClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> forest = RandomForestClassifier(3, max_depth=2, random_state=0).fit(X, y)
+        >>> CorrelationDisplay.from_estimator(forest, X, y).matrix.shape
+        (4, 4)
+        """
+        members = member_outputs(estimator, X)
+        short = len(set(members.names)) == len(members.names) and max(map(len, members.names)) <= 12
+        return cls.from_predictions(y, members.outputs, names=members.names if short else None)
 
     def plot(self, ax: "Axes | None" = None, *, values: bool | None = None) -> Self:
         """Draw the matrix.

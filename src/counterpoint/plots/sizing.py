@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterpoint._validation import FloatArray, IntArray, check_count
+from counterpoint.assessment.members import member_outputs
 from counterpoint.plots.style import PALETTE, house_style, new_axes
 from counterpoint.theory import vote_accuracy_curve
 
@@ -112,6 +113,43 @@ class VoteCurveDisplay:
         else:
             accuracy = vote_accuracy_curve((given == truth).mean(), np.nanmean(pairs), n)
         return cls(VoteCurve(n, accuracy), _measure(truth, given, np.random.default_rng(seed)))
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: Any, y: ArrayLike, *, sizes: ArrayLike | None = None, seed: int = 0
+    ) -> Self:
+        """Measure and predict the hard vote of the members of a fitted scikit-learn ensemble.
+
+        Parameters
+        ----------
+        estimator : fitted ensemble, or sequence of fitted classifiers
+            Anything that :func:`counterpoint.assess_estimator` takes.
+        X : array-like of shape (n_samples, n_features)
+            The samples.
+        y : array_like, shape (n_samples,)
+            Their labels.
+        sizes, seed
+            As for :meth:`from_predictions`.
+
+        Returns
+        -------
+        VoteCurveDisplay
+            Not yet drawn.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from sklearn.ensemble import RandomForestClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> forest = RandomForestClassifier(5, max_depth=2, random_state=0).fit(X, y)
+        >>> VoteCurveDisplay.from_estimator(forest, X, y, sizes=[1, 25]).predicted.sizes
+        array([ 1, 25])
+        """
+        members = member_outputs(estimator, X)
+        votes = members.outputs
+        if votes.ndim == 3:
+            votes = members.classes[votes.argmax(axis=2)]
+        return cls.from_predictions(y, votes, sizes=sizes, seed=seed)
 
     def plot(self, ax: "Axes | None" = None) -> Self:
         """Draw the prediction as a line, the measurement as markers.

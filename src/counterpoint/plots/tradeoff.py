@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterpoint._validation import FloatArray, check_count, check_interval
+from counterpoint.assessment.members import member_outputs
 from counterpoint.plots.style import PALETTE, house_style, new_axes
 from counterpoint.theory import (
     OperatingPoint,
@@ -144,6 +145,35 @@ class TradeoffDisplay:
             for name, outputs in ensembles.items()
         }
         return cls(n_learners, points=points)
+
+    @classmethod
+    def from_estimator(cls, estimators: Mapping[str, Any], X: Any, y: ArrayLike) -> Self:
+        """Place fitted scikit-learn ensembles by what their members say of some samples.
+
+        Parameters
+        ----------
+        estimators : mapping of str to fitted ensemble
+            Anything that :func:`counterpoint.assess_estimator` takes, by name. All must have as many members.
+        X : array-like of shape (n_samples, n_features)
+            The samples.
+        y : array_like, shape (n_samples,)
+            Their labels.
+
+        Returns
+        -------
+        TradeoffDisplay
+            Not yet drawn.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from sklearn.ensemble import RandomForestClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> forest = RandomForestClassifier(5, max_depth=2, random_state=0).fit(X, y)
+        >>> list(TradeoffDisplay.from_estimator({"forest": forest}, X, y).points)
+        ['forest']
+        """
+        return cls.from_predictions(y, {n: member_outputs(e, X).outputs for n, e in estimators.items()})
 
     def plot(self, ax: "Axes | None" = None, *, legend: bool = True) -> Self:
         """Draw the plane.
