@@ -60,7 +60,6 @@ def test_theorem_2_is_attained_when_truth_is_the_summed_vote(n_learners, seed):
 
 
 def test_theorem_1_is_attained_when_the_learners_cancel():
-    learners = np.array([[1, 1, -2, 0], [0, -2, 1, 1], [-1, 1, 1, -1]], float)
     learners = np.linalg.qr(
         np.column_stack([np.ones(12), np.random.default_rng(0).standard_normal((12, 2))])
     )[0][:, 1:].T
