@@ -15,7 +15,7 @@ from counterpoint.estimators._paired import corrected_paired_test
 from counterpoint.estimators.diverse_cv import _verdict
 
 DIVERSITIES = (0.0, 0.5, 1.0)
-SCHEDULE = Schedule(epochs=8, warmup_epochs=2, n_batches=3, learning_rate=0.01, weight_decay=0.01)
+SCHEDULE = Schedule(epochs=8, n_batches=3, learning_rate=0.01, weight_decay=0.01)
 
 
 @pytest.fixture(scope="module")
@@ -68,10 +68,10 @@ class Branching(nn.Module):
 def test_the_groups_of_the_program_train_as_if_they_were_alone(make, weighted):
     folds = folds_of_unequal_size(make, weighted)
     start = copy.deepcopy([[net.state_dict() for net in fold.nets] for fold in folds])
-    together = train_path(folds, DIVERSITIES, SCHEDULE)
+    together = train_path(folds, DIVERSITIES, SCHEDULE, warmup_epochs=2)
     for k, fold in enumerate(folds):
         for c in range(4):
-            alone = train_path([fold], DIVERSITIES[c - 1 : c] if c else (), SCHEDULE)[-1][0]
+            alone = train_path([fold], DIVERSITIES[c - 1 : c] if c else (), SCHEDULE, warmup_epochs=2)[-1][0]
             for one, other in zip(together[c][k].learners, alone.learners, strict=True):
                 for name, value in one.state_dict().items():
                     torch.testing.assert_close(value, other.state_dict()[name], atol=1e-4, rtol=1e-4)
@@ -83,7 +83,7 @@ def test_the_groups_of_the_program_train_as_if_they_were_alone(make, weighted):
 
 
 def test_candidates_of_a_fold_part_company():
-    path = train_path(folds_of_unequal_size(mlp), DIVERSITIES, SCHEDULE)
+    path = train_path(folds_of_unequal_size(mlp), DIVERSITIES, SCHEDULE, warmup_epochs=2)
     weights = [path[c][0].learners[0][0].weight for c in range(4)]
     assert all((weights[0] - other).abs().max() > 1e-3 for other in weights[1:])
 

@@ -55,3 +55,16 @@ def test_a_weight_of_two_is_a_row_twice_and_one_learner_can_be_taken_out():
     repeated = Readout.identity(3, 2).refit(logits[:, twice], y[twice])
     torch.testing.assert_close(weighted(logits), repeated(logits), atol=2e-2, rtol=0)
     torch.testing.assert_close(weighted.of(1)(logits[1]), weighted(logits)[1])
+
+
+def test_each_learner_may_have_targets_of_its_own():
+    g = torch.Generator().manual_seed(1)
+    logits = torch.randn(2, 50, 3, generator=g)
+    target = torch.randint(3, (2, 50), generator=g)
+    weight = torch.rand(2, 50, generator=g)
+    weight[1, 40:] = 0
+    together = Readout.identity(2, 3).refit(logits, target, weight)
+    for i in range(2):
+        alone = Readout.identity(1, 3).refit(logits[i : i + 1], target[i], weight[i])
+        torch.testing.assert_close(together.of(i).scale, alone.scale[0], atol=1e-3, rtol=1e-3)
+        torch.testing.assert_close(together.of(i).offset, alone.offset[0], atol=1e-3, rtol=1e-3)

@@ -1,26 +1,28 @@
-"""The same networks trained at several diversities on several folds, as one batched program.
+"""Many ensembles trained as one batched program.
 
-Notation: C candidates, of which the first is independent training and the others have a diversity each; K folds;
-N networks. A *group* is a candidate on a fold; group ``c K + k`` is candidate c on fold k, and the networks of a group
-stand side by side among all C K N. The candidates of a fold start from the same weights and see the same batches.
+Notation: K folds, the rows that are trained on and the networks to start from; G groups, each a fold with a loss; N
+networks in a group. The networks of a group stand side by side among all G N. Groups of one fold start from the same
+weights and see the same batches.
 """
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from counterpoint.estimators._making import private_generator
-from counterpoint.theory import critical_lambda
-from counterpoint.training import Ensemble, IndependentLoss, correlation_loss
+from counterpoint.training import CorrelationLoss, Ensemble, IndependentLoss, correlation_loss
+from counterpoint.training.ensemble import evaluating
+from counterpoint.training.readout import Readout
+from counterpoint.training.stacked import Stacked
 
-__all__ = ["Fold", "Schedule", "train_path"]
+__all__ = ["Fold", "Group", "Program", "Schedule", "train_groups", "train_path"]
 
 _BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
+_MOST_NUMBERS = 2**28  # of an activation in one pass without gradients
 
 
 class Fold(NamedTuple):
@@ -33,21 +35,166 @@ class Fold(NamedTuple):
     seed: int  # of the order of the rows
 
 
+class Group(NamedTuple):
+    """An ensemble to train: on which fold, by which loss.
+
+    Groups that hold the same loss object are computed together, and all that hold a :class:`CorrelationLoss` are.
+    """
+
+    fold: Fold
+    loss: nn.Module
+    warmup_epochs: int = 0  # of independent training, before a correlation loss
+    weight_decay: float | None = None  # None is that of the schedule
+
+
 @dataclass(frozen=True)
 class Schedule:
     """How long, how fast and in how many steps to train."""
 
     epochs: int
-    warmup_epochs: int
     n_batches: int
     learning_rate: float
     weight_decay: float
 
 
+class Program:
+    """The networks of all groups, side by side.
+
+    Attributes
+    ----------
+    groups : sequence of Group
+        What is trained.
+    """
+
+    def __init__(self, groups: Sequence[Group]) -> None:
+        self.groups = groups
+        self.folds = list({id(group.fold): group.fold for group in groups}.values())
+        places = {id(fold): k for k, fold in enumerate(self.folds)}
+        self.fold_of = torch.tensor([places[id(group.fold)] for group in groups])
+        self.n_learners = len(self.folds[0].nets)
+        self.device = self.folds[0].x.device
+        self.net = self._copies().to(self.device).train()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the logits (G, N, B, m) for rows (G, B, F), those of each group."""
+        own = x.unsqueeze(1).expand(-1, self.n_learners, *x.shape[1:]).flatten(0, 1)
+        members = self.net.members
+        logits = members(own, own=True) if isinstance(members, Stacked) else self.net(list(own))
+        return cast(Tensor, logits.unflatten(0, (len(self.groups), -1)))
+
+    def logits(self, xs: Sequence[Tensor]) -> list[Tensor]:
+        """Return what the networks of each group put out, (N, n, m), for rows (n, F) of its own."""
+        sizes = [len(x) for x in xs]
+        rows = nn.utils.rnn.pad_sequence(list(xs), batch_first=True)
+        widest = max([rows.shape[2], *(p.shape[-1] for p in self.net.parameters())])
+        n_rows = max(_MOST_NUMBERS // (len(xs) * self.n_learners * widest), 1)
+        with evaluating(self.net):
+            found = torch.cat([self.forward(part) for part in torch.split(rows, n_rows, dim=1)], dim=2)
+        return [logits[:, :size] for logits, size in zip(found, sizes, strict=True)]
+
+    def readouts(self) -> list[Readout | None]:
+        """Return the read-out of each group, None where the loss has given probabilities."""
+        trained = self.logits([group.fold.x for group in self.groups])
+        found: list[Readout | None] = [None] * len(self.groups)
+        by_correlation = [g for g, group in enumerate(self.groups) if isinstance(group.loss, CorrelationLoss)]
+        for k, fold in enumerate(self.folds):
+            some = [g for g in by_correlation if self.fold_of[g] == k]
+            if not some:
+                continue
+            logits = torch.cat([trained[g] for g in some])
+            n_classes = max(logits.shape[-1], 2)
+            start = Readout.identity(len(logits), n_classes).to(self.device)
+            together = start.refit(logits, fold.y, fold.weight)
+            scales, offsets = (torch.split(t, self.n_learners) for t in (together.scale, together.offset))
+            for g, scale, offset in zip(some, scales, offsets, strict=True):
+                found[g] = Readout(scale, offset)
+        return found
+
+    def proba(self, xs: Sequence[Tensor], readouts: Sequence[Readout | None] | None = None) -> list[Tensor]:
+        """Return the members' probabilities in each group, (N, n, m), for rows (n, F) of its own."""
+        readouts = self.readouts() if readouts is None else readouts
+        return [
+            (logits if readout is None else readout(logits)).double().softmax(-1)
+            for logits, readout in zip(self.logits(xs), readouts, strict=True)
+        ]
+
+    def ensembles(self) -> list[Ensemble]:
+        """Return the groups as ordinary ensembles."""
+        learners, n = self.net.eval().learners, self.n_learners
+        return [
+            Ensemble(learners[start : start + n]).to(self.device).eval()
+            for start in range(0, len(learners), n)
+        ]
+
+    def _copies(self) -> Ensemble:
+        """Return all networks of all groups as one ensemble, which holds copies."""
+        stacked = Ensemble([net for fold in self.folds for net in fold.nets])
+        n, parameters = self.n_learners, list(stacked.parameters())
+        members = stacked.members
+        if isinstance(members, Stacked) and all(len(p) == len(self.folds) * n for p in parameters):
+            chosen = (self.fold_of[:, None] * n + torch.arange(n)).flatten()
+            return _chosen(stacked, members, chosen)
+        return Ensemble([copy.deepcopy(net) for group in self.groups for net in group.fold.nets])
+
+
+def train_groups(
+    groups: Sequence[Group],
+    schedule: Schedule,
+    *,
+    on_epoch: Callable[[int, Program], None] | None = None,
+    progress: bool = False,
+) -> Program:
+    """Return the program after training all groups.
+
+    Parameters
+    ----------
+    groups : sequence of Group
+        What to train; the networks of the folds, as many in each, are left as they are.
+    schedule : Schedule
+        How to train.
+    on_epoch : callable, optional
+        Called with the number of epochs so far and the program, after each.
+    progress : bool, default=False
+        Whether to show a bar over the epochs.
+
+    Notes
+    -----
+    The sum of the groups' losses falls apart into one for each group, and AdamW steps entry by entry, so each group
+    trains as if it were alone. Folds of unequal size are filled up with rows of weight zero, which would count to batch
+    normalisation: networks with it must be trained fold by fold.
+    """
+    program = Program(groups)
+    optimizer, shrink = _optimizer(program, schedule)
+    batches = _Batches(program, schedule.n_batches)
+    with private_generator(program.device, program.folds[0].seed):
+        for epoch in _counted(schedule.epochs, progress):
+            loss_of = _Losses(groups, epoch)
+            for x, target, weight in batches:
+                loss = loss_of(program.forward(x), target, weight)
+                optimizer.zero_grad(set_to_none=True)
+                loss.backward()  # type: ignore[no-untyped-call]
+                shrink()
+                optimizer.step()
+            if on_epoch is not None:
+                on_epoch(epoch + 1, program)
+    if not all(torch.isfinite(p).all() for p in program.net.parameters()):
+        raise FloatingPointError(
+            "the weights must stay finite; got NaN or infinity. A lower learning rate may help."
+        )
+    return program
+
+
 def train_path(
-    folds: Sequence[Fold], diversities: Sequence[float], schedule: Schedule
+    folds: Sequence[Fold],
+    diversities: Sequence[float],
+    schedule: Schedule,
+    *,
+    warmup_epochs: int = 0,
+    progress: bool = False,
 ) -> list[list[Ensemble]]:
     """Return the trained ensemble of each candidate, independent training first, on each fold.
+
+    Where networks have batch normalisation they are trained fold by fold.
 
     Parameters
     ----------
@@ -57,104 +204,140 @@ def train_path(
         Those of the candidates after the first.
     schedule : Schedule
         How to train.
-
-    Notes
-    -----
-    The sum of the groups' losses falls apart into one for each group, and AdamW steps entry by entry, so each group
-    trains as if it were alone. Folds of unequal size are filled up with rows of weight zero. Where networks cannot be
-    stacked they run one by one in the same loop; where they have batch normalisation, to which rows of weight zero
-    would count, fold by fold.
+    warmup_epochs : int, default=0
+        Epochs of independent training, before a diversity.
+    progress : bool, default=False
+        Whether to show a bar over the epochs.
     """
+    losses = [IndependentLoss(), *map(CorrelationLoss, diversities)]
     normalised = any(isinstance(part, _BATCH_NORMS) for net in folds[0].nets for part in net.modules())
-    if normalised and len(folds) > 1:
-        alone = [train_path([fold], diversities, schedule) for fold in folds]
-        return [[path[c][0] for path in alone] for c in range(1 + len(diversities))]
-    n_groups = (1 + len(diversities)) * len(folds)
-    device = folds[0].x.device
-    program = _copies(folds, 1 + len(diversities)).to(device).train()
-    optimizer = torch.optim.AdamW(
-        [p for p in program.parameters() if p.requires_grad],
-        lr=schedule.learning_rate,
-        weight_decay=schedule.weight_decay,
-    )
-    lam = _lambdas(diversities, len(folds), len(folds[0].nets)).to(device)
-    batches = _Batches(folds, 1 + len(diversities), schedule.n_batches)
-    with private_generator(device, folds[0].seed):
-        for epoch in range(schedule.epochs):
-            for views, target, weight in batches:
-                logits = program(views).unflatten(0, (n_groups, -1))  # (C K, N, B, m)
-                explicit = lam if epoch >= schedule.warmup_epochs else lam[:0]
-                loss = _loss(logits, target, weight, explicit)
-                optimizer.zero_grad(set_to_none=True)
-                loss.backward()  # type: ignore[no-untyped-call]
-                optimizer.step()
-    if not all(torch.isfinite(p).all() for p in program.parameters()):
-        raise FloatingPointError(
-            "the weights must stay finite; got NaN or infinity. A lower learning rate may help."
-        )
-    return _ensembles(program, len(folds), len(folds[0].nets))
+    path: list[list[Ensemble]] = [[] for _ in losses]
+    for some in [[fold] for fold in folds] if normalised else [list(folds)]:
+        groups = [Group(fold, loss, warmup_epochs) for loss in losses for fold in some]
+        trained = train_groups(groups, schedule, progress=progress).ensembles()
+        for c, ensembles in enumerate(path):
+            ensembles += trained[c * len(some) : (c + 1) * len(some)]
+    return path
 
 
-def _loss(logits: Tensor, target: Tensor, weight: Tensor | None, lam: Tensor) -> Tensor:
-    """Return the summed losses of the groups: by correlation for the last ones, as many as lambdas."""
-    own = len(logits) - len(lam)
-    weights = (None, None) if weight is None else (weight[:own], weight[own:])
-    loss: Tensor = IndependentLoss()(logits[:own], target[:own], weights[0]).sum()
-    if len(lam):
-        loss = loss + correlation_loss(logits[own:], target[own:], lam=lam, weight=weights[1]).sum()
-    return loss
+class _Losses:
+    """The summed losses of the groups in an epoch: a call for each kind of loss."""
+
+    def __init__(self, groups: Sequence[Group], epoch: int) -> None:
+        independent = IndependentLoss()
+        kinds: dict[object, tuple[nn.Module, list[int]]] = {}
+        for g, group in enumerate(groups):
+            loss = group.loss
+            if epoch < group.warmup_epochs and isinstance(loss, CorrelationLoss):
+                loss = independent
+            key: object = CorrelationLoss if isinstance(loss, CorrelationLoss) else id(loss)
+            kinds.setdefault(key, (loss, []))[1].append(g)
+        self.parts = [(loss, _index(some)) for loss, some in kinds.values()]
+        n = len(groups[0].fold.nets)
+        by_correlation = [groups[g].loss for g in kinds.get(CorrelationLoss, (None, []))[1]]
+        lam = [cast(CorrelationLoss, loss).weight_of_likeness(n) for loss in by_correlation]
+        self.lam = torch.tensor(lam, device=groups[0].fold.x.device)
+
+    def __call__(self, logits: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
+        total = logits.new_zeros(())
+        for loss, some in self.parts:
+            own = None if weight is None else weight[some]
+            if isinstance(loss, CorrelationLoss):
+                found = correlation_loss(logits[some], target[some], lam=self.lam, weight=own)
+            else:
+                found = loss(logits[some], target[some], own)
+            total = total + found.sum()
+        return total
 
 
 class _Batches:
-    """For each step of an epoch: a view for each network, and targets and weights (C K, B) for the groups."""
+    """For each step of an epoch: rows (G, B, F), targets and weights (G, B), those of each group."""
 
-    def __init__(self, folds: Sequence[Fold], n_candidates: int, n_batches: int) -> None:
-        self.folds, self.n_candidates, self.n_batches = folds, n_candidates, n_batches
+    def __init__(self, program: Program, n_batches: int) -> None:
+        folds, self.device = program.folds, program.device
         self.orders = [torch.Generator().manual_seed(fold.seed) for fold in folds]
+        self.sizes = [len(fold.y) for fold in folds]
+        pad = nn.utils.rnn.pad_sequence
+        self.x = pad([fold.x for fold in folds], batch_first=True)
+        self.y = pad([fold.y for fold in folds], batch_first=True)
+        self.weighted = any(fold.weight is not None for fold in folds)
+        self.weight = pad([_weight(fold) for fold in folds], batch_first=True)
+        self.fold_of = program.fold_of.to(self.device)
+        # (steps, K, B): the place of each entry in the order of its fold; -1 where a batch is filled up
+        parts = [torch.arange(size).tensor_split(n_batches) for size in self.sizes]
+        filled = [pad(list(part), batch_first=True, padding_value=-1) for part in parts]
+        widest = max(part.shape[1] for part in filled)
+        places = torch.stack(
+            [nn.functional.pad(part, (0, widest - part.shape[1]), value=-1) for part in filled], 1
+        )
+        self.places, self.filled = places.clamp(min=0), (places < 0).to(self.device)
+        self.full = (places >= 0).all(2).all(1).tolist()
 
-    def __iter__(self) -> Iterator[tuple[list[Tensor], Tensor, Tensor | None]]:
-        parts = [
-            torch.randperm(len(fold.y), generator=order).tensor_split(self.n_batches)
-            for fold, order in zip(self.folds, self.orders, strict=True)
-        ]
-        for rows in zip(*parts, strict=True):
-            yield self.batch([part.to(fold.x.device) for part, fold in zip(rows, self.folds, strict=True)])
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor, Tensor | None]]:
+        drawn = zip(self.sizes, self.orders, strict=True)
+        orders = [torch.randperm(size, generator=order) for size, order in drawn]
+        rows = nn.utils.rnn.pad_sequence(orders, batch_first=True).expand(len(self.places), -1, -1)
+        rows = rows.gather(2, self.places).to(self.device)  # (steps, K, B)
+        folds = torch.arange(len(self.sizes), device=self.device)[:, None]
+        for step, full in enumerate(self.full):
+            at = (folds, rows[step])
+            x, y = self.x[at][self.fold_of], self.y[at][self.fold_of]
+            if full and not self.weighted:
+                yield x, y, None
+            else:
+                yield x, y, self.weight[at].masked_fill(self.filled[step], 0.0)[self.fold_of]
 
-    def batch(self, rows: Sequence[Tensor]) -> tuple[list[Tensor], Tensor, Tensor | None]:
-        size = max(map(len, rows))
-        filled = [F.pad(part, (0, size - len(part))) for part in rows]
-        xs = [fold.x[part] for fold, part in zip(self.folds, filled, strict=True)]
-        views = [x for x in xs for _ in self.folds[0].nets] * self.n_candidates
-        target = torch.stack([fold.y[part] for fold, part in zip(self.folds, filled, strict=True)])
-        target = target.repeat(self.n_candidates, 1)
-        if all(fold.weight is None for fold in self.folds) and min(map(len, rows)) == size:
-            return views, target, None
-        weights = [
-            F.pad(_weight(fold)[part], (0, size - len(part)))
-            for fold, part in zip(self.folds, rows, strict=True)
-        ]
-        return views, target, torch.stack(weights).repeat(self.n_candidates, 1)
+
+def _optimizer(program: Program, schedule: Schedule) -> tuple[torch.optim.Optimizer, Callable[[], None]]:
+    """Return AdamW, and what shrinks the weights before its step where the groups differ in their decay."""
+    decays = [
+        schedule.weight_decay if group.weight_decay is None else group.weight_decay
+        for group in program.groups
+    ]
+    rate = schedule.learning_rate
+    trained = [p for p in program.net.parameters() if p.requires_grad]
+    if len(set(decays)) == 1:
+        return torch.optim.AdamW(trained, lr=rate, weight_decay=decays[0]), lambda: None
+    of_learner = torch.tensor(decays, device=program.device).repeat_interleave(program.n_learners)
+    if not all(len(p) == len(of_learner) for p in trained):
+        raise ValueError("`weight_decay` must be that of the schedule for networks that cannot be stacked.")
+    factors = [(1 - rate * of_learner).reshape(-1, *[1] * (p.dim() - 1)) for p in trained]
+
+    @torch.no_grad()
+    def shrink() -> None:
+        for parameter, factor in zip(trained, factors, strict=True):
+            parameter.mul_(factor)
+
+    return torch.optim.AdamW(trained, lr=rate, weight_decay=0.0), shrink
+
+
+def _chosen(stacked: Ensemble, members: Stacked, index: Tensor) -> Ensemble:
+    """Return the stacked ensemble with learners ``index`` in the place of its own."""
+    for part in members.modules():
+        for name, parameter in list(part.named_parameters(recurse=False)):
+            kept = nn.Parameter(parameter.detach()[index], requires_grad=parameter.requires_grad)
+            setattr(part, name, kept)
+    members.n_learners = stacked.n_learners = len(index)
+    stacked.weights = stacked.weights.new_full((len(index),), 1 / len(index))
+    return stacked
+
+
+def _index(some: list[int]) -> slice | list[int]:
+    """Return places as a slice where they are in a row: a view costs nothing."""
+    in_a_row = some == list(range(some[0], some[0] + len(some)))
+    return slice(some[0], some[-1] + 1) if in_a_row else some
 
 
 def _weight(fold: Fold) -> Tensor:
     return torch.ones_like(fold.x[:, 0]) if fold.weight is None else fold.weight
 
 
-def _copies(folds: Sequence[Fold], n_candidates: int) -> Ensemble:
-    """Return all networks of all groups as one ensemble, which holds copies."""
-    return Ensemble([copy.deepcopy(net) for _ in range(n_candidates) for fold in folds for net in fold.nets])
+def _counted(epochs: int, progress: bool) -> Iterator[int]:
+    """Count the epochs, with a bar where one is wanted."""
+    if not progress:
+        yield from range(epochs)
+        return
+    from rich.console import Console
+    from rich.progress import track
 
-
-def _lambdas(diversities: Sequence[float], n_folds: int, n_learners: int) -> Tensor:
-    critical = float(critical_lambda(n_learners)) if n_learners > 1 else 0.0
-    return torch.tensor([diversity * critical for diversity in diversities]).repeat_interleave(n_folds)
-
-
-def _ensembles(program: Ensemble, n_folds: int, n_learners: int) -> list[list[Ensemble]]:
-    learners = program.eval().learners
-    device = next(program.parameters()).device
-    groups = [
-        Ensemble(learners[start : start + n_learners]).to(device).eval()
-        for start in range(0, len(learners), n_learners)
-    ]
-    return [groups[start : start + n_folds] for start in range(0, len(groups), n_folds)]
+    yield from track(range(epochs), "epochs", console=Console(stderr=True), transient=True)

@@ -229,12 +229,17 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
         """Train the path, score it, choose and give the verdict."""
         schedule = Schedule(
             epochs=int(self.epochs),
-            warmup_epochs=int(self.warmup_epochs),
             n_batches=max(n_batches(len(part.fold.y), int(self.batch_size)) for part in parts),
             learning_rate=float(self.learning_rate),
             weight_decay=float(self.weight_decay),
         )
-        path = train_path([part.fold for part in parts], diversities, schedule)
+        path = train_path(
+            [part.fold for part in parts],
+            diversities,
+            schedule,
+            warmup_epochs=int(self.warmup_epochs),
+            progress=self.verbose > 0,
+        )
         scores = np.array(
             [[part.score(e, c > 0) for part, e in zip(parts, row, strict=True)] for c, row in enumerate(path)]
         )

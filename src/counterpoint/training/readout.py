@@ -74,12 +74,12 @@ class Readout(nn.Module):
         ----------
         logits : Tensor, shape (n_learners, n_samples, n_classes)
             What the learners put out.
-        target : Tensor, shape (n_samples,)
-            The classes.
-        weight : Tensor, shape (n_samples,), optional
+        target : Tensor, shape (n_samples,) or (n_learners, n_samples)
+            The classes, for all learners or for each.
+        weight : Tensor, of the shape of target, optional
             Weights of the samples.
         """
-        if weight is not None and not (counts := weight > 0).all():
+        if weight is not None and weight.dim() == 1 and not (counts := weight > 0).all():
             logits, target, weight = logits[:, counts], target[counts], weight[counts]
         z = two_columns(logits).mT.double().contiguous()  # (N, m, n): a softmax over few classes is faster so
         if not z.isfinite().all():
@@ -87,12 +87,13 @@ class Readout(nn.Module):
         z = z - z.mean(1, keepdim=True)
         truth = F.one_hot(target, z.shape[1]).mT.to(z)
         share = torch.ones_like(target, dtype=z.dtype) if weight is None else weight.double()
-        share = share / share.sum()
-        spread = (z.square().mean(1) @ share).sqrt().clamp(min=1e-6)
+        share = share / share.sum(-1, keepdim=True)
+        spread = (z.square().mean(1) * share).sum(-1).sqrt().clamp(min=1e-6)
         z = z / spread[:, None, None]  # so the scale is measured in units of 1 / spread
         start = torch.cat([self.scale.double()[:, 0] * spread[:, None], self.offset.double()[:, 0]], 1)
         few = max(z.shape[2] // _FEW, 1)  # most steps on a part of the samples, the last ones on all
-        begun = _minimise(z[..., ::few], truth[:, ::few], share[::few] / share[::few].sum(), start, start)
+        part = share[..., ::few] / share[..., ::few].sum(-1, keepdim=True).clamp(min=1e-12)
+        begun = _minimise(z[..., ::few], truth[..., ::few], part, start, start)
         found = begun if few == 1 else _minimise(z, truth, share, start, begun)
         scale, offset = found[:, :1] / spread[:, None], found[:, 1:]
         return type(self)(scale[:, None].to(self.scale), offset[:, None].to(self.offset))
@@ -173,12 +174,13 @@ def _minimise(z: Tensor, truth: Tensor, share: Tensor, start: Tensor, first: Ten
 
 def _objective(theta: Tensor, z: Tensor, truth: Tensor, share: Tensor, start: Tensor) -> Tensor:
     log_proba = (theta[:, :1, None] * z + theta[:, 1:, None]).log_softmax(1)
-    return -(log_proba * truth).sum(1) @ share + _RIDGE / 2 * (theta - start).square().sum(-1)
+    return -((log_proba * truth).sum(1) * share).sum(-1) + _RIDGE / 2 * (theta - start).square().sum(-1)
 
 
 def _newton_step(theta: Tensor, z: Tensor, truth: Tensor, share: Tensor, start: Tensor) -> Tensor:
     n_classes = z.shape[1]
     proba = (theta[:, :1, None] * z + theta[:, 1:, None]).softmax(1)  # (N, m, n)
+    share = share[..., None, :]
     miss = (proba - truth) * share
     gradient = torch.cat([(miss * z).sum((1, 2))[:, None], miss.sum(2)], 1) + _RIDGE * (theta - start)
     held = proba * share

@@ -1,0 +1,94 @@
+import pytest
+import torch
+from torch import nn
+
+from counterpoint.estimators._batched import Fold, Group, Schedule, train_groups
+from counterpoint.training import CorrelationLoss, IndependentLoss, JointLoss, NegativeCorrelationLoss
+
+SCHEDULE = Schedule(epochs=6, n_batches=3, learning_rate=0.02, weight_decay=0.1)
+
+
+def mlp():
+    return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+
+
+@pytest.fixture
+def folds():
+    """Three folds of unequal size, one of them with weights."""
+    g = torch.Generator().manual_seed(0)
+    torch.manual_seed(0)
+    made = []
+    for k, n in enumerate((40, 41, 45)):
+        x = torch.randn(n, 4, generator=g)
+        y = (x[:, 0] * x[:, 1] > 0).long() + (x[:, 2] > 1).long()
+        weight = torch.rand(n, generator=g) + 0.5 if k == 1 else None
+        made.append(Fold(x, y, weight, [mlp() for _ in range(3)], seed=k))
+    return made
+
+
+def groups_of_all_kinds(folds):
+    """Losses in no order, warm-ups and weight decays of their own."""
+    joint = JointLoss()
+    return [
+        Group(folds[0], CorrelationLoss(0.5), warmup_epochs=2),
+        Group(folds[1], joint, weight_decay=1.0),
+        Group(folds[0], IndependentLoss()),
+        Group(folds[2], CorrelationLoss(lam=0.9, reduction="sum"), weight_decay=0.0),
+        Group(folds[2], NegativeCorrelationLoss(0.3)),
+        Group(folds[0], joint),
+        Group(folds[1], CorrelationLoss(1.0), warmup_epochs=4),
+    ]
+
+
+def test_groups_of_all_kinds_train_as_if_they_were_alone(folds):
+    groups = groups_of_all_kinds(folds)
+    together = train_groups(groups, SCHEDULE).ensembles()
+    for group, ensemble in zip(groups, together, strict=True):
+        alone = train_groups([group], SCHEDULE).ensembles()[0]
+        for name, value in ensemble.state_dict().items():
+            torch.testing.assert_close(value, alone.state_dict()[name], atol=2e-4, rtol=2e-4)
+
+
+def test_a_larger_decay_leaves_smaller_weights(folds):
+    program = train_groups([Group(folds[0], IndependentLoss(), 0, d) for d in (0.0, 1.0, 10.0)], SCHEDULE)
+    norms = [sum(float(p.detach().square().sum()) for p in e.parameters()) for e in program.ensembles()]
+    assert norms[0] > norms[1] > norms[2]
+
+
+def test_the_program_answers_as_its_ensembles_do(folds):
+    groups = groups_of_all_kinds(folds)
+    program = train_groups(groups, SCHEDULE)
+    xs = [torch.randn(5 + g, 4) for g in range(len(groups))]
+    readouts = program.readouts()
+    for g, ensemble in enumerate(program.ensembles()):
+        torch.testing.assert_close(program.logits(xs)[g], ensemble(xs[g]))
+        assert (readouts[g] is not None) == isinstance(groups[g].loss, CorrelationLoss)
+        ensemble.readout = readouts[g]
+        torch.testing.assert_close(program.proba(xs)[g].float(), ensemble.member_proba(xs[g]))
+
+
+def test_each_epoch_is_shown_and_the_networks_given_are_left_alone(folds):
+    before = [p.clone() for p in folds[0].nets[0].parameters()]
+    seen = []
+    train_groups(
+        [Group(folds[0], IndependentLoss())],
+        SCHEDULE,
+        on_epoch=lambda epoch, program: seen.append((epoch, float(program.logits([folds[0].x])[0].sum()))),
+    )
+    assert [epoch for epoch, _ in seen] == [1, 2, 3, 4, 5, 6]
+    assert len({value for _, value in seen}) == 6
+    assert all(torch.equal(a, b) for a, b in zip(before, folds[0].nets[0].parameters(), strict=True))
+
+
+def test_nets_that_cannot_be_stacked_share_one_decay():
+    class Branching(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.left, self.right = nn.Linear(4, 3), nn.Linear(4, 3)
+
+        def forward(self, x):
+            return self.left(x) + self.right(x).tanh()
+
+    fold = Fold(torch.randn(9, 4), torch.arange(9) % 3, None, [Branching(), Branching()], seed=0)
+    with pytest.raises(ValueError, match="`weight_decay` must be that of the schedule"):
+        train_groups([Group(fold, IndependentLoss(), 0, d) for d in (0.0, 1.0)], SCHEDULE)
