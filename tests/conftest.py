@@ -1,5 +1,7 @@
 """What all tests share."""
 
+import sys
+
 from hypothesis import settings
 
 # Timing is the business of benchmarks: a busy machine must not fail a theorem.
@@ -13,3 +15,16 @@ except ImportError:
 else:
     # Threads gain nothing on nets this small, and on a busy machine they wait for each other.
     torch.set_num_threads(1)
+
+    # Where torchvision's compiled operations do not load beside this torch, it asks for two of them by name as it is
+    # imported, and uses neither in its networks: names are enough.
+    try:
+        import torchvision  # noqa: F401
+    except ImportError:
+        pass
+    except RuntimeError:
+        for _module in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
+            del sys.modules[_module]
+        _OPERATIONS = torch.library.Library("torchvision", "DEF")  # they last as long as this object
+        for _name in ("nms", "qnms"):
+            _OPERATIONS.define(f"{_name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from counterpoint import datasets, estimators, exceptions, measures, plots, theory, training
+    from counterpoint import datasets, estimators, exceptions, measures, plots, theory, training, vision
     from counterpoint.assessment import Assessment, assess, assess_estimator
     from counterpoint.estimators import (
         DecorateClassifier,
@@ -57,6 +57,7 @@ __all__ = [
     "select",
     "theory",
     "training",
+    "vision",
 ]
 
 # module -> the public names it defines
@@ -76,7 +77,7 @@ _HOMES = {
         "fit",
     ),
 }
-_MODULES = ("datasets", "estimators", "exceptions", "measures", "plots", "theory", "training")
+_MODULES = ("datasets", "estimators", "exceptions", "measures", "plots", "theory", "training", "vision")
 
 
 def __getattr__(name: str) -> Any:

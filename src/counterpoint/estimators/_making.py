@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from counterpoint._validation import check_choice, check_count
 from counterpoint.training import CorrelationLoss, IndependentLoss, JointLoss, NegativeCorrelationLoss
+from counterpoint.training.device import pick_device
 
 __all__ = ["Module", "count_nets", "draw_seeds", "make_loss", "make_nets", "pick_device", "private_generator"]
 
@@ -70,16 +71,6 @@ def make_loss(
         return NegativeCorrelationLoss() if diversity is None else NegativeCorrelationLoss(diversity)
     _refuse_dials(loss, diversity=diversity, lam=lam)
     return IndependentLoss() if loss == "independent" else JointLoss()
-
-
-def pick_device(device: str | torch.device) -> torch.device:
-    """Return the device of a name; "auto" is the GPU where there is one."""
-    if device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        return torch.device(device)
-    except (RuntimeError, TypeError):
-        raise ValueError(f"`device` must be 'auto' or a device of torch; got {device!r}.") from None
 
 
 def draw_seeds(random_state: int | np.random.RandomState | None, count: int = 2) -> list[int]:

@@ -1,0 +1,11 @@
+"""Images: networks with their weights, batches that are augmented on the device, and what an ensemble says of them."""
+
+from counterpoint._extras import import_extra
+
+import_extra("torch", "train")
+
+from counterpoint.vision.batches import ImageBatches  # noqa: E402 - a missing torch is one sentence
+from counterpoint.vision.networks import NETWORKS, backbone  # noqa: E402
+from counterpoint.vision.prediction import predict_logits  # noqa: E402
+
+__all__ = ["NETWORKS", "ImageBatches", "backbone", "predict_logits"]

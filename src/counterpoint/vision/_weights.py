@@ -1,0 +1,120 @@
+"""The values of pretrained networks: found, read and fitted in, or refused with the tensor that does not fit."""
+
+import os
+import re
+import warnings
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from counterpoint._extras import import_extra
+
+__all__ = ["load_weights"]
+
+# torchvision's files of DenseNet write "norm.1" for what the network has called "norm1" since.
+_OLD_NAME = re.compile(r"(denselayer\d+\.(?:norm|conv))\.([12]\.)")
+
+# The heads that GoogLeNet had for training alone.
+_AUXILIARY = ("aux1.", "aux2.")
+
+
+def load_weights(net: nn.Module, name: str, head: str, weights: str | os.PathLike[str]) -> None:
+    """Give a network the values of a file, folder or download, but for its head.
+
+    Parameters
+    ----------
+    net : Module
+        Changed in place; whole parts that the file lacks keep their values.
+    name : str
+        What the network is called.
+    head : str
+        The part that keeps its values.
+    weights : path, or "imagenet"
+        As for :func:`~counterpoint.vision.backbone`.
+    """
+    if weights == "imagenet":
+        tensors, origin = _download(name), "torchvision's download"
+    else:
+        path = _find(name, weights)
+        tensors, origin = _read(path), f"'{path}'"
+    own = {key: value for key, value in net.state_dict().items() if not key.startswith(f"{head}.")}
+    left_out = (f"{head}.", *(_AUXILIARY if name == "googlenet" else ()))
+    given = {
+        _OLD_NAME.sub(r"\1\2", key): value for key, value in tensors.items() if not key.startswith(left_out)
+    }
+    if trouble := _mismatch(given, own):
+        raise ValueError(f"`weights` must be those of {name!r}; got {origin}, {trouble}.")
+    net.load_state_dict(given, strict=False)
+    if missing := _parts(own) - _parts(given):
+        listed = ", ".join(part for part, _ in net.named_children() if part in missing)
+        warnings.warn(
+            f"The weights of {name!r} from {origin} have no part {listed}, which starts from random values.",
+            UserWarning,
+            stacklevel=3,  # where backbone was called
+        )
+
+
+def _mismatch(given: dict[str, Tensor], own: dict[str, Tensor]) -> str | None:
+    """Return what does not fit, with the first tensor of which it is so."""
+    if not given:
+        return "which holds none of its tensors"
+    if strangers := given.keys() - own.keys():
+        return f"which holds {min(strangers)!r}, a tensor that it does not have"
+    begun = _parts(given)
+    for key, value in own.items():
+        # The count of batches is not needed, and many files leave it out.
+        if key not in given and key.partition(".")[0] in begun and not key.endswith("num_batches_tracked"):
+            return f"which lacks {key!r}"
+        if key in given and given[key].shape != value.shape:
+            return f"whose {key!r} has the shape {tuple(given[key].shape)} in place of {tuple(value.shape)}"
+        if key in given and not torch.isfinite(given[key]).all():
+            return f"whose {key!r} is not finite throughout"
+    return None
+
+
+def _parts(tensors: dict[str, Tensor]) -> set[str]:
+    return {key.partition(".")[0] for key in tensors}
+
+
+def _find(name: str, weights: str | os.PathLike[str]) -> Path:
+    """Return the file of a network."""
+    if not isinstance(weights, str | os.PathLike):
+        raise TypeError(
+            f"`weights` must be None, 'imagenet' or the path of a file or folder; got {weights!r}."
+        )
+    path = Path(weights).expanduser()
+    if path.is_file():
+        return path
+    if not path.is_dir():
+        raise FileNotFoundError(
+            f"`weights` must be 'imagenet' or the path of a file or folder that exists; got '{path}'."
+        )
+    for file in (path / f"{name}.safetensors", path / f"{name}_backbone.safetensors"):
+        if file.is_file():
+            return file
+    raise FileNotFoundError(f"`weights` must be a folder that holds '{name}.safetensors'; got '{path}'.")
+
+
+def _read(path: Path) -> dict[str, Tensor]:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        return load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise ValueError(
+            f"`weights` must be a safetensors file; got '{path}', and reading it failed: {error}."
+        ) from error
+
+
+def _download(name: str) -> dict[str, Tensor]:
+    models = import_extra("torchvision.models", "vision")
+    try:
+        tensors: dict[str, Tensor] = models.get_model_weights(name).DEFAULT.get_state_dict(check_hash=True)
+    except (OSError, RuntimeError) as error:  # no connection; a file of another hash
+        raise ConnectionError(
+            f"The weights of {name!r} could not be downloaded ({error}); pass as `weights` the path of a "
+            f"folder that holds '{name}.safetensors'."
+        ) from error
+    return tensors

@@ -1,0 +1,271 @@
+"""Batches made on the device equal what is made image by image in NumPy, and a resumed run sees the same ones."""
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional as F
+from torch.utils.data import DataLoader, TensorDataset
+
+from counterpoint.training import CorrelationLoss, Ensemble, IndependentLoss, fit
+from counterpoint.vision import ImageBatches, backbone
+
+MEAN, STD = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
+
+
+def some(n=20, height=12, width=10, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.integers(0, 256, (n, height, width, 3), dtype=np.uint8), np.arange(n) % 3
+
+
+def batches_of(images, labels, **options):
+    return ImageBatches(images, labels, **({"batch_size": 8, "device": "cpu", "crop_padding": 3} | options))
+
+
+def normalised(image):
+    """Return one image (H, W, 3) as float64 (3, H, W)."""
+    return ((image / 255 - MEAN) / STD).transpose(2, 0, 1)
+
+
+def reference(image, down, right, mirror, top, left, *, padding, cutout):
+    """Return one augmented image, made with NumPy's own padding and slices."""
+    height, width = image.shape[:2]
+    padded = np.pad(image, ((padding, padding), (padding, padding), (0, 0)), mode="reflect")
+    crop = padded[padding + down : padding + down + height, padding + right : padding + right + width]
+    x = normalised(crop[:, ::-1] if mirror else crop)
+    x[:, max(top, 0) : max(top + cutout, 0), max(left, 0) : max(left + cutout, 0)] = 0
+    return x
+
+
+@pytest.mark.parametrize("cutout", [0, 5])
+@pytest.mark.parametrize("views", [None, 3])
+def test_a_batch_equals_the_plain_reference_for_the_same_draws(views, cutout):
+    images, labels = some()
+    batches = batches_of(images, labels, views=views, cutout=cutout, seed=5)
+    twin = batches_of(images, labels, views=views, cutout=cutout, seed=5)
+    order = torch.randperm(len(images), generator=twin.generator).tolist()
+    moves = [part.numpy() for part in twin._draw(len(images))]
+    seen = 0
+    for x, y in batches:
+        each = [x] if views is None else x
+        assert len(each) == (views or 1)
+        for k, view in enumerate(each):
+            assert view.shape == (8, 3, 12, 10)
+            for place in range(8):
+                number = order[seen + place]
+                drawn = [part[k, seen + place] for part in moves]
+                expected = reference(images[number], *drawn, padding=3, cutout=cutout)
+                np.testing.assert_allclose(view[place], expected, atol=1e-5)
+                assert y[place] == labels[number]
+        seen += 8
+    assert seen == 16  # of 20: the last batch is dropped
+
+
+def test_draws_take_every_value_they_may():
+    images, labels = some(n=3000, height=8, width=8)
+    moves = batches_of(images, labels, cutout=4)._draw(3000)
+    for part in (moves.down, moves.right):
+        counts = np.bincount(part.flatten() + 3, minlength=7)
+        assert len(counts) == 7  # 3000/7 = 429 of each; five standard deviations are 96
+        assert abs(counts - 3000 / 7).max() < 96
+    assert abs(moves.mirror.float().mean() - 0.5) < 0.046  # five standard deviations
+    assert (moves.top.min(), moves.top.max()) == (-2, 5)
+    assert torch.equal(moves.left.unique(), torch.arange(-2, 6))
+
+
+def test_learners_get_views_of_their_own_of_the_same_images():
+    images, labels = some()
+    (one, two), _ = next(iter(batches_of(images, labels, views=2)))
+    assert not torch.equal(one, two)
+    still = batches_of(images, labels, views=2, crop_padding=0)
+    (one, two), _ = next(iter(still))
+    for a, b in zip(one, two, strict=True):  # a mirror image at most
+        assert torch.equal(a, b) or torch.equal(a, b.flip(-1))
+
+
+def test_without_augmentation_all_images_come_once_in_order():
+    images, labels = some()
+    batches = batches_of(images, labels, augment=False)
+    found = list(batches)
+    assert len(found) == len(batches) == 3
+    assert [len(y) for _, y in found] == [8, 8, 4]
+    expected = np.stack([normalised(image) for image in images])
+    np.testing.assert_allclose(torch.cat([x for x, _ in found]), expected, atol=1e-5)
+    assert torch.equal(torch.cat([y for _, y in found]), torch.as_tensor(labels))
+    own = batches_of(images, labels, augment=False, mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 1))
+    np.testing.assert_allclose(next(iter(own))[0][0, 2], images[0, :, :, 2] / 255 - 0.5, atol=1e-6)
+
+
+@pytest.mark.parametrize("size", [32, 6])
+def test_resizing_is_that_of_torch(size):
+    images, labels = some()
+    plain = torch.cat([x for x, _ in batches_of(images, labels, augment=False)])
+    resized = torch.cat([x for x, _ in batches_of(images, labels, augment=False, size=size)])
+    expected = F.interpolate(plain, (size, size), mode="bilinear", align_corners=False, antialias=size < 12)
+    assert torch.equal(resized, expected)
+
+
+def test_a_shuffled_epoch_has_every_image_once_and_the_next_another_order():
+    images, _ = some()
+    batches = batches_of(images, np.arange(20), drop_last=False)
+    first, second = (torch.cat([y for _, y in batches]).tolist() for _ in range(2))
+    assert sorted(first) == sorted(second) == list(range(20))
+    assert first != second
+    again = torch.cat([y for _, y in batches_of(images, np.arange(20), drop_last=False)]).tolist()
+    assert again == first  # the seed
+    unshuffled = batches_of(images, np.arange(20), drop_last=False, shuffle=False)
+    assert torch.cat([y for _, y in unshuffled]).tolist() == list(range(20))
+
+
+def test_the_layout_of_the_input_and_of_the_batches_changes_no_number():
+    images, labels = some()
+    plain, _ = next(iter(batches_of(images, labels)))
+    for given in (
+        images.transpose(0, 3, 1, 2),
+        torch.as_tensor(images),
+        torch.as_tensor(images).movedim(3, 1),
+    ):
+        assert torch.equal(next(iter(batches_of(given, labels)))[0], plain)
+    last, _ = next(iter(batches_of(images, labels, channels_last=True, size=24, views=2)))
+    first, _ = next(iter(batches_of(images, labels, channels_last=False, size=24, views=2)))
+    assert plain.is_contiguous()
+    for a, b in zip(last, first, strict=True):
+        assert a.is_contiguous(memory_format=torch.channels_last)
+        assert b.is_contiguous()
+        torch.testing.assert_close(a, b)
+
+
+def test_the_dtype_is_rounded_once_at_the_end():
+    images, labels = some()
+    plain, _ = next(iter(batches_of(images, labels, size=24)))
+    half, _ = next(iter(batches_of(images, labels, size=24, dtype=torch.bfloat16)))
+    assert half.dtype == torch.bfloat16
+    assert torch.equal(half, plain.bfloat16())
+
+
+def test_arrays_are_left_alone_and_may_be_read_only():
+    images, labels = some()
+    kept = images.copy()
+    images.flags.writeable = False
+    for _ in batches_of(images, labels, cutout=4):
+        pass
+    assert np.array_equal(images, kept)
+    for x, _ in batches_of(torch.as_tensor(kept), labels, cutout=4):
+        x.zero_()  # what the user does to a batch is his own
+    assert np.array_equal(kept, images)
+
+
+def test_a_last_batch_is_kept_where_there_are_fewer_images_than_a_batch():
+    assert [len(y) for _, y in batches_of(*some(), batch_size=32)] == [20]
+
+
+class InterruptedRunError(Exception):
+    pass
+
+
+def two_convnets():
+    torch.manual_seed(0)
+    ensemble = Ensemble([backbone("convnet", 3, width=2) for _ in range(2)])
+    ensemble.members.grouped = True  # else measured, and one run might go another way than the next
+    return ensemble
+
+
+def train(batches, checkpoint=None, stop_after=None):
+    ensemble = two_convnets()
+
+    def optimizer(parameters):
+        return torch.optim.SGD(parameters, lr=0.05, momentum=0.9)
+
+    class Stop:
+        def on_epoch_begin(self, state):
+            if state.epoch == stop_after:
+                raise InterruptedRunError
+
+    options = {"loss": CorrelationLoss(0.5), "optimizer": optimizer, "epochs": 3, "progress": False}
+    fit(ensemble, batches, checkpoint=checkpoint, callbacks=[Stop()], **options)
+    return ensemble
+
+
+def test_a_resumed_run_sees_the_same_batches(tmp_path):
+    data = some(n=24, height=8, width=8)
+    whole = train(batches_of(*data, views=2, cutout=3))
+    with pytest.raises(InterruptedRunError):
+        train(batches_of(*data, views=2, cutout=3), tmp_path / "run", stop_after=3)
+    resumed = train(batches_of(*data, views=2, cutout=3), tmp_path / "run")
+    for key, value in whole.state_dict().items():
+        assert torch.equal(value, resumed.state_dict()[key]), key
+
+
+def test_the_same_training_from_a_plain_data_loader():
+    images, labels = some(n=24, height=8, width=8)
+    batches = batches_of(images, labels, augment=False)
+    pixels = torch.as_tensor(np.stack([normalised(image) for image in images])).float()
+    loader = DataLoader(TensorDataset(pixels, torch.as_tensor(labels)), batch_size=8)
+    for (x, y), (x_plain, y_plain) in zip(batches, loader, strict=True):
+        torch.testing.assert_close(x, x_plain, atol=1e-5, rtol=0)
+        assert torch.equal(y, y_plain)
+    options = {"optimizer": lambda p: torch.optim.SGD(p, 0.05), "epochs": 2, "progress": False}
+    device, plain = (
+        fit(two_convnets(), data, loss=IndependentLoss(), **options) for data in (batches, loader)
+    )
+    assert device[-1]["loss"] == pytest.approx(plain[-1]["loss"], rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"images": [[1]]}, TypeError, r"`images` must be an array or a tensor; got list\.$"),
+        ({"images": np.zeros((20, 8, 8, 3))}, TypeError, r"`images` must hold bytes, uint8; got float64\.$"),
+        (
+            {"images": np.zeros((20, 8, 8), np.uint8)},
+            ValueError,
+            r"`images` must have the shape .*; got \(20, 8, 8\)",
+        ),
+        ({"images": np.zeros((20, 8, 8, 4), np.uint8)}, ValueError, r"`images` .*; got \(20, 8, 8, 4\)\.$"),
+        ({"images": np.zeros((0, 8, 8, 3), np.uint8)}, ValueError, r"`images` .*; got \(0, 8, 8, 3\)\.$"),
+        (
+            {"labels": np.zeros(19, int)},
+            ValueError,
+            r"`labels` must have the shape \(20,\), .*; got \(19,\)\.$",
+        ),
+        ({"labels": np.zeros(20)}, TypeError, r"`labels` must be integers; got torch.float64\.$"),
+        ({"labels": np.full(20, -1)}, ValueError, r"`labels` must be at least 0; got -1\.$"),
+        ({"batch_size": 0}, ValueError, r"`batch_size` must be at least 1; got 0\.$"),
+        (
+            {"batch_size": 21, "drop_last": True},
+            ValueError,
+            r"`batch_size` must be at most .*, 20, .*; got 21\.$",
+        ),
+        ({"size": 0}, ValueError, r"`size` must be at least 1; got 0\.$"),
+        ({"views": 0}, ValueError, r"`views` must be at least 1; got 0\.$"),
+        ({"views": 2, "augment": False}, ValueError, r"`views` must be None without `augment`, .*; got 2\.$"),
+        ({"dtype": torch.int32}, TypeError, r"`dtype` must be a floating type of torch; got torch.int32\.$"),
+        ({"mean": (0.5, 0.5)}, ValueError, r"`mean` must have 3 entries, .*; got shape \(2,\)\.$"),
+        ({"mean": (120, 120, 120)}, ValueError, r"`mean` must be between 0 and 1; got 120 at \[0\]\.$"),
+        ({"std": (0.5, 0, 0.5)}, ValueError, r"`std` must be positive; got \(0.5, 0, 0.5\)\.$"),
+        ({"cutout": -1}, ValueError, r"`cutout` must be at least 0; got -1\.$"),
+        ({"crop_padding": 10}, ValueError, r"`crop_padding` must be less than .*, \(12, 10\); got 10\.$"),
+        ({"seed": "one"}, TypeError, r"`seed` must be an integer"),
+        ({"device": "gpu"}, ValueError, r"`device` must be 'auto' or a device of torch; got 'gpu'\.$"),
+        ({"device": "cuda:99"}, ValueError, r"`device` must be one that torch finds, .*; got 'cuda:99'\.$"),
+    ],
+)
+def test_wrong_arguments_are_refused(options, error, message):
+    images, labels = some()
+    with pytest.raises(error, match=message):
+        batches_of(**({"images": images, "labels": labels} | options))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+def test_on_the_gpu_a_batch_equals_that_of_the_cpu_for_the_same_draws():
+    from counterpoint.vision.batches import _moved
+
+    images, labels = some()
+    cpu, gpu = (batches_of(images, labels, cutout=4, size=24, device=device) for device in ("cpu", "cuda"))
+    drawn = cpu._draw(20)
+    moves = type(drawn)(*(part.flatten() for part in drawn))
+    there = type(drawn)(*(part.cuda() for part in moves))
+    index = torch.arange(20)
+    expected = cpu._finish(_moved(cpu._images, index, moves), moves)
+    found = gpu._finish(_moved(gpu._images, index.cuda(), there), there)
+    assert found.is_contiguous(memory_format=torch.channels_last)
+    torch.testing.assert_close(found.cpu(), expected, atol=1e-5, rtol=1e-5)

@@ -1,0 +1,40 @@
+"""The example runs on a folder of images, and the page of the docs shows it as it is."""
+
+from pathlib import Path
+from runpy import run_path
+
+import numpy as np
+import pytest
+import torch
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples" / "better_ensemble.py"
+
+pytestmark = pytest.mark.skipif(not EXAMPLE.is_file(), reason="the examples are not in this tree")
+
+
+def test_the_page_shows_the_example():
+    assert f"```python\n{EXAMPLE.read_text()}```\n" in (ROOT / "docs" / "vision.md").read_text()
+
+
+# A few steps from random values may leave a learner constant, which has no correlation.
+@pytest.mark.filterwarnings("ignore::counterpoint.exceptions.UndefinedMeasureWarning")
+@pytest.mark.filterwarnings("ignore::counterpoint.exceptions.MemberWarning")
+def test_the_example_makes_an_ensemble_of_a_folder_of_images(tmp_path, capsys):
+    pytest.importorskip("torchvision", reason="torchvision is not installed")
+    image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
+    rng = np.random.default_rng(0)
+    for part, n in (("train", 40), ("test", 20)):
+        for shade, label in ((60, "dark"), (200, "light")):
+            folder = tmp_path / part / label
+            folder.mkdir(parents=True)
+            for i in range(n):
+                pixels = np.clip(rng.normal(shade, 20, (32, 32, 3)), 0, 255).astype(np.uint8)
+                image.fromarray(pixels).save(folder / f"{i}.png")
+    torch.manual_seed(0)
+    names = ("resnet18", "shufflenet_v2_x1_0")
+    assessment = run_path(str(EXAMPLE))["main"](tmp_path, names=names, weights=None, size=32, epochs=1)
+    assert assessment.learners == names
+    assert assessment.n_samples == 40
+    assert assessment.classes == (0, 1)
+    assert capsys.readouterr().out.count("of the held-out images") == 2
