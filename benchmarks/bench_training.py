@@ -36,6 +36,10 @@ class Batches:
     def __init__(self, x: torch.Tensor, y: torch.Tensor) -> None:
         self.x, self.y = x, y
 
+    def __len__(self) -> int:
+        """Count them."""
+        return (len(self.x) + BATCH - 1) // BATCH
+
     def __iter__(self):  # type: ignore[no-untyped-def]
         """Yield the batches of an epoch."""
         for rows in torch.randperm(len(self.x)).split(BATCH):

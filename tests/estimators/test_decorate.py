@@ -26,7 +26,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from counterpoint.assessment import assess_estimator
 from counterpoint.datasets import load
 from counterpoint.estimators import DecorateClassifier
-from counterpoint.estimators.decorate import _artificial_rows, _contrary_labels
+from counterpoint.estimators._contrary import artificial_rows, contrary_labels
 
 ROOT = Path(__file__).parents[2]
 
@@ -142,7 +142,7 @@ def test_artificial_numbers_have_the_mean_and_the_deviation_of_known_values():
     table = rng.normal([3.0, -50.0, 7.0, 0.0], [2.0, 10.0, 0.0, 1.0], (40, 4))
     table[rng.random_sample((40, 4)) < 0.3] = np.nan
     table[:, 3] = np.nan
-    rows = _artificial_rows(table, {}, 100_000, rng)
+    rows = artificial_rows(table, {}, 100_000, rng)
     for j in (0, 1, 2):
         known = table[~np.isnan(table[:, j]), j]
         spread = known.std(ddof=1)
@@ -155,7 +155,7 @@ def test_artificial_numbers_have_the_mean_and_the_deviation_of_known_values():
 def test_artificial_nominal_values_follow_laplace():
     table = np.array([[0.0, np.nan]] * 6 + [[2.0, np.nan]] * 2 + [[np.nan, np.nan]] * 5)
     categories = {0: pd.Index(["a", "b", "c"]), 1: pd.Index([], dtype=object)}
-    rows = _artificial_rows(table, categories, 100_000, np.random.RandomState(0))
+    rows = artificial_rows(table, categories, 100_000, np.random.RandomState(0))
     share = np.bincount(rows[:, 0].astype(int)) / len(rows)
     np.testing.assert_allclose(share, np.array([7, 1, 3]) / 11, atol=0.01)
     assert np.isnan(rows[:, 1]).all()
@@ -172,7 +172,7 @@ def test_artificial_nominal_values_follow_laplace():
     ],
 )
 def test_labels_are_inversely_proportional_to_the_ensemble(proba, expected):
-    labels = _contrary_labels(np.tile(proba, (50_000, 1)), np.random.RandomState(0))
+    labels = contrary_labels(np.tile(proba, (50_000, 1)), np.random.RandomState(0))
     share = np.bincount(labels, minlength=len(proba)) / len(labels)
     np.testing.assert_allclose(share, expected, atol=0.01)
     assert (share[np.array(expected) == 0] == 0).all()

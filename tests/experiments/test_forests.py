@@ -9,6 +9,7 @@ from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
 
 from counterpoint.cli import main
 from counterpoint.experiments import TARGETS, figure_6, forests, reproduce, table_1
+from counterpoint.experiments._tables import fill
 from counterpoint.experiments.forests import FORESTS, Forest
 from counterpoint.theory import truth_correlation_bounds
 
@@ -272,16 +273,16 @@ def test_an_option_without_meaning_is_refused(arguments, sentence, capsys, tmp_p
 
 def test_a_document_is_filled_between_its_marks():
     empty = "before\n<!-- table-1 -->\n<!-- end of table-1 -->\nafter\n"
-    once = table_1.fill(empty, "| a |\n")
+    once = fill(empty, "table-1", "| a |\n")
     assert once == "before\n<!-- table-1 -->\n\n| a |\n\n<!-- end of table-1 -->\nafter\n"
-    assert table_1.fill(once, "| a |\n") == once
+    assert fill(once, "table-1", "| a |\n") == once
     with pytest.raises(ValueError, match="`document` must hold the lines '<!-- table-1 -->' and"):
-        table_1.fill("no marks", "| a |\n")
+        fill("no marks", "table-1", "| a |\n")
 
 
 def test_the_document_shows_the_committed_record():
     document = (ROOT / "docs" / "random-forests.md").read_text(encoding="utf-8")
-    assert table_1.fill(document, table_1.markdown(committed("table-1"))) == document
+    assert fill(document, "table-1", table_1.markdown(committed("table-1"))) == document
 
 
 def test_the_committed_records_are_whole_agree_and_name_no_folder():

@@ -256,7 +256,7 @@ def test_resume_false_starts_anew(tmp_path):
     [
         (
             {"ensemble": small(width=5)},
-            r"of the same architecture \(members.layers.0.weight: float32 \(3, 2, 5\) here",
+            r"of the same architecture \(members.layers.0.weight: float32 \(3, 5, 2\) here",
         ),
         (
             {"ensemble": Ensemble([nn.Linear(2, 2) for _ in range(3)])},

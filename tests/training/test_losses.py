@@ -238,11 +238,42 @@ def test_one_learner_has_no_pair():
     assert loss(logits, target).item() == pytest.approx(-loss.r_tl.item())
 
 
-def test_autocast_computes_in_float32():
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_half_precision_is_computed_in_float32(loss, dtype):
+    logits, target = batch(dtype=torch.float32)
+    half = logits.detach().to(dtype).requires_grad_()
+    same = half.detach().float().requires_grad_()
+    value, expected = loss(half, target), loss(same, target)
+    assert value.dtype == torch.float32
+    assert value.item() == expected.item()
+    value.backward()
+    expected.backward()
+    assert torch.equal(half.grad, same.grad.to(dtype))
+
+
+def test_autocast_changes_nothing():
     logits, target = batch(dtype=torch.float32)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        value = CorrelationLoss(0.5)(logits.bfloat16(), target)
+        value = CorrelationLoss(0.5)(logits, target)
     assert value.dtype == torch.float32
+    assert value.item() == CorrelationLoss(0.5)(logits, target).item()
+
+
+def test_a_label_that_is_no_class_is_refused():
+    logits, target = batch()
+    target[3] = 3
+    with pytest.raises(RuntimeError, match="out of bounds"):
+        CorrelationLoss(0.5)(logits, target)
+
+
+def test_groups_and_weights_with_a_constant_truth_are_masked():
+    # Weighted means of ones are one but for rounding, which must not count as a spread.
+    logits = torch.randn(2, 3, 50, 3)
+    target = torch.stack([torch.zeros(50).long(), torch.arange(50) % 3])
+    found = correlations(logits.softmax(-1), target, weight=torch.rand(2, 50) + 0.1)
+    assert found.r_tl[0] == 0
+    assert found.r_tl[1] != 0
 
 
 def test_the_cost_is_linear_in_the_number_of_learners():

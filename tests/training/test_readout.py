@@ -32,11 +32,20 @@ def test_it_is_logistic_regression_on_the_margin(monkeypatch):
     monkeypatch.setattr(_readout, "_RIDGE", 1e-9)
     logits, y = drifted()
     weight = torch.rand(len(y), generator=torch.Generator().manual_seed(0))
-    proba = Readout.identity(3, 2).refit(logits, y, weight)(logits).softmax(-1)[..., 1]
+    proba = Readout.identity(3, 2).refit(logits.double(), y, weight)(logits).softmax(-1)[..., 1]
     for learner in range(3):
         margin = 20 * (logits[learner, :, 1:].numpy() - 1)
         model = LogisticRegression(C=1e9, tol=1e-8).fit(margin, y.numpy(), weight.numpy())
         np.testing.assert_allclose(proba[learner].numpy(), model.predict_proba(margin)[:, 1], atol=1e-3)
+
+
+def test_single_precision_and_a_start_on_a_part_of_the_samples_do_not_show(monkeypatch):
+    logits, y = drifted(4000)
+    single = Readout.identity(3, 2).refit(logits, y)(logits)
+    monkeypatch.setattr(_readout, "_FEW", 4000)
+    monkeypatch.setattr(_readout, "_CLOSE", 1e-6)
+    exact = Readout.identity(3, 2).refit(logits.double(), y)(logits)
+    torch.testing.assert_close(single.softmax(-1), exact.softmax(-1), atol=1e-3, rtol=0)
 
 
 def test_learners_that_are_always_right_do_not_become_boundlessly_sure():

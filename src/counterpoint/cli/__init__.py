@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 import counterpoint
-from counterpoint.cli import _ensembles, _models
+from counterpoint.cli import _arena, _ensembles, _models
 from counterpoint.experiments import TARGETS
 
 __all__ = ["app", "main"]
@@ -117,8 +117,24 @@ def reproduce(
     n_learners: Annotated[int | None, typer.Option(help="Number of learners.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of every random draw.")] = None,
     data: Annotated[
-        Path | None, typer.Option(help="Folder of images; by default what COUNTERPOINT_DATA names.")
+        Path | None, typer.Option(help="Folder of images or tables; by default what COUNTERPOINT_DATA names.")
     ] = None,
+    repeats: Annotated[int | None, typer.Option(min=1, help="Repeats of the cross-validation.")] = None,
+    device: Annotated[
+        str | None, typer.Option(help="Such as cpu or cuda; by default the GPU if any.")
+    ] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Number of seeds, from --seed on.")] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Epochs of each network alone.")] = None,
+    more_epochs: Annotated[int | None, typer.Option(min=1, help="Epochs of an ensemble after that.")] = None,
+    size: Annotated[int | None, typer.Option(min=16, help="Pixels that images are resized to.")] = None,
+    networks: Annotated[str | None, typer.Option(help="Such as resnet18,mobilenet_v2.")] = None,
+    weights: Annotated[
+        Path | None, typer.Option(help="Folder of NAME.safetensors; by default torchvision's download.")
+    ] = None,
+    parts: Annotated[
+        str | None, typer.Option(help="Beginnings of the names of parts, such as tune,width-8.")
+    ] = None,
+    compiled: Annotated[bool, typer.Option("--compiled", help="Compile the networks for training.")] = False,
     smoke: Annotated[bool, typer.Option("--smoke", help="Run in seconds, on small data.")] = False,
     list_: Annotated[bool, typer.Option("--list", help="List what can be made and stop.")] = False,
 ) -> None:
@@ -128,7 +144,22 @@ def reproduce(
         return
     from counterpoint.experiments import reproduce as run
 
-    options: dict[str, Any] = {"n_learners": n_learners, "seed": seed, "data": data, "smoke": smoke or None}
+    options: dict[str, Any] = {
+        "n_learners": n_learners,
+        "seed": seed,
+        "data": data,
+        "repeats": repeats,
+        "device": device,
+        "seeds": seeds,
+        "epochs": epochs,
+        "more_epochs": more_epochs,
+        "size": size,
+        "networks": networks.split(",") if networks else None,
+        "weights": weights,
+        "parts": parts,
+        "compiled": compiled or None,
+        "smoke": smoke or None,
+    }
     paths = run(name, out, **{key: value for key, value in options.items() if value is not None})
     typer.echo(TARGETS[name].title)
     for path in paths:
@@ -140,6 +171,7 @@ app.command(epilog=_ensembles.COMPARE_EXAMPLES)(_ensembles.compare)
 app.command(epilog=_ensembles.SELECT_EXAMPLES)(_ensembles.select)
 app.command(epilog=_models.FIT_EXAMPLES)(_models.fit)
 app.command(epilog=_models.PREDICT_EXAMPLES)(_models.predict)
+app.command(epilog=_arena.EXAMPLES)(_arena.arena)
 
 
 def _list_targets() -> None:

@@ -38,7 +38,8 @@ class Fold(NamedTuple):
 class Group(NamedTuple):
     """An ensemble to train: on which fold, by which loss.
 
-    Groups that hold the same loss object are computed together, and all that hold a :class:`CorrelationLoss` are.
+    Groups that hold the same loss object are computed together, and so are all that hold a :class:`CorrelationLoss` of
+    one reduction.
     """
 
     fold: Fold
@@ -86,7 +87,7 @@ class Program:
         """Return what the networks of each group put out, (N, n, m), for rows (n, F) of its own."""
         sizes = [len(x) for x in xs]
         rows = nn.utils.rnn.pad_sequence(list(xs), batch_first=True)
-        widest = max([rows.shape[2], *(p.shape[-1] for p in self.net.parameters())])
+        widest = max(rows.shape[2], *(size for p in self.net.parameters() for size in p.shape[1:]))
         n_rows = max(_MOST_NUMBERS // (len(xs) * self.n_learners * widest), 1)
         with evaluating(self.net):
             found = torch.cat([self.forward(part) for part in torch.split(rows, n_rows, dim=1)], dim=2)
@@ -230,20 +231,34 @@ class _Losses:
             loss = group.loss
             if epoch < group.warmup_epochs and isinstance(loss, CorrelationLoss):
                 loss = independent
-            key: object = CorrelationLoss if isinstance(loss, CorrelationLoss) else id(loss)
+            by_correlation = isinstance(loss, CorrelationLoss)
+            key = (loss.reduction, loss.outputs) if by_correlation else id(loss)
             kinds.setdefault(key, (loss, []))[1].append(g)
-        self.parts = [(loss, _index(some)) for loss, some in kinds.values()]
-        n = len(groups[0].fold.nets)
-        by_correlation = [groups[g].loss for g in kinds.get(CorrelationLoss, (None, []))[1]]
-        lam = [cast(CorrelationLoss, loss).weight_of_likeness(n) for loss in by_correlation]
-        self.lam = torch.tensor(lam, device=groups[0].fold.x.device)
+        self.parts = [(loss, _index(some), self._lam(groups, loss, some)) for loss, some in kinds.values()]
+
+    @staticmethod
+    def _lam(groups: Sequence[Group], loss: nn.Module, some: list[int]) -> Tensor | None:
+        """Return the weight of the likeness in each of the groups, None where the loss has none."""
+        if not isinstance(loss, CorrelationLoss):
+            return None
+        n, device = len(groups[0].fold.nets), groups[0].fold.x.device
+        own = [cast(CorrelationLoss, groups[g].loss).weight_of_likeness(n) for g in some]
+        return torch.tensor(own, device=device)
 
     def __call__(self, logits: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
         total = logits.new_zeros(())
-        for loss, some in self.parts:
+        for loss, some, lam in self.parts:
             own = None if weight is None else weight[some]
-            if isinstance(loss, CorrelationLoss):
-                found = correlation_loss(logits[some], target[some], lam=self.lam, weight=own)
+            if lam is not None:
+                kind = cast(CorrelationLoss, loss)
+                found = correlation_loss(
+                    logits[some],
+                    target[some],
+                    lam=lam,
+                    reduction=kind.reduction,
+                    outputs=kind.outputs,
+                    weight=own,
+                )
             else:
                 found = loss(logits[some], target[some], own)
             total = total + found.sum()

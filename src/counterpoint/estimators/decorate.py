@@ -11,7 +11,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from counterpoint._validation import FloatArray, IntArray, check_count, check_interval
-from counterpoint.estimators._nominal import Categories, by_number, find_categories
+from counterpoint.estimators._contrary import Growth, artificial_rows, contrary_labels, moments
+from counterpoint.estimators._nominal import by_number, find_categories
 
 __all__ = ["DecorateClassifier"]
 
@@ -123,40 +124,32 @@ class DecorateClassifier(ClassifierMixin, BaseEstimator):
         self : DecorateClassifier
             The fitted ensemble.
         """
-        n_estimators = check_count(self.n_estimators, "n_estimators", minimum=1)
-        max_iter = check_count(self.max_iter, "max_iter", minimum=1)
+        n_estimators = int(check_count(self.n_estimators, "n_estimators", minimum=1))
+        max_iter = int(check_count(self.max_iter, "max_iter", minimum=1))
         ratio = check_interval(self.artificial_ratio, "artificial_ratio", 0.0, closed=False)
         template = self._template()
         table, given = self._read_training_rows(X, y)
         self.classes_, labels = np.unique(given, return_inverse=True)
         numbers = np.delete(table, list(self._categories), axis=1)
-        self._fill = None if get_tags(template).input_tags.allow_nan else _moments(numbers)[0]
+        self._fill = None if get_tags(template).input_tags.allow_nan else moments(numbers)[0]
 
         rng = check_random_state(self.random_state)
         rows = self._encoded(table)
         n_artificial = max(1, int(ratio * len(table)))
-        total = np.zeros((len(table), len(self.classes_)))  # the members' probabilities, summed
-        self.estimators_: list[Any] = []
-        errors: list[float] = []
-        rejected: list[bool] = []
-        while len(self.estimators_) < n_estimators and len(errors) < max_iter:
+        growth = Growth(labels, len(self.classes_))
+        self.estimators_: list[Any] = growth.members
+        while growth.goes_on(n_estimators, max_iter):
             seen, told = rows, labels
             if self.estimators_:
                 artificial, contrary = self._artificial(table, n_artificial, rng)
                 seen, told = np.vstack([rows, artificial]), np.concatenate([labels, contrary])
             candidate = _seeded(clone(template), rng).fit(seen, told)
-            new_total = total + self._aligned_proba(candidate, rows)
-            error = float(np.mean(new_total.argmax(axis=1) != labels))
-            rejected.append(bool(errors) and error > errors[-1])
-            if not rejected[-1]:
-                self.estimators_.append(candidate)
-                total = new_total
-            errors.append(errors[-1] if rejected[-1] else error)
+            error = growth.offer(candidate, self._aligned_proba(candidate, rows))
             if self.verbose:
-                self._tell(len(errors), error, rejected[-1])
-        self.training_errors_ = np.array(errors)
-        self.rejected_ = np.array(rejected)
-        self.n_iter_ = len(errors)
+                self._tell(len(growth.errors), error, growth.rejected[-1])
+        self.training_errors_ = np.array(growth.errors)
+        self.rejected_ = np.array(growth.rejected)
+        self.n_iter_ = len(growth.errors)
         return self
 
     def member_predict_proba(self, X: Any) -> FloatArray:
@@ -239,8 +232,8 @@ class DecorateClassifier(ClassifierMixin, BaseEstimator):
         self, table: FloatArray, n_rows: int, rng: np.random.RandomState
     ) -> tuple[FloatArray, IntArray]:
         """Return rows like those of the table, with labels against the ensemble as it stands."""
-        rows = self._encoded(_artificial_rows(table, self._categories, n_rows, rng))
-        return rows, _contrary_labels(self._member_proba(rows).mean(axis=0), rng)
+        rows = self._encoded(artificial_rows(table, self._categories, n_rows, rng))
+        return rows, contrary_labels(self._member_proba(rows).mean(axis=0), rng)
 
     def _encoded(self, table: FloatArray) -> FloatArray:
         """Return the rows as members see them: numbers, then 0 and 1 for the values of nominal columns."""
@@ -270,38 +263,3 @@ def _seeded(estimator: Any, rng: np.random.RandomState) -> Any:
     """Give the estimator, and what is nested in it, random states of their own."""
     names = sorted(n for n in estimator.get_params() if n == "random_state" or n.endswith("__random_state"))
     return estimator.set_params(**{name: rng.randint(np.iinfo(np.int32).max) for name in names})
-
-
-def _moments(table: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the mean and the standard deviation of the known values of each column; 0 where there are none."""
-    count = (~np.isnan(table)).sum(axis=0)
-    mean = np.nansum(table, axis=0) / np.maximum(count, 1)
-    variance = np.nansum((table - mean) ** 2, axis=0) / np.maximum(count - 1, 1)
-    return mean, np.sqrt(variance)
-
-
-def _artificial_rows(
-    table: FloatArray, categories: Categories, n_rows: int, rng: np.random.RandomState
-) -> FloatArray:
-    """Draw each column by itself from the distribution of its known values."""
-    mean, deviation = _moments(table)
-    rows: FloatArray = mean + deviation * rng.standard_normal((n_rows, table.shape[1]))
-    for j, values in categories.items():
-        known = table[~np.isnan(table[:, j]), j].astype(np.int64)
-        weight = np.bincount(known, minlength=len(values)) + 1.0  # Laplace's rule
-        rows[:, j] = rng.choice(len(values), n_rows, p=weight / weight.sum()) if len(values) else np.nan
-    rows[:, np.isnan(table).all(axis=0)] = np.nan
-    return rows
-
-
-def _contrary_labels(proba: FloatArray, rng: np.random.RandomState) -> IntArray:
-    """Draw a label for each row with probability inversely proportional to the one given for it.
-
-    A zero is replaced by the smallest normal number, so that it outweighs everything but other zeros.
-    """
-    proba = np.maximum(proba, np.finfo(np.float64).tiny)
-    weight = proba.min(axis=1, keepdims=True) / proba  # 1 / proba, scaled so that it cannot overflow
-    cumulative = np.cumsum(weight, axis=1)
-    draw = rng.random_sample((len(proba), 1)) * cumulative[:, -1:]
-    labels: IntArray = (draw >= cumulative[:, :-1]).sum(axis=1)
-    return labels

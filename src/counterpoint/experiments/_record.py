@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import counterpoint
+from counterpoint._files import replacing
 from counterpoint._plain import plain
 from counterpoint.plots import house_style
 
@@ -30,8 +31,10 @@ def write_figure(figure: "Figure", out: Path, name: str) -> list[Path]:
 def write_record(
     out: Path, name: str, *, title: str, config: Mapping[str, Any], data: Any, **more: Any
 ) -> list[Path]:
-    """Write numbers as JSON, with what they were made from and with; ``more`` may be device and seconds."""
-    out.mkdir(parents=True, exist_ok=True)
+    """Write numbers as JSON, with what they were made from and with; ``more`` may be device and seconds.
+
+    The file is whole or not there, so that a study may write its record after every run.
+    """
     path = out / f"{name}.json"
     record = {
         "name": name,
@@ -41,7 +44,8 @@ def write_record(
         **plain(more),
         "data": plain(data),
     }
-    path.write_text(json.dumps(record, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    with replacing(path) as file:
+        file.write((json.dumps(record, indent=1, allow_nan=False) + "\n").encode())
     return [path]
 
 

@@ -9,18 +9,15 @@ import sys
 from collections.abc import Callable, Mapping
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from counterpoint._validation import FloatArray
 from counterpoint.experiments._record import write_record
+from counterpoint.experiments._tables import Grid, Numbers, fill, mean, rich_table, spread
+from counterpoint.experiments._tables import markdown as in_markdown
 from counterpoint.experiments.forests import DEPTH, FEATURE, MAIN, PARTS, READINGS, Measured, study
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-Numbers = list[float] | FloatArray
 
 TITLE = "Three types of random forests, on the images they were grown on and on others"
 
@@ -35,15 +32,6 @@ HEADINGS = {
 }
 
 
-class Grid(NamedTuple):
-    """A table as text: the first ``n_words`` columns hold words, the others numbers."""
-
-    title: str
-    headings: list[str]
-    rows: list[list[str]]
-    n_words: int = 1
-
-
 def reproduce(out: Path, *, data: Path | None = None, seed: int = 0, smoke: bool = False) -> list[Path]:
     """Measure the forests in every reading of the paper; print the means, write the tables."""
     from rich.console import Console
@@ -54,14 +42,14 @@ def reproduce(out: Path, *, data: Path | None = None, seed: int = 0, smoke: bool
     path = out / "table-1.md"
     path.write_text(markdown(record), encoding="utf-8")
     console = Console()
-    for grid in grids(record, _mean):
-        console.print(_rich(grid))
+    for grid in grids(record, mean):
+        console.print(rich_table(grid))
     return [*paths, path]
 
 
 def markdown(record: Mapping[str, Any]) -> str:
     """Return the tables of a record as Markdown, with mean and standard deviation over the seeds."""
-    return "\n".join(f"**{grid.title}**\n\n{_lines(grid)}" for grid in grids(record, _spread))
+    return in_markdown(grids(record, spread))
 
 
 def grids(record: Mapping[str, Any], write: Callable[[Numbers], str]) -> list[Grid]:
@@ -78,16 +66,6 @@ def grids(record: Mapping[str, Any], write: Callable[[Numbers], str]) -> list[Gr
         for part, words in PARTS.items()
     ]
     return [*tables, _claims(data, f"{start}, what the paper says, n = {len(config['seeds'])}", write)]
-
-
-def fill(document: str, table: str) -> str:
-    """Return the document with the table between its two marks."""
-    start, end = "<!-- table-1 -->\n", "<!-- end of table-1 -->"
-    before, found, rest = document.partition(start)
-    _, found_end, after = rest.partition(end)
-    if not (found and found_end):
-        raise ValueError(f"`document` must hold the lines {start.strip()!r} and {end!r}; got neither or one.")
-    return f"{before}{start}\n{table}\n{end}{after}"
 
 
 def rank_correlation(measured: Measured, part: str, *, by: str = "optimality") -> FloatArray:
@@ -127,35 +105,9 @@ def _claims(data: Mapping[str, Measured], title: str, write: Callable[[Numbers],
     return Grid(title, headings, rows, n_words=2)
 
 
-def _mean(values: Numbers) -> str:
-    return f"{np.mean(values):.3f}".replace("-", "−")  # noqa: RUF001
-
-
-def _spread(values: Numbers) -> str:
-    return f"{_mean(values)} ± {np.std(values, ddof=1):.3f}"
-
-
-def _lines(grid: Grid) -> str:
-    rule = ["---" if place < grid.n_words else "---:" for place in range(len(grid.headings))]
-    return "".join(f"| {' | '.join(row)} |\n" for row in (grid.headings, rule, *grid.rows))
-
-
-def _rich(grid: Grid) -> "Table":
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    table = Table(
-        title=grid.title, title_justify="left", box=SIMPLE_HEAD, collapse_padding=True, pad_edge=False
-    )
-    for place, heading in enumerate(grid.headings):
-        words = place < grid.n_words
-        table.add_column(heading, justify="left" if words else "right", no_wrap=words)
-    for row in grid.rows:
-        table.add_row(*row)
-    return table
-
-
 if __name__ == "__main__":
     source, target = map(Path, sys.argv[1:])
     numbers = json.loads(source.read_text(encoding="utf-8"))
-    target.write_text(fill(target.read_text(encoding="utf-8"), markdown(numbers)), encoding="utf-8")
+    target.write_text(
+        fill(target.read_text(encoding="utf-8"), "table-1", markdown(numbers)), encoding="utf-8"
+    )

@@ -16,6 +16,7 @@ from counterpoint.training.callbacks import (  # noqa: E402 - a missing torch is
 from counterpoint.training.checkpoint import load_checkpoint, save_checkpoint  # noqa: E402
 from counterpoint.training.correlation import Correlations, correlation_loss, correlations  # noqa: E402
 from counterpoint.training.ensemble import Ensemble  # noqa: E402
+from counterpoint.training.gate import DiversityGate  # noqa: E402
 from counterpoint.training.history import History  # noqa: E402
 from counterpoint.training.loop import fit  # noqa: E402
 from counterpoint.training.losses import (  # noqa: E402
@@ -32,6 +33,7 @@ __all__ = [
     "ClipGradients",
     "CorrelationLoss",
     "Correlations",
+    "DiversityGate",
     "DiversityWarmup",
     "Ensemble",
     "FitGate",

@@ -1,11 +1,11 @@
-r"""The two correlations of a batch, their loss, and its backward pass.
+r"""The two correlations of a batch, their loss, and its gradient.
 
 Notation: N learners, B samples, m classes. Logits are ``(..., N, B, m)``: leading axes are groups that train side by
 side (folds, diversities), each with a loss of its own. :math:`z_{nk}` is column k of learner n, centred over the batch
 and of unit norm, :math:`y_k` that of the truth; ``lam`` is the paper's :math:`\lambda`.
 
-Inside, classes come first, ``(..., m, N, B)``: sums over the batch then run along memory, and a softmax over few
-classes is several times faster.
+Inside, the batch comes last, ``(..., N, m, B)``: sums over it then run along memory, and a softmax over few classes is
+several times faster. Stacked networks put out their logits so, and pay nothing for it.
 """
 
 from typing import Any, NamedTuple
@@ -52,7 +52,8 @@ def correlations(outputs: Tensor, target: Tensor, *, weight: Tensor | None = Non
     Returns
     -------
     Correlations
-        ``r_tl`` and ``r_ll``, averaged over classes and learners or pairs. Columns that are constant are left out.
+        ``r_tl`` and ``r_ll``, averaged over classes and learners or pairs, without gradients. Columns that are constant
+        are left out.
 
     Notes
     -----
@@ -65,7 +66,7 @@ def correlations(outputs: Tensor, target: Tensor, *, weight: Tensor | None = Non
     >>> correlations(outputs, torch.tensor([0, 1])).r_tl.round(decimals=3)
     tensor(1.)
     """
-    return standardise(classes_first(outputs), one_hot(target, outputs).mT, weight).means()
+    return standardise(class_columns(outputs.detach()), target, weight).means()
 
 
 def correlation_loss(
@@ -106,39 +107,28 @@ def correlation_loss(
     >>> correlation_loss(logits, torch.tensor([0, 1]), lam=0.2)
     tensor(-0.8000)
     """
-    loss, _ = loss_and_correlations(logits, target, lam, reduction, outputs, weight)
+    check_choice(reduction, "reduction", ("mean", "sum"))
+    check_choice(outputs, "outputs", ("softmax", "identity"))
+    loss, _ = loss_and_state(logits, target, lam, reduction, outputs, weight)
     return loss
 
 
-def loss_and_correlations(
+def loss_and_state(
     logits: Tensor, target: Tensor, lam: float | Tensor, reduction: str, outputs: str, weight: Tensor | None
-) -> tuple[Tensor, Correlations]:
-    """Return the loss, and the correlations that made it, detached."""
-    check_choice(reduction, "reduction", ("mean", "sum"))
-    check_choice(outputs, "outputs", ("softmax", "identity"))
-    logits = two_columns(logits)
-    with torch.autocast(logits.device.type, enabled=False):
-        logits = logits if logits.dtype == torch.float64 else logits.float()
-        truth = one_hot(target, logits).mT
-        if not isinstance(lam, Tensor):
-            lam = logits.new_full((), lam)  # filled on the device: a copy would wait for it
-        loss, r_tl, r_ll = _CorrelationFunction.apply(  # type: ignore[no-untyped-call]
-            logits, truth, lam, reduction == "mean", outputs == "softmax", weight
-        )
-    return loss, Correlations(r_tl, r_ll)
+) -> tuple[Tensor, "Standardised"]:
+    """Return the loss, and the columns that made it, detached."""
+    columns = class_columns(logits)
+    lam = lam.to(columns) if isinstance(lam, Tensor) else float(lam)
+    proba = columns.softmax(-2) if outputs == "softmax" else columns
+    work = _Work(target, lam, reduction == "mean", weight)
+    loss: Tensor = _CorrelationFunction.apply(proba, work)  # type: ignore[no-untyped-call]
+    return loss, work.state
 
 
-def one_hot(target: Tensor, logits: Tensor) -> Tensor:
-    """Return the target as one-hot rows (..., batch, n_classes) of the dtype of the logits."""
-    batch, n_classes = logits.shape[-2:]
-    if target.shape[-2:] == (batch, n_classes) and target.dim() > 1 and target.is_floating_point():
-        return target.to(logits.dtype)
-    if target.shape[-1:] != (batch,) or target.is_floating_point():
-        raise ValueError(
-            f"`target` must hold {batch} labels, or rows of {n_classes} for them, as `logits` of shape "
-            f"{tuple(logits.shape)}; got {target.dtype} of shape {tuple(target.shape)}."
-        )
-    return F.one_hot(target.long(), n_classes).to(logits.dtype)
+def class_columns(logits: Tensor) -> Tensor:
+    """Return ``(..., N, B, m)`` as ``(..., N, m, B)`` in memory, of two classes at least, in float32 or float64."""
+    columns = two_columns(logits).mT
+    return (columns if columns.dtype == torch.float64 else columns.float()).contiguous()
 
 
 def two_columns(logits: Tensor) -> Tensor:
@@ -146,71 +136,74 @@ def two_columns(logits: Tensor) -> Tensor:
     return F.pad(logits, (1, 0)) if logits.shape[-1] == 1 else logits
 
 
-def classes_first(outputs: Tensor) -> Tensor:
-    """Return ``(..., N, B, m)`` as ``(..., m, N, B)`` in memory."""
-    return outputs.movedim(-1, -3).contiguous()
+def one_hot(target: Tensor, columns: Tensor) -> Tensor:
+    """Return the target, labels or one-hot rows, as columns of zeros and ones (..., m, B)."""
+    n_classes, batch = columns.shape[-2:]
+    if target.is_floating_point() and target.dim() > 1 and target.shape[-2:] == (batch, n_classes):
+        return target.mT.to(columns.dtype)
+    if target.is_floating_point() or target.shape[-1:] != (batch,):
+        raise ValueError(
+            f"`target` must hold {batch} labels, or rows of {n_classes} for them, as `logits`; "
+            f"got {target.dtype} of shape {tuple(target.shape)}."
+        )
+    zeros = columns.new_zeros(*target.shape[:-1], n_classes, batch)
+    return zeros.scatter_(-2, target.long().unsqueeze(-2), 1.0)
 
 
 class Standardised(NamedTuple):
-    """Centred columns with one over their norms, zero where they are constant; the truth of unit norm."""
+    """Centred columns of unit norm, zero where they are constant; so the truth."""
 
-    centred: Tensor  # (..., m, N, B)
-    inverse_norm: Tensor  # (..., m, N, 1), 0 where constant
-    truth: Tensor  # (..., m, 1, B)
-    summed: Tensor  # (..., m, 1, B), the sum of the unit-norm columns
+    columns: Tensor  # (..., N, m, B)
+    inverse_norm: Tensor  # (..., N, m, 1), before the columns were scaled; 0 where constant
+    truth: Tensor  # (..., 1, m, B)
+    summed: Tensor  # (..., 1, m, B), the sum of the columns over the learners
+    n_columns: float | Tensor  # (...), columns that are not constant
     n_defined: float | Tensor  # (...), columns with a correlation to the truth, at least 1
     n_pairs: float | Tensor  # (...), pairs of columns with a correlation, at least 1
-    sum_tl: Tensor  # (...)
-    sum_ll: Tensor  # (...)
 
     def means(self) -> Correlations:
         """Return the averages over what is defined, 0 where nothing is."""
-        return Correlations(self.sum_tl / self.n_defined, self.sum_ll / self.n_pairs)
+        sum_tl = (self.summed * self.truth).sum((-3, -2, -1))
+        sum_ll = (self.summed.square().sum((-3, -2, -1)) - self.n_columns) / 2
+        return Correlations(sum_tl / self.n_defined, sum_ll / self.n_pairs)
 
 
-def standardise(outputs: Tensor, truth: Tensor, weight: Tensor | None) -> Standardised:
-    """Centre and scale the columns (..., m, N, B) and those of the truth (..., m, B) over the batch.
+def standardise(outputs: Tensor, target: Tensor, weight: Tensor | None) -> Standardised:
+    """Centre and scale the columns (..., N, m, B) and those of the truth over the batch.
 
     Weights enter as their square roots, so that products of columns are weighted sums.
     """
-    truth = truth.unsqueeze(-2)
+    *_, n_learners, n_classes, batch = outputs.shape
+    truth = one_hot(target, outputs).unsqueeze(-3)
+    columns = torch.cat([outputs, truth], -3)  # as one more learner: half the operations
     if weight is None:
-        mean = outputs.mean(-1, keepdim=True)
-        centred, truth = outputs - mean, truth - truth.mean(-1, keepdim=True)
+        total = columns.sum(-1, keepdim=True)
+        columns.sub_(total, alpha=1 / batch)
     else:
         root = _root(weight, outputs)
-        share = root.square() / outputs.shape[-1]
-        mean = (share * outputs).sum(-1, keepdim=True)
-        centred = (outputs - mean) * root
-        truth = (truth - (share * truth).sum(-1, keepdim=True)) * root
-    norm = torch.linalg.vector_norm(centred, dim=-1, keepdim=True)
-    truth_norm = torch.linalg.vector_norm(truth, dim=-1, keepdim=True)
-    flat = torch.addcmul(mean, mean, mean, value=-1).abs_().mul_(_FLAT * outputs.shape[-1] ** 0.5)
-    defined = norm > flat.clamp_(min=torch.finfo(outputs.dtype).tiny ** 0.5)
-    truth_defined = truth_norm > 1e-6
-    inverse = torch.where(defined, norm.reciprocal_(), 0.0)
-    truth = truth * torch.where(truth_defined, truth_norm.reciprocal(), 0.0)
-    summed = (centred * inverse).sum(-2, keepdim=True)
-    # On the CPU asking whether all is defined is cheaper than counting; on a GPU it would wait for the device.
-    if outputs.device.type == "cpu" and bool(defined.all()) and bool(truth_defined.all()):
-        n_classes, n_learners = outputs.shape[-3:-1]
-        total: float | Tensor = float(n_classes * n_learners)
-        n_defined, n_pairs = total, max(total * (n_learners - 1) / 2, 1.0)
+        total = (root.square() * columns).sum(-1, keepdim=True)
+        columns.sub_(total, alpha=1 / batch).mul_(root)
+    norm = torch.linalg.vector_norm(columns, dim=-1, keepdim=True)
+    flattest = _FLAT / 4 * batch**0.5  # mean (1 - mean) is a quarter at most
+    # On the CPU a look at the least norm is cheaper than masking and counting; a GPU would be waited for.
+    if outputs.device.type == "cpu" and norm.amin().item() > flattest:
+        inverse = norm.reciprocal_()
+        n_columns: float | Tensor = float(n_classes * n_learners)
+        n_defined, n_pairs = n_columns, max(n_columns * (n_learners - 1) / 2, 1.0)
     else:
-        count = defined.sum((-2, -1)).to(outputs.dtype)  # (..., m)
-        total = count.sum(-1)
-        n_defined = (count * truth_defined[..., 0, 0]).sum(-1).clamp_(min=1)
-        n_pairs = ((count.square().sum(-1) - total) / 2).clamp_(min=1)
-    return Standardised(
-        centred,
-        inverse,
-        truth,
-        summed,
-        n_defined,
-        n_pairs,
-        (summed * truth).sum((-3, -2, -1)),
-        (summed.square().sum((-3, -2, -1)) - total) / 2,
-    )
+        mean = total / batch
+        slack = 4 * torch.finfo(mean.dtype).eps / _FLAT  # the mean of ones is one but for rounding
+        flat = (mean * (1 + slack - mean)).abs_().mul_(_FLAT * batch**0.5)
+        defined = norm > flat.clamp_(torch.finfo(mean.dtype).tiny ** 0.5, flattest)
+        inverse = torch.where(defined, norm.reciprocal_(), 0.0)
+        count = defined[..., :-1, :, 0].sum(-2).to(mean.dtype)  # (..., m)
+        n_columns = count.sum(-1)
+        n_defined = (count * defined[..., -1, :, 0]).sum(-1).clamp_(min=1)
+        n_pairs = ((count.square().sum(-1) - n_columns) / 2).clamp_(min=1)
+    columns.mul_(inverse)
+    own, truth = columns.narrow(-3, 0, n_learners), columns.narrow(-3, n_learners, 1)
+    summed = own.sum(-3, keepdim=True)
+    return Standardised(own, inverse.narrow(-3, 0, n_learners), truth, summed, n_columns, n_defined, n_pairs)
 
 
 def _root(weight: Tensor, outputs: Tensor) -> Tensor:
@@ -219,46 +212,63 @@ def _root(weight: Tensor, outputs: Tensor) -> Tensor:
     return (share * weight.shape[-1]).sqrt().to(outputs.dtype)[..., None, None, :]
 
 
-class _CorrelationFunction(torch.autograd.Function):
-    r"""The loss with its backward pass written out.
+class _Work:
+    """The loss of outputs with its gradient at once: with small nets the fewest operations are the fastest."""
 
-    With :math:`G_{nk} = -a y_k + \lambda b (\sum_i z_{ik} - z_{nk})`, the gradient in the outputs is
-    :math:`(G - z (z \cdot G)) / \|column\|`, and that in the logits follows by the softmax.
-    """
+    state: Standardised
+
+    def __init__(self, target: Tensor, lam: float | Tensor, mean: bool, weight: Tensor | None) -> None:
+        self.target, self.lam, self.mean, self.weight = target, lam, mean, weight
+
+    def loss_and_gradient(self, outputs: Tensor, with_gradient: bool) -> tuple[Tensor, Tensor | None]:
+        r"""Return :math:`\frac b2 (\|S\|^2 - n) - a \, S \cdot y`, with S the sum of the columns, and its gradient."""
+        self.state = state = standardise(outputs, self.target, self.weight)
+        a, b = (1 / state.n_defined, self.lam / state.n_pairs) if self.mean else (1.0, self.lam)
+        half = state.summed * _spread(b / 2)
+        rest = _less(half, a, state.truth)
+        loss = (state.summed * rest).sum((-3, -2, -1)) - b / 2 * state.n_columns
+        return loss, self._gradient(half.add_(rest)) if with_gradient else None
+
+    def _gradient(self, g: Tensor) -> Tensor:
+        r"""Return the gradient in the outputs, (..., N, m, B).
+
+        With :math:`G_{nk} = -a y_k + b (\sum_i z_{ik} - z_{nk})` it is :math:`(G - z (z \cdot G)) / \|column\|`. The
+        projection removes :math:`z` itself, so ``g`` (..., 1, m, B) may leave it in, the same for every learner.
+        """
+        z = self.state.columns
+        along = (z * g).sum(-1, keepdim=True)
+        gradient = torch.addcmul(g, z, along, value=-1).mul_(self.state.inverse_norm)
+        if self.weight is None:
+            return gradient
+        # Weighted centring is not symmetric: weight the samples, then take out the weighted mean.
+        root = _root(self.weight, z)
+        gradient = gradient * root
+        return gradient - root.square() / root.shape[-1] * gradient.sum(-1, keepdim=True)
+
+
+def _less(columns: Tensor, factor: float | Tensor, others: Tensor) -> Tensor:
+    """Return the columns (..., 1, m, B) less others times a factor, of one for each group."""
+    if isinstance(factor, Tensor):
+        return columns - _spread(factor) * others
+    return torch.sub(columns, others, alpha=factor)
+
+
+def _spread(factor: float | Tensor) -> float | Tensor:
+    """Return a factor for each group in the shape of its columns."""
+    return factor[..., None, None, None] if isinstance(factor, Tensor) else factor
+
+
+class _CorrelationFunction(torch.autograd.Function):
+    """The loss as autograd sees it."""
 
     @staticmethod
-    def forward(
-        ctx: Any, logits: Tensor, truth: Tensor, lam: Tensor, mean: bool, softmax: bool, weight: Tensor | None
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        outputs = classes_first(logits)
-        outputs = outputs.softmax(-3) if softmax else outputs
-        state = standardise(outputs, truth, weight)
-        r_tl, r_ll = state.means()
-        loss = lam * r_ll - r_tl if mean else lam * state.sum_ll - state.sum_tl
-        a = torch.as_tensor(1 / state.n_defined if mean else 1.0, dtype=loss.dtype)
-        b = lam / state.n_pairs if mean else lam
-        root = None if weight is None else _root(weight, outputs)
-        ctx.save_for_backward(
-            outputs, state.centred, state.inverse_norm, state.truth, state.summed, a, b, root
-        )
-        ctx.softmax = softmax
-        ctx.mark_non_differentiable(r_tl, r_ll)
-        return loss, r_tl, r_ll
+    def forward(ctx: Any, outputs: Tensor, work: _Work) -> Tensor:
+        loss, gradient = work.loss_and_gradient(outputs, ctx.needs_input_grad[0])
+        ctx.save_for_backward(gradient)
+        return loss
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
-        outputs, centred, inverse, truth, summed, a, b, root = ctx.saved_tensors
-        a, b = (grad * a)[..., None, None, None], (grad * b)[..., None, None, None]
-        # z itself in G is removed by the projection, so (summed - z) may stay `summed`.
-        g = b * summed - a * truth  # (..., m, 1, B): the same for every learner
-        along = (centred @ g.mT) * inverse.pow(3)  # (..., m, N, 1)
-        d_outputs = torch.addcmul(inverse * g, centred, along, value=-1)
-        if root is not None:
-            # Weighted centring is not symmetric: weight the samples, then take out the weighted mean.
-            d_outputs = d_outputs * root
-            d_outputs = d_outputs - root.square() / root.shape[-1] * d_outputs.sum(-1, keepdim=True)
-        if ctx.softmax:
-            inner = outputs * d_outputs
-            d_outputs = torch.addcmul(inner, outputs, inner.sum(-3, keepdim=True), value=-1)
-        return d_outputs.movedim(-3, -1), None, None, None, None, None
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        (gradient,) = ctx.saved_tensors
+        return gradient * (grad[..., None, None, None] if grad.dim() else grad), None

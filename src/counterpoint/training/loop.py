@@ -34,6 +34,7 @@ from counterpoint.training.preparation import (
     check_batches,
     check_identity,
     check_optimizer,
+    forget_gradients,
     generators,
     identity,
     length,
@@ -305,7 +306,7 @@ class _Run:
         with self.autocast:
             logits = state.ensemble(x)
             loss = state.loss(logits, y, *weight)
-        state.optimizer.zero_grad(set_to_none=True)
+        forget_gradients(state.optimizer)
         loss.backward()  # type: ignore[no-untyped-call]
         _call(self.on_gradients, state)
         state.optimizer.step()

@@ -8,12 +8,17 @@ import math
 from functools import lru_cache
 
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from counterpoint._validation import check_choice, check_interval
 from counterpoint.theory import critical_lambda
-from counterpoint.training.correlation import classes_first, loss_and_correlations, one_hot, two_columns
+from counterpoint.training.correlation import Standardised, class_columns, loss_and_state, one_hot
+from counterpoint.training.gate import DiversityGate
 
 __all__ = ["CorrelationLoss", "IndependentLoss", "JointLoss", "NegativeCorrelationLoss"]
+
+# The diversity of "auto" where its gate is open.
+_OPEN = 0.9
 
 
 class CorrelationLoss(nn.Module):
@@ -21,10 +26,11 @@ class CorrelationLoss(nn.Module):
 
     Parameters
     ----------
-    diversity : float, optional
+    diversity : float or "auto", optional
         :math:`\lambda` as a share of the critical one, :func:`counterpoint.theory.critical_lambda`: comparable across
         ensemble sizes. Up to 1 the loss asks for perfect learners; above 1 it asks for poor ones. 0.5 if ``lam``
-        is not given.
+        is not given. ``"auto"`` is 0.9 while the learners underfit their training batches and fades into their own
+        cross-entropy as they come to fit, by a :class:`DiversityGate`.
     lam : float, optional
         The paper's own number, in the place of ``diversity``.
     reduction : {"mean", "sum"}, default="mean"
@@ -53,12 +59,11 @@ class CorrelationLoss(nn.Module):
     (torch.Size([5, 32, 3]), torch.Size([]))
     """
 
-    r_tl: Tensor
-    r_ll: Tensor
+    _last: Standardised
 
     def __init__(
         self,
-        diversity: float | None = None,
+        diversity: float | str | None = None,
         *,
         lam: float | None = None,
         reduction: str = "mean",
@@ -71,6 +76,15 @@ class CorrelationLoss(nn.Module):
             )
         check_choice(reduction, "reduction", ("mean", "sum"))
         check_choice(outputs, "outputs", ("softmax", "identity"))
+        self.gate: DiversityGate | None = None
+        if isinstance(diversity, str):
+            check_choice(diversity, "diversity", ("auto",))
+            for option, given, needed in (("reduction", reduction, "mean"), ("outputs", outputs, "softmax")):
+                if given != needed:
+                    raise ValueError(
+                        f"`{option}` must be {needed!r} where `diversity` is 'auto'; got {given!r}."
+                    )
+            self.gate, diversity = DiversityGate(), _OPEN
         diversity = 0.5 if diversity is None and lam is None else diversity
         name, value = ("lam", lam) if diversity is None else ("diversity", diversity)
         check_interval(value, name, 0)  # type: ignore[arg-type]
@@ -94,9 +108,22 @@ class CorrelationLoss(nn.Module):
                 f"`logits` must have axes (n_learners, batch, n_classes); got shape {tuple(logits.shape)}."
             )
         lam = self.weight_of_likeness(logits.shape[-3])
-        loss, found = loss_and_correlations(logits, target, lam, self.reduction, self.outputs, weight)
-        self.r_tl, self.r_ll = found
-        return loss
+        loss, self._last = loss_and_state(logits, target, lam, self.reduction, self.outputs, weight)
+        if self.gate is None:
+            return loss
+        share: Tensor = self.gate(self.r_tl, self.r_ll, logits.shape[-3])
+        own: Tensor = IndependentLoss()(logits, target, weight)
+        return own + share * (loss - own)
+
+    @property
+    def r_tl(self) -> Tensor:
+        """Mean truth-learner correlation of the last batch; computed when it is asked for."""
+        return self._last.means().r_tl
+
+    @property
+    def r_ll(self) -> Tensor:
+        """Mean learner-learner correlation of the last batch; computed when it is asked for."""
+        return self._last.means().r_ll
 
     def weight_of_likeness(self, n_learners: int) -> float:
         """Return the lambda in use for so many learners."""
@@ -110,6 +137,7 @@ class CorrelationLoss(nn.Module):
     def extra_repr(self) -> str:
         """Return the settings."""
         dial = f"lam={self.lam}" if self.diversity is None else f"diversity={self.diversity}"
+        dial = dial if self.gate is None else "diversity='auto'"
         return f"{dial}, reduction={self.reduction!r}, outputs={self.outputs!r}"
 
 
@@ -125,8 +153,10 @@ class IndependentLoss(nn.Module):
 
     def forward(self, logits: Tensor, target: Tensor, weight: Tensor | None = None) -> Tensor:
         """Return the loss of a batch; shapes as for :class:`CorrelationLoss`."""
-        logits = two_columns(logits)
-        return _average(-_log_likelihood(logits, target).mean(-2), weight)
+        columns = class_columns(logits)
+        if weight is None and columns.dim() == 3 and target.dim() == 1:
+            return F.cross_entropy(columns, target.long().expand(len(columns), -1))  # in one operation
+        return _average(-_log_likelihood(columns, target).mean(-2), weight)
 
 
 class JointLoss(nn.Module):
@@ -141,7 +171,7 @@ class JointLoss(nn.Module):
 
     def forward(self, logits: Tensor, target: Tensor, weight: Tensor | None = None) -> Tensor:
         """Return the loss of a batch; shapes as for :class:`CorrelationLoss`."""
-        return _average(-_joint_log_likelihood(two_columns(logits), target), weight)
+        return _average(-_joint_log_likelihood(class_columns(logits), target), weight)
 
 
 class NegativeCorrelationLoss(nn.Module):
@@ -175,15 +205,15 @@ class NegativeCorrelationLoss(nn.Module):
 
     def forward(self, logits: Tensor, target: Tensor, weight: Tensor | None = None) -> Tensor:
         """Return the loss of a batch; shapes as for :class:`CorrelationLoss`."""
-        logits = two_columns(logits)
+        columns = class_columns(logits)
         if self.base == "cross_entropy":
-            own = -_log_likelihood(logits, target).mean(-2)
-            joint = -_joint_log_likelihood(logits, target)
+            own = -_log_likelihood(columns, target).mean(-2)
+            joint = -_joint_log_likelihood(columns, target)
         else:
-            proba = logits.softmax(-1)
+            proba = columns.softmax(-2)
             truth = one_hot(target, proba)
-            own = (proba - truth.unsqueeze(-3)).square().sum(-1).mean(-2)
-            joint = (proba.mean(-3) - truth).square().sum(-1)
+            own = (proba - truth.unsqueeze(-3)).square().sum(-2).mean(-2)
+            joint = (proba.mean(-3) - truth).square().sum(-2)
         return _average((1 - self.strength) * own + self.strength * joint, weight)
 
 
@@ -193,25 +223,24 @@ def _critical_lambda(n_learners: int, reduction: str) -> float:
     return float(critical_lambda(n_learners, reduction=reduction))
 
 
-def _log_likelihood(logits: Tensor, target: Tensor) -> Tensor:
+def _log_likelihood(columns: Tensor, target: Tensor) -> Tensor:
     """Return the log-probability that each learner gives to the truth, (..., N, B)."""
-    return _of_truth(classes_first(logits).log_softmax(-3), target)
+    return _of_truth(columns.log_softmax(-2), target)
 
 
-def _joint_log_likelihood(logits: Tensor, target: Tensor) -> Tensor:
+def _joint_log_likelihood(columns: Tensor, target: Tensor) -> Tensor:
     """Return the log of the averaged probability of the truth, (..., B)."""
-    log_proba = classes_first(logits).log_softmax(-3)
-    joint = log_proba.logsumexp(-2, keepdim=True) - math.log(logits.shape[-3])
+    joint = columns.log_softmax(-2).logsumexp(-3, keepdim=True) - math.log(columns.shape[-3])
     return _of_truth(joint, target).squeeze(-2)
 
 
 def _of_truth(log_proba: Tensor, target: Tensor) -> Tensor:
-    """Return the entries of the true classes, of (..., m, N, B)."""
+    """Return the entries of the true classes, of (..., N, m, B)."""
     if target.is_floating_point():
-        return (log_proba * target.mT.unsqueeze(-2)).sum(-3)
-    groups, n_learners, batch = log_proba.shape[:-3], *log_proba.shape[-2:]
-    index = target.long()[..., None, None, :].expand(*groups, 1, n_learners, batch)
-    return log_proba.gather(-3, index).squeeze(-3)
+        return (log_proba * target.mT.unsqueeze(-3)).sum(-2)
+    groups, n_learners, batch = log_proba.shape[:-3], log_proba.shape[-3], log_proba.shape[-1]
+    index = target.long()[..., None, None, :].expand(*groups, n_learners, 1, batch)
+    return log_proba.gather(-2, index).squeeze(-2)
 
 
 def _average(per_sample: Tensor, weight: Tensor | None) -> Tensor:

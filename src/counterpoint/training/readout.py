@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
-from counterpoint.training.correlation import two_columns
+from counterpoint.training.correlation import class_columns, one_hot, two_columns
 
 if TYPE_CHECKING:
     from counterpoint.training.ensemble import Ensemble
@@ -24,6 +23,8 @@ __all__ = ["Readout", "calibrate"]
 # always right on its training rows does not become boundlessly sure of itself.
 _RIDGE = 1e-3
 _STEPS = 30
+_CLOSE = 1e-2  # a step this small is the last: the next would be of the order of its square
+_ROUNDING = 1e-6  # of the cross-entropy in single precision
 _FEW = 400  # samples
 
 
@@ -81,20 +82,22 @@ class Readout(nn.Module):
         """
         if weight is not None and weight.dim() == 1 and not (counts := weight > 0).all():
             logits, target, weight = logits[:, counts], target[counts], weight[counts]
-        z = two_columns(logits).mT.double().contiguous()  # (N, m, n): a softmax over few classes is faster so
+        z = class_columns(logits)  # (N, m, n)
         if not z.isfinite().all():
             return self  # there is nothing to read
         z = z - z.mean(1, keepdim=True)
-        truth = F.one_hot(target, z.shape[1]).mT.to(z)
-        share = torch.ones_like(target, dtype=z.dtype) if weight is None else weight.double()
+        truth = one_hot(target, z)
+        share = torch.ones_like(target, dtype=z.dtype) if weight is None else weight.to(z)
         share = share / share.sum(-1, keepdim=True)
         spread = (z.square().mean(1) * share).sum(-1).sqrt().clamp(min=1e-6)
         z = z / spread[:, None, None]  # so the scale is measured in units of 1 / spread
-        start = torch.cat([self.scale.double()[:, 0] * spread[:, None], self.offset.double()[:, 0]], 1)
+        start = torch.cat([self.scale[:, 0].to(z) * spread[:, None], self.offset[:, 0].to(z)], 1)
         few = max(z.shape[2] // _FEW, 1)  # most steps on a part of the samples, the last ones on all
         part = share[..., ::few] / share[..., ::few].sum(-1, keepdim=True).clamp(min=1e-12)
-        begun = _minimise(z[..., ::few], truth[..., ::few], part, start, start)
-        found = begun if few == 1 else _minimise(z, truth, share, start, begun)
+        # From the optimum of a part, a step on all the samples is about as good as their optimum (Le Cam).
+        close = _CLOSE if few == 1 else 10 * _CLOSE
+        begun = _minimise(z[..., ::few].contiguous(), truth[..., ::few], part, start, start, close)
+        found = begun if few == 1 else _minimise(z, truth, share, start, begun, close)
         scale, offset = found[:, :1] / spread[:, None], found[:, 1:]
         return type(self)(scale[:, None].to(self.scale), offset[:, None].to(self.offset))
 
@@ -141,7 +144,7 @@ def calibrate(ensemble: "Ensemble", batches: Iterable[Any], *, max_samples: int 
             logits.append(two_columns(ensemble(views)).float())
             target = y.to(device)
             targets.append(target.argmax(-1) if target.is_floating_point() else target.long())
-            weights.append(weight[0].to(device) if weight else torch.ones(len(target), device=device))
+            weights += [part.to(device) for part in weight]
             seen += len(target)
             if seen >= max_samples:
                 break
@@ -149,37 +152,43 @@ def calibrate(ensemble: "Ensemble", batches: Iterable[Any], *, max_samples: int 
         raise ValueError("`batches` must give at least one batch; got none.")
     raw, target = torch.cat(logits, 1), torch.cat(targets)
     start = Readout.identity(raw.shape[0], raw.shape[-1]).to(device)
-    ensemble.readout = start.refit(raw, target, torch.cat(weights))
+    ensemble.readout = start.refit(raw, target, torch.cat(weights) if weights else None)
     return ensemble
 
 
-def _minimise(z: Tensor, truth: Tensor, share: Tensor, start: Tensor, first: Tensor) -> Tensor:
+def _minimise(z: Tensor, truth: Tensor, share: Tensor, start: Tensor, first: Tensor, close: float) -> Tensor:
     """Return scale and offsets (N, 1 + m) of least penalised cross-entropy, by Newton's method with step halving."""
-    theta, value = first, _objective(first, z, truth, share, start)
+    theta, (value, log_proba) = first, _objective(first, z, truth, share, start)
     for _ in range(_STEPS):
-        step = _newton_step(theta, z, truth, share, start)
-        size = torch.ones_like(value)
+        step = _newton_step(theta, log_proba.exp_(), z, truth, share, start)
+        if step.abs().max() < close:
+            return theta - step
+        size, most = torch.ones_like(value), value + _ROUNDING
         for _ in range(10):
             trial = theta - size[:, None] * step
-            reached = _objective(trial, z, truth, share, start)
-            if not (worse := reached > value).any():
+            value, log_proba = _objective(trial, z, truth, share, start)
+            if not (worse := value > most).any():
                 break
             size = torch.where(worse, size / 2, size)
-        better = reached <= value
-        theta, value = torch.where(better[:, None], trial, theta), torch.where(better, reached, value)
-        if step.abs().max() < 1e-3:  # quadratic convergence: the next step would be far smaller
-            break
+        else:  # there is no way down for some, by rounding: they are where they can be
+            return torch.where(worse[:, None], theta, trial)
+        theta = trial
     return theta
 
 
-def _objective(theta: Tensor, z: Tensor, truth: Tensor, share: Tensor, start: Tensor) -> Tensor:
-    log_proba = (theta[:, :1, None] * z + theta[:, 1:, None]).log_softmax(1)
-    return -((log_proba * truth).sum(1) * share).sum(-1) + _RIDGE / 2 * (theta - start).square().sum(-1)
+def _objective(
+    theta: Tensor, z: Tensor, truth: Tensor, share: Tensor, start: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return the penalised cross-entropy of each learner, and the log-probabilities (N, m, n)."""
+    log_proba = torch.addcmul(theta[:, 1:, None], theta[:, :1, None], z).log_softmax(1)
+    cross_entropy = -((log_proba * truth).sum(1) * share).sum(-1)
+    return cross_entropy + _RIDGE / 2 * (theta - start).square().sum(-1), log_proba
 
 
-def _newton_step(theta: Tensor, z: Tensor, truth: Tensor, share: Tensor, start: Tensor) -> Tensor:
+def _newton_step(
+    theta: Tensor, proba: Tensor, z: Tensor, truth: Tensor, share: Tensor, start: Tensor
+) -> Tensor:
     n_classes = z.shape[1]
-    proba = (theta[:, :1, None] * z + theta[:, 1:, None]).softmax(1)  # (N, m, n)
     share = share[..., None, :]
     miss = (proba - truth) * share
     gradient = torch.cat([(miss * z).sum((1, 2))[:, None], miss.sum(2)], 1) + _RIDGE * (theta - start)
@@ -191,5 +200,5 @@ def _newton_step(theta: Tensor, z: Tensor, truth: Tensor, share: Tensor, start: 
     hessian[:, 0, 1:] += away.sum(2)
     hessian[:, 1:, 0] += away.sum(2)
     hessian[:, 1:, 1:] += torch.diag_embed(held.sum(2)) - held @ proba.mT
-    step: Tensor = torch.linalg.solve(hessian, gradient)
-    return step
+    step: Tensor = torch.linalg.solve(hessian.double(), gradient.double())
+    return step.to(z)

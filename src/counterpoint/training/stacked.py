@@ -3,7 +3,8 @@ r"""Equal networks as one batched program.
 Notation: N learners, B samples. Activations are *shared* ``(B, ...)`` until a layer with parameters tells the learners
 apart; from then on *features* ``(N, B, F)``, which linear layers multiply in one batched product, or *maps*
 ``(B, N C, H, W)``, the learners' channels side by side, on which a convolution is one grouped convolution and
-pooling is what it was.
+pooling is what it was. In memory features are ``(N, F, B)``: products with few outputs, such as a layer that puts out
+classes, are several times faster when the long axis comes last.
 """
 
 import copy
@@ -191,20 +192,20 @@ class _StackedLayer(nn.Module):
 class _Linear(_StackedLayer):
     def __init__(self, layers: Sequence[nn.Linear]) -> None:
         super().__init__()
-        self.weight = _stacked([layer.weight.T for layer in layers])  # (N, in, out)
+        self.weight = _stacked([layer.weight for layer in layers])  # (N, out, in)
         biases = [layer.bias for layer in layers]
-        self.bias = None if biases[0] is None else _stacked([bias[None] for bias in biases])  # (N, 1, out)
+        self.bias = None if biases[0] is None else _stacked([bias[:, None] for bias in biases])  # (N, out, 1)
 
     def forward(self, x: Tensor, n: int, own: bool, grouped: bool) -> tuple[Tensor, bool]:
-        x = x if own else x.expand(n, *x.shape)
+        columns = (x if own else x.expand(n, *x.shape)).mT  # (N, in, B)
         if self.bias is None:
-            return torch.bmm(x, self.weight), True
-        return torch.baddbmm(self.bias, x, self.weight), True
+            return torch.bmm(self.weight, columns).mT, True
+        return torch.baddbmm(self.bias, self.weight, columns).mT, True
 
     def export(self, i: int, n: int, layer: Any) -> None:
-        _copy(layer.weight, self.weight[i].T)
+        _copy(layer.weight, self.weight[i])
         if self.bias is not None:
-            _copy(layer.bias, self.bias[i, 0])
+            _copy(layer.bias, self.bias[i, :, 0])
 
 
 class _Conv2d(_StackedLayer):
@@ -261,8 +262,8 @@ class _BatchNorm(_StackedLayer):
             return self.norm(x if own else x.repeat(1, n, 1, 1)), True
         x = x if own else x.expand(n, *x.shape)
         batch, width = x.shape[1:]
-        rows = x.transpose(0, 1).reshape(batch, n * width)
-        return self.norm(rows).view(batch, n, width).transpose(0, 1), True
+        columns = x.mT.reshape(1, n * width, batch)  # as one long sample of N F channels
+        return self.norm(columns).view(n, width, batch).mT, True
 
     def export(self, i: int, n: int, layer: Any) -> None:
         for name in ("weight", "bias", "running_mean", "running_var"):

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from counterpoint._validation import FloatArray
-from counterpoint.training.correlation import classes_first, one_hot, standardise, two_columns
+from counterpoint.training.correlation import class_columns, one_hot, standardise
 
 __all__ = ["NotFiniteError", "Tally"]
 
@@ -158,44 +158,41 @@ class Tally:
 
     def _measure(self, batches: list[_Batch]) -> Tensor:
         """Return sums over batches of one shape: seven for the ensemble, then three for each learner."""
-        n_batches, batch = len(batches), batches[0].logits.shape[1]
-        logits = two_columns(torch.cat([b.logits for b in batches], 1))  # (N, kB, m)
-        logits = logits if logits.dtype == torch.float64 else logits.float()
-        target = torch.cat([b.target for b in batches])
+        columns = torch.stack([class_columns(b.logits) for b in batches])  # (k, N, m, B)
+        target = torch.stack([b.target for b in batches])
         weights = [b.weight for b in batches if b.weight is not None]
-        weight = torch.cat(weights).to(logits) if weights else logits.new_ones(len(target))
-        first = classes_first(logits)  # (m, N, kB)
-        first = first.softmax(0) if self._softmax else first
-        proba = first.movedim(0, -1)
-        truth = one_hot(target, proba).mT  # (m, kB)
+        weight = torch.stack(weights).to(columns) if weights else None  # (k, B)
+        proba = columns.softmax(-2) if self._softmax else columns
+        truth = one_hot(target, proba)  # (k, m, B)
         labels = target.argmax(-1) if target.is_floating_point() else target
-        read = proba if self._readout is None else self._readout(logits).softmax(-1)
-        votes = self._combine(read).argmax(-1) == labels
-        chosen = (read == read.amax(-1, keepdim=True)).to(weight)  # several on a tie, for a share each
-        members = ((chosen * truth.mT).sum(-1) / chosen.sum(-1)).mean(0)
+        read = proba if self._readout is None else self._readout(columns.mT).mT.softmax(-2)
+        rows = read.permute(1, 0, 3, 2).flatten(1, 2)  # (N, kB, m)
+        votes = (self._combine(rows).argmax(-1) == labels.flatten()).to(columns)
+        chosen = (read == read.amax(-2, keepdim=True)).to(columns)  # several on a tie, for a share each
+        members = ((chosen * truth.unsqueeze(1)).sum(-2) / chosen.sum(-2)).mean(1)  # (k, B)
+        samples = torch.ones_like(members) if weight is None else weight
 
-        each = first.reshape(*first.shape[:-1], n_batches, batch).movedim(-2, 0)  # (k, m, N, B)
-        truth = truth.reshape(-1, n_batches, batch).movedim(-2, 0)  # (k, m, B)
-        found = standardise(each, truth, weight.reshape(n_batches, batch) if weights else None)
+        found = standardise(proba, target, weight)
         r_tl, r_ll = found.means()  # (k,), 0 where undefined
-        alive = found.inverse_norm.squeeze(-1) > 0  # (k, m, N)
-        present = found.truth.ne(0).any(-1)  # (k, m, 1)
+        batch = columns.shape[-1]
+        alive = found.inverse_norm.squeeze(-1) > 0  # (k, N, m)
+        present = found.truth.ne(0).any(-1)  # (k, 1, m)
         whole = [
-            (votes * weight).sum(),
-            (members * weight).sum(),
-            weight.sum(),
+            votes @ samples.flatten(),
+            (members * samples).sum(),
+            samples.sum(),
             batch * r_tl.sum(),
             batch * (alive & present).any(-1).any(-1).sum(),
             batch * r_ll.sum(),
-            batch * (alive.sum(-1) > 1).any(-1).sum(),
+            batch * (alive.sum(1) > 1).any(-1).sum(),
         ]
         each_learner = [
-            ((found.centred @ found.truth.mT) * found.inverse_norm).sum((0, 1, 3)),
-            (alive & present).sum((0, 1)),
-            alive.any(1).sum(0),
+            (found.columns * found.truth).sum((0, 2, 3)),
+            (alive & present).sum((0, 2)),
+            alive.any(-1).sum(0),
         ]
         return torch.cat(
-            [torch.stack([value.to(logits) for value in whole]), *(v.to(logits) for v in each_learner)]
+            [torch.stack([value.to(columns) for value in whole]), *(v.to(columns) for v in each_learner)]
         )
 
 

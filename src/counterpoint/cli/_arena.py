@@ -1,0 +1,122 @@
+"""The command that lets methods compete: arena."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from counterpoint.experiments.arena.tables import Table
+
+EXAMPLES = """[b]Examples[/b]
+
+counterpoint arena --sets labor,iris --methods independent,diverse-cv,random-forest
+
+counterpoint arena --data animals.csv --target species --out out/animals
+
+counterpoint arena --suite uci15 --jobs 4 --repeats 3"""
+
+SUITES = ("uci15",)
+
+
+def arena(
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="CSV, TSV, ARFF or Parquet of your own.", show_default=False),
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Column of the classes in it.", show_default=False)
+    ] = None,
+    suite: Annotated[
+        str | None, typer.Option(help="uci15: the fifteen tables of the DECORATE study.", show_default=False)
+    ] = None,
+    sets: Annotated[
+        str | None, typer.Option(metavar="A,B,...", help="Some of those tables.", show_default=False)
+    ] = None,
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(help="Folder of tables; by default what COUNTERPOINT_DATA names.", show_default=False),
+    ] = None,
+    methods: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B,...", help="Who competes; by default all that are installed.", show_default=False
+        ),
+    ] = None,
+    repeats: Annotated[int, typer.Option(min=1, help="Times that all folds are gone through.")] = 1,
+    folds: Annotated[
+        int | None, typer.Option(min=2, help="Outer folds; by default 10.", show_default=False)
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            file_okay=False, help="Folder of results; by default results/arena.", show_default=False
+        ),
+    ] = None,
+    jobs: Annotated[int, typer.Option(help="Folds of trees and the like that run at the same time.")] = 1,
+    device: Annotated[str, typer.Option(help="Where networks train, such as cpu or cuda.")] = "auto",
+    smoke: Annotated[bool, typer.Option("--smoke", help="Run in seconds, with tiny learners.")] = False,
+    report_only: Annotated[
+        bool, typer.Option("--report-only", help="Make the report of what is there, run nothing.")
+    ] = False,
+) -> None:
+    """Let ensembles compete on the same folds, and see whether explicit diversity pays."""
+    from counterpoint.experiments.arena import arena as run
+    from counterpoint.experiments.arena.page import write_report
+
+    folder = out or Path("out/arena-smoke" if smoke else "results/arena")
+    if report_only:
+        paths = write_report(folder)
+    else:
+        tables = _tables(data, target, suite, sets, data_dir, smoke=smoke)
+        shared: dict[str, Any] = {
+            "repeats": repeats,
+            "folds": folds,
+            "jobs": jobs,
+            "device": device,
+            "smoke": smoke,
+        }
+        paths = run(tables, folder, methods=methods.split(",") if methods else [], **shared)
+    _show(folder, paths)
+
+
+def _tables(
+    data: Path | None,
+    target: str | None,
+    suite: str | None,
+    sets: str | None,
+    data_dir: Path | None,
+    *,
+    smoke: bool,
+) -> "list[Table]":
+    from counterpoint._validation import check_choice
+    from counterpoint.experiments.arena.tables import SMALL_FIRST, read_suite, read_table
+
+    given = [name for name, value in (("data", data), ("suite", suite), ("sets", sets)) if value is not None]
+    if len(given) > 1:
+        raise ValueError(f"`--{given[1]}` must not be given together with `--{given[0]}`.")
+    if (data is None) != (target is None):
+        raise ValueError("`--data` and `--target` must be given together; got one of them.")
+    if data is not None and target is not None:
+        return [read_table(data, target)]
+    if sets is not None:
+        return read_suite(sets.split(","), data_dir)
+    if suite is None and smoke:
+        return read_suite(["labor", "iris"])
+    check_choice(suite or SUITES[0], "--suite", SUITES)
+    return read_suite(SMALL_FIRST, data_dir)
+
+
+def _show(folder: Path, paths: list[Path]) -> None:
+    import json
+
+    summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+    if ranks := summary["ranks"]:
+        for method in sorted(ranks["methods"], key=lambda method: ranks["mean_rank"][method]):
+            error = 100 * ranks["mean_error"][method]
+            typer.echo(f"{method:24}{ranks['mean_rank'][method]:6.2f} mean rank{error:8.2f} % mean error")
+    for paid in summary["paid"].values():
+        if paid:
+            typer.echo(paid["sentence"])
+    for path in paths:
+        typer.echo(f"  {path}")

@@ -1,0 +1,150 @@
+r"""Ways to train a group of nets, several of them beside each other in one program.
+
+Notation: S seeds, A arms, N learners, B images, m classes. Logits are ``(S, A, N, B, m)``; a *group* is an arm with a
+seed, and the loss of a group depends on its own nets alone, so the groups train as if each were alone.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from counterpoint.theory import critical_lambda
+from counterpoint.training import IndependentLoss, JointLoss, correlation_loss, correlations
+from counterpoint.training.gate import DiversityGate
+
+__all__ = ["ARMS", "GATED_DIVERSITY", "Arm", "Course", "Gate", "Mix", "gated"]
+
+# What an open gate lets in.
+GATED_DIVERSITY = 0.9
+
+
+class Mix(NamedTuple):
+    """The weights of the three losses, and the diversity of the last as a share of the critical lambda."""
+
+    own: float = 0.0  # the learners' own cross-entropy
+    joint: float = 0.0  # the cross-entropy of the averaged probabilities
+    correlation: float = 0.0
+    diversity: float = 0.0
+    error: bool = False  # whether the correlation of errors is penalised, in the place of r_LL
+
+
+class Gate(NamedTuple):
+    """The settings of a gate."""
+
+    start: float
+    end: float
+    by: str = "optimality"
+
+
+class Arm(NamedTuple):
+    """A way to train: in the first half, in the second, and where a gate decides between ``own`` and the rest."""
+
+    name: str
+    first: Mix
+    second: Mix
+    gate: Gate | None = None
+
+    @property
+    def read_out(self) -> bool:
+        """Whether the nets' scale and offset are left open by the loss, and so are fitted at the end."""
+        return self.second.correlation > 0
+
+
+def gated(gate: Gate, name: str = "auto") -> Arm:
+    """Return the arm whose correlation loss fades as its learners come to fit."""
+    mix = Mix(correlation=1.0, diversity=GATED_DIVERSITY)
+    return Arm(name, mix, mix, gate)
+
+
+def _arms() -> dict[str, Arm]:
+    own, joint = Mix(own=1.0), Mix(joint=1.0)
+    mixes = {"independent": own, "joint": joint}
+    mixes |= {f"{d}": Mix(correlation=1.0, diversity=d) for d in (0.0, 0.5, 0.9, 1.0, 1.1)}
+    mixes |= {f"error {d}": Mix(correlation=1.0, diversity=d, error=True) for d in (0.5, 0.9)}
+    arms = {name: Arm(name, mix, mix) for name, mix in mixes.items()}
+    for first, second in (("independent", "0.9"), ("0.9", "independent")):
+        name = f"{first}, then {second}"
+        arms[name] = Arm(name, mixes[first], mixes[second])
+    return arms
+
+
+ARMS = _arms()
+
+
+class Course(nn.Module):
+    r"""The summed losses of all groups, and what they showed on the way.
+
+    Parameters
+    ----------
+    arms : sequence of Arm
+        The ways to train.
+    n_seeds, n_learners : int
+        How many groups each arm has, and how many nets a group.
+
+    Notes
+    -----
+    The penalty on the error correlation :math:`c = (r_{LL} - r_{TL}^2) / (1 - r_{TL}^2)` needs no loss of its own: the
+    gradient of :math:`-r_{TL} + \mu c` is that of the correlation loss, times
+    :math:`k = 1 + 2 \mu r_{TL} (1 - r_{LL}) / (1 - r_{TL}^2)^2`, at :math:`\lambda = \mu / (k (1 - r_{TL}^2))`.
+    """
+
+    table: Tensor
+    error: Tensor
+
+    def __init__(self, arms: Sequence[Arm], n_seeds: int, n_learners: int) -> None:
+        super().__init__()
+        critical = float(critical_lambda(n_learners)) if n_learners > 1 else 0.0
+        halves = [[getattr(arm, half) for arm in arms] for half in ("first", "second")]
+        columns = [
+            [(mix.own, mix.joint, mix.correlation, mix.diversity * critical) for mix in half]
+            for half in halves
+        ]
+        self.register_buffer("table", torch.tensor(columns).mT.contiguous())  # (2, 4, A)
+        self.register_buffer(
+            "error", torch.tensor([[mix.error for mix in half] for half in halves])
+        )  # (2, A)
+        self.gated = [place for place, arm in enumerate(arms) if arm.gate is not None]
+        self.gates = nn.ModuleList(
+            DiversityGate(**arm.gate._asdict(), groups=(n_seeds,)) for arm in arms if arm.gate is not None
+        )
+        self.found: list[
+            Tensor
+        ] = []  # of each batch: r_tl, r_ll and the share of explicit diversity, (3, S, A)
+
+    def forward(self, logits: Tensor, target: Tensor, late: bool) -> Tensor:
+        """Return the loss.
+
+        Parameters
+        ----------
+        logits : Tensor, shape (S, A, N, B, m)
+            What the nets put out.
+        target : Tensor, shape (S, B)
+            The classes.
+        late : bool
+            Whether this is the second half of the training.
+        """
+        target = target[:, None].expand(-1, logits.shape[1], -1)
+        with torch.no_grad():
+            r_tl, r_ll = correlations(logits.softmax(-1), target)
+        own, joint, together, lam = self.table[int(late)].unsqueeze(1).expand(-1, *r_tl.shape).clone()
+        for place, gate in zip(self.gated, self.gates, strict=True):
+            together[:, place] = gate(r_tl[:, place], r_ll[:, place], logits.shape[2])
+            own[:, place] = 1 - together[:, place]
+        self.found.append(torch.stack([r_tl, r_ll, together]))
+        lam, factor = _against_errors(lam, r_tl, r_ll, self.error[int(late)])
+        loss: Tensor = own * IndependentLoss()(logits, target) + joint * JointLoss()(logits, target)
+        loss = loss + together * factor * correlation_loss(logits, target, lam=lam)
+        return loss.sum()
+
+    def history(self, n_epochs: int) -> Tensor:
+        """Return the means over each epoch, (3, epochs, S, A)."""
+        return torch.stack([part.mean(0) for part in torch.stack(self.found).chunk(n_epochs)], 1)
+
+
+def _against_errors(lam: Tensor, r_tl: Tensor, r_ll: Tensor, where: Tensor) -> tuple[Tensor, Tensor]:
+    """Return lambda and the factor of the correlation loss that penalise the errors' correlation in some arms."""
+    left = (1 - r_tl.square()).clamp(min=1e-2)
+    factor = 1 + 2 * lam * r_tl * (1 - r_ll) / left.square()
+    return torch.where(where, lam / (factor * left), lam), torch.where(where, factor, 1.0)

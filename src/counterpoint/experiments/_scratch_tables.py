@@ -1,0 +1,98 @@
+"""How ensembles from scratch are shown: a table, and a picture of error against seconds."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from counterpoint._validation import FloatArray
+from counterpoint.experiments._tables import Grid, markdown, mean, spread
+from counterpoint.plots import PALETTE, house_style
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["PUBLISHED", "draw", "grid", "in_markdown", "points"]
+
+Record = Mapping[str, Any]
+
+# Errors in % and seconds on one A100, as the author of cifar10-airbench (K. Jordan, 2024) gives them; not measured.
+PUBLISHED = {"airbench94": (6.0, 2.6), "airbench96": (4.0, 27.0)}
+NETWORKS = {"convnet": "ConvNet", "cifar_resnet18": "ResNet-18"}
+COLOURS = ("blue", "orange", "teal", "magenta")
+HEADINGS = ["network", "width", "N", "epochs", "seconds", "vote", "unmirrored", "hard vote", "members", "n"]
+
+
+def in_markdown(record: Record) -> str:
+    """Return the table as Markdown."""
+    return markdown([grid(record)])
+
+
+def points(record: Record) -> list[list[Mapping[str, Any]]]:
+    """Return the runs of the record, those that differ by the seed together."""
+    found: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for piece in record["data"].values():
+        key = tuple(value for name, value in piece["config"].items() if name not in ("seed", "n_seeds"))
+        found.setdefault(key, []).append(piece)
+    return list(found.values())
+
+
+def grid(record: Record) -> Grid:
+    """Return the errors in percent and the seconds of each ensemble."""
+    rows = []
+    for runs in points(record):
+        config = runs[0]["config"]
+        kinds = [("mirrored", "soft"), ("plain", "soft"), ("mirrored", "hard"), ("mirrored", "member")]
+        rows.append(
+            [
+                NETWORKS[config["network"]],
+                *(str(config[key]) for key in ("width", "n_learners", "epochs")),
+                mean(_seconds(runs), 2),
+                *(spread(_percent(runs, *kind), 2) for kind in kinds),
+                str(len(runs)),
+            ]
+        )
+    start = "Smoke run. " if record["config"]["smoke"] else ""
+    title = f"{start}Error on the test images in %, against seconds of training on {record['device'][0]}"
+    return Grid(title, HEADINGS, rows)
+
+
+def draw(record: Record) -> "Figure":
+    """Draw error against seconds, beside the published records of single nets."""
+    from matplotlib.figure import Figure
+
+    with house_style():
+        figure = Figure(figsize=(7.0, 4.6))
+        ax = figure.subplots()
+        lines: dict[tuple[Any, ...], list[Sequence[Mapping[str, Any]]]] = {}
+        for runs in points(record):
+            config = runs[0]["config"]
+            lines.setdefault((config["network"], config["width"], config["epochs"]), []).append(runs)
+        for place, ((network, width, epochs), ensembles) in enumerate(lines.items()):
+            x = [float(_seconds(runs).mean()) for runs in ensembles]
+            y = [float(_percent(runs, "mirrored", "soft").mean()) for runs in ensembles]
+            colour = PALETTE[COLOURS[place % len(COLOURS)]]
+            label = f"{NETWORKS[network]}, width {width}, {epochs} epoch{'s' * (epochs > 1)}"
+            ax.plot(x, y, color=colour, marker="o", ls="-" if place < len(COLOURS) else "--", label=label)
+            for seconds, error, ensemble in zip(x, y, ensembles, strict=True):
+                text = f"N = {ensemble[0]['config']['n_learners']}"
+                ax.annotate(text, (seconds, error), (4, 4), textcoords="offset points", size=8)
+        for name, (error, seconds) in PUBLISHED.items():
+            ax.plot(seconds, error, "*", ms=11, color=PALETTE["muted"])
+            ax.annotate(
+                f"{name} (A100, published)", (seconds, error), (7, 4), textcoords="offset points", size=8
+            )
+        ax.set_xscale("log")
+        ax.set_xlabel(f"Seconds of training on {record['device'][0]}")
+        ax.set_ylabel("Error of the soft vote, %")
+        ax.set_title("Error against seconds, from scratch")
+        ax.legend()
+    return figure
+
+
+def _seconds(runs: Sequence[Mapping[str, Any]]) -> FloatArray:
+    return np.array([run["data"]["seconds"] for run in runs])
+
+
+def _percent(runs: Sequence[Mapping[str, Any]], kind: str, measure: str) -> FloatArray:
+    return 100 * np.array([run["data"][kind][measure] for run in runs])

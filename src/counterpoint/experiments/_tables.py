@@ -1,0 +1,103 @@
+"""Tables as text: for the terminal, for Markdown, and for their place in a document."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from counterpoint._validation import FloatArray
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+Numbers = Sequence[float] | FloatArray
+
+
+class Grid(NamedTuple):
+    """A table as text: the first ``n_words`` columns hold words, the others numbers."""
+
+    title: str
+    headings: list[str]
+    rows: list[list[str]]
+    n_words: int = 1
+
+
+def mean(values: Numbers, digits: int = 3) -> str:
+    """Return the mean in words, with a true minus sign.
+
+    Examples
+    --------
+    >>> mean([0.25, 0.5], digits=2)
+    '0.38'
+    """
+    return f"{np.mean(values):.{digits}f}".replace("-", "−")  # noqa: RUF001
+
+
+def spread(values: Numbers, digits: int = 3) -> str:
+    """Return mean ± standard deviation in words; the mean alone if there is one value.
+
+    Examples
+    --------
+    >>> spread([0.25, 0.5], digits=2), spread([0.25])
+    ('0.38 ± 0.18', '0.250')
+    """
+    if len(values) < 2:
+        return mean(values, digits)
+    return f"{mean(values, digits)} ± {np.std(values, ddof=1):.{digits}f}"
+
+
+def lines(grid: Grid) -> str:
+    """Return a table in Markdown, without its title.
+
+    Examples
+    --------
+    >>> print(lines(Grid("Errors", ["net", "error"], [["resnet18", "4.2"]])), end="")
+    | net | error |
+    | --- | ---: |
+    | resnet18 | 4.2 |
+    """
+    rule = ["---" if place < grid.n_words else "---:" for place in range(len(grid.headings))]
+    return "".join(f"| {' | '.join(row)} |\n" for row in (grid.headings, rule, *grid.rows))
+
+
+def markdown(grids: Sequence[Grid]) -> str:
+    """Return tables in Markdown, each below its title.
+
+    Examples
+    --------
+    >>> markdown([Grid("Errors", ["net"], [["resnet18"]])]).splitlines()[0]
+    '**Errors**'
+    """
+    return "\n".join(f"**{grid.title}**\n\n{lines(grid)}" for grid in grids)
+
+
+def fill(document: str, name: str, table: str) -> str:
+    r"""Return the document with the table between the two marks of that name.
+
+    Examples
+    --------
+    >>> fill("<!-- table-1 -->\nold\n<!-- end of table-1 -->", "table-1", "new")
+    '<!-- table-1 -->\n\nnew\n<!-- end of table-1 -->'
+    """
+    start, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
+    before, found, rest = document.partition(start)
+    _, found_end, after = rest.partition(end)
+    if not (found and found_end):
+        raise ValueError(f"`document` must hold the lines {start.strip()!r} and {end!r}; got neither or one.")
+    return f"{before}{start}\n{table}\n{end}{after}"
+
+
+def rich_table(grid: Grid) -> "Table":
+    """Return a table for the terminal."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(
+        title=grid.title, title_justify="left", box=SIMPLE_HEAD, collapse_padding=True, pad_edge=False
+    )
+    for place, heading in enumerate(grid.headings):
+        words = place < grid.n_words
+        table.add_column(heading, justify="left" if words else "right", no_wrap=words)
+    for row in grid.rows:
+        table.add_row(*row)
+    return table

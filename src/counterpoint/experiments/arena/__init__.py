@@ -1,0 +1,81 @@
+"""The arena: methods that compete on the same folds, with the same budget to tune, and what came of it.
+
+A cell is one method on one table in one repeat of all folds; the store keeps each in a file. The report is made from
+the store alone.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from counterpoint._validation import check_count
+from counterpoint.experiments.arena.methods import METHODS, Settings, available, check_methods
+
+if TYPE_CHECKING:
+    from counterpoint.experiments.arena.tables import Table
+
+__all__ = ["METHODS", "SMOKE", "Settings", "arena"]
+
+# Small enough for a check of the program; the numbers mean nothing.
+SMOKE = Settings(n_folds=3, n_learners=3, hidden=4, epochs=3, n_trees=5, smoke=True)
+
+
+def arena(
+    tables: "Sequence[Table]",
+    out: Path,
+    *,
+    methods: Sequence[str] = (),
+    repeats: int = 1,
+    folds: int | None = None,
+    jobs: int = 1,
+    device: str = "auto",
+    smoke: bool = False,
+) -> list[Path]:
+    """Run the cells that are missing, write the report and return its paths.
+
+    Parameters
+    ----------
+    tables : sequence of Table
+        What is learnt, from ``tables.read_suite`` or ``tables.read_table``.
+    out : Path
+        Folder of the cells and of the report.
+    methods : sequence of str, optional
+        Keys of ``METHODS``; by default all whose packages are installed.
+    repeats : int, default=1
+        How many times all folds are gone through, each time with other folds.
+    folds : int, optional
+        Outer folds; by default 10, or 3 in a smoke run.
+    jobs : int, default=1
+        Folds that run at the same time, of methods that are not batched.
+    device : str, default="auto"
+        Where networks train.
+    smoke : bool, default=False
+        Run with a few tiny networks and trees.
+
+    Returns
+    -------
+    list of Path
+        The report.
+
+    Raises
+    ------
+    RuntimeError
+        After the report was written, if cells failed; it names them.
+    """
+    from counterpoint.experiments.arena.page import write_report
+    from counterpoint.experiments.arena.run import run_cells
+
+    chosen = check_methods(methods) if methods else available()
+    check_count(repeats, "repeats", minimum=1)
+    settings = SMOKE if smoke else Settings()
+    if folds is not None:
+        settings = replace(settings, n_folds=int(check_count(folds, "folds", minimum=2)))
+    failures = run_cells(tables, chosen, repeats, out, settings, jobs=jobs, device=device)
+    paths = write_report(out)
+    if failures:
+        named = "; ".join(
+            f"{f.cell.table}, {f.cell.method}, repeat {f.cell.repeat}: {f.reason}" for f in failures
+        )
+        raise RuntimeError(f"{len(failures)} cells failed: {named}")
+    return paths

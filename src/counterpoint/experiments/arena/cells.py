@@ -1,0 +1,93 @@
+"""The store: a file for each table, method and repeat, written once and whole."""
+
+import json
+import platform
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from counterpoint._files import replacing
+from counterpoint._plain import plain
+from counterpoint.experiments._record import versions
+from counterpoint.experiments.arena.methods import METHODS, Settings
+
+__all__ = ["Cell", "Store"]
+
+
+class Cell(NamedTuple):
+    """A table, a method and the number of a repeat."""
+
+    table: str
+    method: str
+    repeat: int
+
+
+class Store:
+    """The finished cells in a folder.
+
+    Parameters
+    ----------
+    folder : Path
+        Where they are; several machines may fill it, each with cells of its own.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = Store(Path(folder))
+    ...     store.write(Cell("iris", "ncl", 0), [{"error": 0.05}], Settings(), {"rows": 150}, device="cpu")
+    ...     Cell("iris", "ncl", 0) in store, [record["folds"] for record in store]
+    (True, [[{'error': 0.05}]])
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "cells"
+
+    def __contains__(self, cell: Cell) -> bool:
+        return self._path(cell).is_file()
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Give the cells, by table, method and repeat."""
+        for path in sorted(self.folder.glob("*/*.json")):
+            yield json.loads(path.read_text(encoding="utf-8"))
+
+    def check(self, settings: Settings) -> None:
+        """Refuse a folder with cells of other settings, which could not be compared."""
+        wanted = asdict(settings)
+        for record in self:
+            if record["settings"] != wanted:
+                differ = next(name for name in wanted if record["settings"].get(name) != wanted[name])
+                raise ValueError(
+                    f"`--out` must hold cells of the same settings, or none; got {self.folder} with "
+                    f"{differ} {record['settings'].get(differ)!r} and not {wanted[differ]!r}."
+                )
+
+    def write(
+        self,
+        cell: Cell,
+        folds: Sequence[Mapping[str, Any]],
+        settings: Settings,
+        table: Mapping[str, Any],
+        *,
+        device: str,
+    ) -> None:
+        """Keep what the folds of a cell gave, with all that it was made from."""
+        package = METHODS[cell.method].package
+        libraries = ["scikit-learn"] + (["torch"] if METHODS[cell.method].batched else [])
+        record = {
+            **cell._asdict(),
+            "settings": asdict(settings),
+            "data": plain(table),
+            "device": device,
+            "machine": platform.machine(),
+            "versions": versions()
+            | {name: version(name) for name in [*libraries, *([package] if package else [])]},
+            "folds": plain(folds),
+        }
+        with replacing(self._path(cell)) as file:
+            file.write((json.dumps(record, indent=1, allow_nan=False) + "\n").encode())
+
+    def _path(self, cell: Cell) -> Path:
+        return self.folder / cell.table / f"{cell.method}-{cell.repeat}.json"

@@ -1,0 +1,121 @@
+"""Who competes: the methods, and what each of them tries inside a training part."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from types import MappingProxyType
+from typing import NamedTuple
+
+__all__ = [
+    "BASELINE", "DIVERSITIES", "METHODS", "SEARCH", "Method", "Recipe", "Settings", "available", "check_methods",
+    "recipes",
+]  # fmt: skip
+
+BASELINE, SEARCH = "independent", "diverse-cv"
+DIVERSITIES = (0.25, 0.5, 0.9, 1.0)
+FIXED = tuple(f"correlation-{diversity}" for diversity in DIVERSITIES)
+# The first of equals is chosen; the default of the estimators stands first.
+DECAYS = (0.1, 0.03, 0.3, 0.0, 1.0)
+
+
+class Method(NamedTuple):
+    """A method in words, whether it is networks in a batched program, and the package that it needs."""
+
+    title: str
+    batched: bool = False
+    package: str | None = None
+
+
+METHODS: Mapping[str, Method] = MappingProxyType(
+    {
+        "one-net": Method("one network", batched=True),
+        BASELINE: Method("networks trained independently, soft vote", batched=True),
+        "bagged": Method("networks on bootstrap samples", batched=True),
+        "joint": Method("networks trained by the cross-entropy of their mean", batched=True),
+        "ncl": Method("negative correlation learning", batched=True),
+        **{
+            key: Method(f"the paper's loss at diversity {diversity:g}", batched=True)
+            for key, diversity in zip(FIXED, DIVERSITIES, strict=True)
+        },
+        SEARCH: Method("the diversity chosen as DiverseEnsembleClassifierCV does", batched=True),
+        "decorate-tree": Method("DECORATE with decision trees"),
+        "decorate-net": Method("DECORATE with networks"),
+        "random-forest": Method("random forest"),
+        "extra-trees": Method("extremely randomised trees"),
+        "hist-gradient-boosting": Method("gradient boosting on histograms, scikit-learn"),
+        "lightgbm": Method("LightGBM", package="lightgbm"),
+        "catboost": Method("CatBoost", package="catboost"),
+        "tabm": Method("TabM", package="tabm"),
+    }
+)
+
+
+class Recipe(NamedTuple):
+    """A way to train networks."""
+
+    training: str  # a batched method other than the search
+    weight_decay: float
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What all methods and tables share; a store holds cells of one setting only."""
+
+    n_folds: int = 10
+    n_learners: int = 15
+    hidden: int = 64
+    epochs: int = 100
+    learning_rate: float = 0.003
+    n_trees: int = 300
+    smoke: bool = False
+
+    def batch_size(self, n_rows: int) -> int:
+        """Return the largest batch for a table of so many rows.
+
+        Examples
+        --------
+        >>> [Settings().batch_size(n) for n in (150, 2310, 50_000)]
+        [32, 64, 128]
+        """
+        return 32 if n_rows < 1000 else 64 if n_rows < 5000 else 128
+
+
+def available(names: Sequence[str] = tuple(METHODS)) -> list[str]:
+    """Return the methods whose packages are installed.
+
+    Examples
+    --------
+    >>> available(["one-net", "ncl"])
+    ['one-net', 'ncl']
+    """
+    return [name for name in names if (needed := METHODS[name].package) is None or find_spec(needed)]
+
+
+def check_methods(names: Sequence[str]) -> list[str]:
+    """Return methods in their order, or say which of them is unknown or lacks its package.
+
+    Examples
+    --------
+    >>> check_methods(["ncl", "one-net", "ncl"])
+    ['one-net', 'ncl']
+    """
+    for name in names:
+        if name not in METHODS:
+            raise ValueError(f"`methods` must be among {', '.join(METHODS)}; got {name!r}.")
+        if not available([name]):
+            package = METHODS[name].package
+            raise ImportError(f"`{package}` is needed here; install it with: pip install {package}.")
+    return [name for name in METHODS if name in names]
+
+
+def recipes(method: str) -> list[Recipe]:
+    """Return what a method of networks tries; the search tries other losses, the others other weight decays.
+
+    Examples
+    --------
+    >>> len(recipes("joint")), recipes("diverse-cv")[:2]
+    (5, [Recipe(training='independent', weight_decay=0.1), Recipe(training='correlation-0.25', weight_decay=0.1)])
+    """
+    if method == SEARCH:
+        return [Recipe(training, DECAYS[0]) for training in (BASELINE, *FIXED)]
+    return [Recipe(method, decay) for decay in DECAYS]

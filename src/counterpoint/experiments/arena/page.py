@@ -1,0 +1,216 @@
+"""The summary as a page of HTML, as Markdown, and in its places in a document."""
+
+import base64
+import io
+import json
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import counterpoint
+from counterpoint._files import replacing
+from counterpoint._plain import plain
+from counterpoint.experiments._record import write_figure
+from counterpoint.experiments._tables import Grid, fill, lines
+from counterpoint.experiments.arena.cells import Store
+from counterpoint.experiments.arena.diagram import RankDisplay
+from counterpoint.experiments.arena.methods import BASELINE, METHODS, SEARCH
+from counterpoint.experiments.arena.summary import LEVEL, STANDING, summarise
+from counterpoint.plots import house_style
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["fill_document", "grids", "html", "sentences", "write_report"]
+
+TITLE = "Does explicit diversity beat independent training?"
+FIGURE = "arena-ranks"
+
+
+def write_report(out: Path) -> list[Path]:
+    """Write the summary of the cells in a folder, its page, its tables and its diagram beside them."""
+    summary = summarise(Store(out))
+    paths = [out / "summary.json", out / "arena.html", out / "arena.md"]
+    texts = [json.dumps(plain(summary), indent=1, allow_nan=False) + "\n", html(summary), markdown(summary)]
+    for path, text in zip(paths, texts, strict=True):
+        with replacing(path) as file:
+            file.write(text.encode())
+    if summary["ranks"]:
+        paths += write_figure(_drawn(summary), out, FIGURE)
+    return paths
+
+
+def fill_document(out: Path, document: Path) -> None:
+    """Write the tables of a folder into a document, and the diagram beside its images."""
+    summary = summarise(Store(out))
+    text = document.read_text(encoding="utf-8")
+    for name, grid in grids(summary).items():
+        text = fill(text, f"arena-{name}", lines(grid))
+    text = fill(text, "arena-paid", sentences(summary))
+    with replacing(document) as file:
+        file.write(text.encode())
+    if summary["ranks"]:
+        with replacing(document.parent / "images" / f"{FIGURE}.png") as file:
+            file.write(_picture(summary, "png", Software=None))
+
+
+def grids(summary: Mapping[str, Any]) -> dict[str, Grid]:
+    """Return the tables: the methods over all data sets, the errors, the tests, the standing and the time."""
+    found = {
+        "errors": _errors(summary),
+        "tests": _tests(summary),
+        "optimality": _standing(summary, "optimality", "Optimality on the rows held out"),
+        "seconds": _seconds(summary),
+    }
+    return {"ranks": _ranks(summary), **found} if summary["ranks"] else found
+
+
+def sentences(summary: Mapping[str, Any]) -> str:
+    """Return one sentence for each data set, as a list in Markdown."""
+    return "".join(f"- {one['sentence']}\n" for one in summary["paid"].values() if one)
+
+
+def markdown(summary: Mapping[str, Any]) -> str:
+    """Return sentences and tables, each below its title."""
+    tables = "\n".join(f"## {grid.title}\n\n{lines(grid)}" for grid in grids(summary).values())
+    return f"# {_title(summary)}\n\n{sentences(summary)}\n{tables}"
+
+
+def html(summary: Mapping[str, Any]) -> str:
+    """Return one page that requests nothing."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+
+    style = files("counterpoint.report").joinpath("templates", "page.css").read_text(encoding="utf-8")
+    environment = Environment(
+        loader=PackageLoader("counterpoint.experiments.arena"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("arena.html").render(
+        title=_title(summary),
+        style=Markup(style),
+        diagram=base64.b64encode(_picture(summary, "svg", Creator=None, Date=None)).decode()
+        if summary["ranks"]
+        else None,
+        sentences=[one["sentence"] for one in summary["paid"].values() if one],
+        grids=grids(summary),
+        settings=summary["settings"],
+        methods={key: method.title for key, method in METHODS.items() if key in _methods(summary)},
+        level=LEVEL,
+        version=counterpoint.__version__,
+    )
+
+
+def _title(summary: Mapping[str, Any]) -> str:
+    return f"Smoke run: {TITLE}" if summary["settings"]["smoke"] else TITLE
+
+
+def _methods(summary: Mapping[str, Any]) -> list[str]:
+    return [method for method in METHODS if any(method in found for found in summary["errors"].values())]
+
+
+def _drawn(summary: Mapping[str, Any]) -> "Figure":
+    from matplotlib.figure import Figure
+
+    display = RankDisplay.from_summary(summary, marked=SEARCH)
+    with house_style():
+        figure = Figure(figsize=display.size)
+        display.plot(figure.subplots())
+    return figure
+
+
+def _picture(summary: Mapping[str, Any], kind: str, **metadata: None) -> bytes:
+    """Return the diagram as a file, byte for byte the same each time."""
+    drawn = io.BytesIO()
+    with house_style():
+        _drawn(summary).savefig(drawn, format=kind, metadata=metadata)
+    return drawn.getvalue()
+
+
+def _ranks(summary: Mapping[str, Any]) -> Grid:
+    ranks = summary["ranks"]
+    tables, nemenyi = ranks["tables"], ranks["nemenyi"].get(SEARCH, {})
+    rows = []
+    for method in sorted(ranks["methods"], key=lambda method: (ranks["mean_rank"][method], method)):
+        standing = [_mean([summary["standing"][name][method][key] for name in tables]) for key in STANDING]
+        seconds = sum(summary["seconds"][name][method] for name in tables) / len(tables)
+        rows.append(
+            [
+                method,
+                f"{ranks['mean_rank'][method]:.2f}",
+                f"{100 * ranks['mean_error'][method]:.2f}",
+                "" if method == SEARCH or not nemenyi else f"{nemenyi[method]:.2g}",
+                *(_number(value) for value in standing),
+                f"{seconds:.1f}",
+            ]
+        )
+    test = ranks["friedman"]
+    title = (
+        f"Mean ranks over {len(tables)} data sets (Friedman: p = {test['p_value']:.2g}; critical difference "
+        f"{ranks['critical_difference']:.2f})"
+    )
+    headings = ["method", "mean rank", "mean error, %", f"p against {SEARCH}", "member accuracy"]
+    return Grid(title, [*headings, "r_TL", "r_LL", "optimality", "seconds a fold"], rows)
+
+
+def _errors(summary: Mapping[str, Any]) -> Grid:
+    methods = _methods(summary)
+    rows = []
+    for name, found in summary["errors"].items():
+        least = min(round(one["mean"], 9) for one in found.values())
+        cells = []
+        for method in methods:
+            if method not in found:
+                cells.append("")
+                continue
+            text = f"{100 * found[method]['mean']:.2f} ± {100 * found[method]['sd']:.2f}"
+            cells.append(f"**{text}**" if round(found[method]["mean"], 9) == least else text)
+        n = sorted({one["n"] for one in found.values()})
+        rows.append([name, "/".join(map(str, n)), *cells])
+    return Grid("Error in percent, mean ± standard deviation over n folds", ["data", "n", *methods], rows)
+
+
+def _tests(summary: Mapping[str, Any]) -> Grid:
+    """Return the differences to independent training, with a star where one by one p is below the level."""
+    methods = [method for method in _methods(summary) if method != BASELINE]
+    rows = []
+    for name, tests in summary["against"].items():
+        cells = []
+        for method in methods:
+            test = tests.get(method)
+            star = "" if test is None or test["p_value"] >= LEVEL else "*"
+            cells.append("" if test is None else f"{100 * test['difference']:+.2f}{star}".replace("-", "−"))  # noqa: RUF001
+        rows.append([name, *cells])
+    title = (
+        f"Error less that of {BASELINE}, in points (* p < {LEVEL:g}, corrected resampled t-test, one by one)"
+    )
+    return Grid(title, ["data", *methods], rows)
+
+
+def _standing(summary: Mapping[str, Any], key: str, title: str) -> Grid:
+    found = summary["standing"]
+    methods = [m for m in _methods(summary) if any(s.get(m, {}).get(key) is not None for s in found.values())]
+    rows = [[name, *(_number(one.get(m, {}).get(key)) for m in methods)] for name, one in found.items()]
+    return Grid(title, ["data", *methods], rows)
+
+
+def _seconds(summary: Mapping[str, Any]) -> Grid:
+    methods = _methods(summary)
+    rows = [
+        [name, *("" if m not in found else f"{found[m]:.1f}" for m in methods)]
+        for name, found in summary["seconds"].items()
+    ]
+    return Grid("Seconds to tune and train on one fold", ["data", *methods], rows)
+
+
+def _mean(values: list[float | None]) -> float | None:
+    defined = [value for value in values if value is not None]
+    return sum(defined) / len(defined) if defined else None
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}".replace("-", "−")  # noqa: RUF001

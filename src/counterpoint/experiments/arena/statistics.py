@@ -1,0 +1,187 @@
+"""Methods compared over many data sets: ranks, Friedman's test, Nemenyi's critical difference, Holm's correction.
+
+Notation: k methods, n data sets; after Demšar (2006), "Statistical comparisons of classifiers over multiple data sets".
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import stats
+
+from counterpoint._validation import FloatArray, check_count, check_interval, check_real
+
+__all__ = ["Friedman", "cliques", "critical_difference", "friedman", "holm", "mean_ranks", "nemenyi_p_values"]
+
+
+class Friedman(NamedTuple):
+    """The statistic, and the probability of one as large if all methods were alike."""
+
+    statistic: float
+    p_value: float
+
+
+def mean_ranks(errors: ArrayLike) -> FloatArray:
+    """Return the mean rank of each method over the data sets; 1 is best, equals share their ranks.
+
+    Parameters
+    ----------
+    errors : array-like of shape (n_sets, n_methods)
+        Low is good.
+
+    Returns
+    -------
+    ndarray of shape (n_methods,)
+
+    Examples
+    --------
+    >>> mean_ranks([[0.1, 0.2, 0.3], [0.2, 0.2, 0.1]])
+    array([1.75, 2.25, 2.  ])
+    """
+    ranks: FloatArray = stats.rankdata(_matrix(errors).round(12), axis=1).mean(axis=0)
+    return ranks
+
+
+def friedman(errors: ArrayLike) -> Friedman:
+    """Return Friedman's test that all methods are alike.
+
+    Parameters
+    ----------
+    errors : array-like of shape (n_sets, n_methods)
+        Of at least three methods.
+
+    Returns
+    -------
+    Friedman
+        From ``scipy.stats.friedmanchisquare``; p is 1 where no set tells any two methods apart.
+
+    Examples
+    --------
+    >>> friedman([[0.1, 0.2, 0.3], [0.2, 0.3, 0.4], [0.1, 0.3, 0.5]]).statistic
+    6.0
+    """
+    matrix = _matrix(errors).round(12)
+    if matrix.shape[1] < 3:
+        raise ValueError(f"`errors` must be those of at least 3 methods; got {matrix.shape[1]}.")
+    if (matrix == matrix[:, :1]).all():
+        return Friedman(0.0, 1.0)
+    found = stats.friedmanchisquare(*matrix.T)
+    return Friedman(float(found.statistic), float(found.pvalue))
+
+
+def critical_difference(n_methods: int, n_sets: int, level: float = 0.05) -> float:
+    r"""Return how far two mean ranks must be apart to differ, by Nemenyi's test.
+
+    Parameters
+    ----------
+    n_methods, n_sets : int
+        How many methods on how many data sets.
+    level : float, default=0.05
+        The probability to find a difference anywhere if there is none.
+
+    Returns
+    -------
+    float
+
+    Notes
+    -----
+    :math:`q \sqrt{k (k + 1) / (6 n)}`, with q the quantile of the studentized range over :math:`\sqrt 2`.
+
+    Examples
+    --------
+    >>> round(critical_difference(4, 14), 2)  # Demšar's own example
+    1.25
+    """
+    k = int(check_count(n_methods, "n_methods", minimum=2))
+    n = int(check_count(n_sets, "n_sets", minimum=1))
+    alpha = float(check_interval(level, "level", 0, 1, closed=False))
+    q = stats.studentized_range.ppf(1 - alpha, k, np.inf) / np.sqrt(2)
+    return float(q * np.sqrt(k * (k + 1) / (6 * n)))
+
+
+def nemenyi_p_values(ranks: ArrayLike, n_sets: int) -> FloatArray:
+    """Return the p-value of every two methods by Nemenyi's test.
+
+    Parameters
+    ----------
+    ranks : array-like of shape (n_methods,)
+        Mean ranks over the data sets.
+    n_sets : int
+        How many data sets.
+
+    Returns
+    -------
+    ndarray of shape (n_methods, n_methods)
+
+    Examples
+    --------
+    >>> nemenyi_p_values([1.0, 2.0, 3.0], n_sets=10).round(3)[0]
+    array([1.   , 0.065, 0.   ])
+    """
+    r = check_real(ranks, "ranks")
+    n = int(check_count(n_sets, "n_sets", minimum=1))
+    k = len(r)
+    apart = np.abs(r[:, None] - r) / np.sqrt(k * (k + 1) / (6 * n))
+    p: FloatArray = np.clip(stats.studentized_range.sf(np.sqrt(2) * apart, k, np.inf), 0.0, 1.0)
+    return p
+
+
+def holm(p_values: ArrayLike) -> FloatArray:
+    """Return p-values corrected for their number by Holm's method.
+
+    Parameters
+    ----------
+    p_values : array-like of shape (n_tests,)
+        As found one by one.
+
+    Returns
+    -------
+    ndarray of shape (n_tests,)
+
+    Examples
+    --------
+    >>> holm([0.01, 0.04, 0.03])
+    array([0.03, 0.06, 0.06])
+    """
+    p = check_interval(p_values, "p_values", 0, 1)
+    order = np.argsort(p)
+    corrected = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
+    adjusted = np.empty_like(p)
+    adjusted[order] = np.minimum(corrected, 1.0)
+    return adjusted
+
+
+def cliques(ranks: ArrayLike, difference: float) -> list[tuple[int, int]]:
+    """Return the largest runs of methods that cannot be told apart, as first and last place from the best rank on.
+
+    Parameters
+    ----------
+    ranks : array-like of shape (n_methods,)
+        Mean ranks, in any order.
+    difference : float
+        The critical one.
+
+    Returns
+    -------
+    list of (int, int)
+        Runs of two methods or more, none inside another.
+
+    Examples
+    --------
+    >>> cliques([1.0, 1.5, 2.2, 4.0], 1.0)
+    [(0, 1), (1, 2)]
+    """
+    r = np.sort(check_real(ranks, "ranks"))
+    runs: list[tuple[int, int]] = []
+    for first in range(len(r)):
+        last = int(np.flatnonzero(r - r[first] < difference)[-1])
+        if last > first and (not runs or last > runs[-1][1]):
+            runs.append((first, last))
+    return runs
+
+
+def _matrix(errors: ArrayLike) -> FloatArray:
+    matrix = check_real(errors, "errors")
+    if matrix.ndim != 2:
+        raise ValueError(f"`errors` must have axes (n_sets, n_methods); got shape {matrix.shape}.")
+    return matrix

@@ -1,0 +1,112 @@
+"""What the methods compete on: tables with their folds, the same for every method."""
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.model_selection import StratifiedKFold
+
+from counterpoint._validation import IntArray
+from counterpoint.datasets import DATASETS, load
+
+__all__ = ["SMALL_FIRST", "OuterFold", "Split", "Table", "outer_folds", "read_suite", "read_table"]
+
+# By their number of rows, so that a run that is stopped has finished as many as it could.
+SMALL_FIRST = (
+    "labor", "lymph", "iris", "hepatitis", "autos", "glass", "audiology", "heart-c", "colic", "soybean",
+    "credit-a", "breast-w", "anneal", "segment", "splice",
+)  # fmt: skip
+INNER_FOLDS = 3
+
+
+class Table(NamedTuple):
+    """Columns that say something, and the class of each row as a code."""
+
+    name: str
+    X: Any  # pandas.DataFrame: float64 with NaN, or categorical
+    y: IntArray
+    classes: tuple[str, ...]
+
+
+class Split(NamedTuple):
+    """Rows to train on and rows to judge by, as places in the table."""
+
+    train: IntArray
+    test: IntArray
+
+
+class OuterFold(NamedTuple):
+    """A split of the table, and inside its training part the splits to tune on."""
+
+    outer: Split
+    inner: tuple[Split, ...]
+
+
+def read_suite(names: Sequence[str], data_dir: str | Path | None = None) -> list[Table]:
+    """Return tables of the DECORATE study, small ones first.
+
+    Examples
+    --------
+    >>> [(table.name, len(table.y)) for table in read_suite(["iris", "labor"])]
+    [('labor', 57), ('iris', 150)]
+    """
+    for name in names:
+        if name not in DATASETS:
+            raise ValueError(f"`sets` must be among {', '.join(SMALL_FIRST)}; got {name!r}.")
+    tables = []
+    for name in sorted(set(names), key=SMALL_FIRST.index):
+        data = load(name, data_dir)
+        tables.append(_table(name, data.X, data.y))
+    return tables
+
+
+def read_table(path: Path, target: str) -> Table:
+    r"""Return the table of a file, with the types that its cells show.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "animals.csv")
+    ...     _ = path.write_text("size,colour,kind\n1.5,red,a\n,blue,b\n3,,a\n2,red,b\n")
+    ...     table = read_table(path, "kind")
+    >>> table.name, [str(dtype) for dtype in table.X.dtypes], table.y
+    ('animals', ['float64', 'category'], array([0, 1, 0, 1]))
+    """
+    from counterpoint.models import read_training_table
+
+    read = read_training_table(path, target)
+    X = read.frame.astype(dict.fromkeys(read.of_kind("category"), "category"))
+    return _table(path.stem, X, read.y)
+
+
+def outer_folds(table: Table, repeat: int, n_folds: int) -> list[OuterFold]:
+    """Return stratified folds, and inner ones in the training part of each; a repeat has its own.
+
+    A class with fewer rows than folds is absent from some of them.
+
+    Examples
+    --------
+    >>> folds = outer_folds(read_suite(["iris"])[0], repeat=0, n_folds=10)
+    >>> len(folds), len(folds[0].outer.test), [len(split.train) for split in folds[0].inner]
+    (10, 15, [90, 90, 90])
+    """
+    return [
+        OuterFold(outer, tuple(_splits(table.y, outer.train, INNER_FOLDS, [repeat, k])))
+        for k, outer in enumerate(_splits(table.y, np.arange(len(table.y)), n_folds, [repeat]))
+    ]
+
+
+def _table(name: str, X: Any, y: Any) -> Table:
+    classes, codes = np.unique(y, return_inverse=True)
+    return Table(name, X.loc[:, X.nunique(dropna=False) > 1], codes, tuple(map(str, classes)))
+
+
+def _splits(y: IntArray, rows: IntArray, n_folds: int, seed: list[int]) -> list[Split]:
+    state = int(np.random.SeedSequence(seed).generate_state(1)[0])
+    folds = StratifiedKFold(n_folds, shuffle=True, random_state=state)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The least populated class")
+        return [Split(rows[train], rows[test]) for train, test in folds.split(rows, y[rows])]

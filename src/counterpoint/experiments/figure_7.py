@@ -1,0 +1,160 @@
+"""Figure 7: DECORATE and the paper's loss on the plane of Theorem 2, while they train on breast-w.
+
+Notation: ``r_tl`` and ``r_ll`` as in the paper, of the learners' probabilities, averaged over the folds of one
+cross-validation.
+"""
+
+import dataclasses
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from counterpoint._validation import FloatArray
+from counterpoint.estimators._batched import Group, Program
+from counterpoint.estimators._lockstep import Member
+from counterpoint.estimators._making import pick_device
+from counterpoint.experiments._record import write_figure, write_record
+from counterpoint.experiments.decorated import grow_nets
+from counterpoint.experiments.tabular import (
+    SMOKE,
+    Settings,
+    Split,
+    cross_validation,
+    fold_of,
+    losses_of,
+    train_in_chunks,
+)
+from counterpoint.plots import TradeoffDisplay, house_style
+from counterpoint.training import correlations
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+TITLE = "DECORATE and the paper's loss on the plane of Theorem 2, while they train on breast-w"
+DATA = "breast-w"
+PARTS = {"train": "Training rows", "held_out": "Held-out rows"}
+NAMES = {
+    "decorate": "DECORATE, nets",
+    "mean": "the paper's loss, mean",
+    "sum": "the paper's loss, sum",
+    "independent": "independent nets",
+}
+
+CORNER = ("decorate", "independent")  # who is looked at from nearby
+
+
+def reproduce(out: Path, *, device: str = "auto", seed: int = 0, smoke: bool = False) -> list[Path]:
+    """Follow the ensembles through their training, draw the way they take and write it down."""
+    settings = dataclasses.replace(SMOKE if smoke else Settings(), seed=seed)
+    chosen = pick_device(device)
+    start = time.perf_counter()
+    found = compute(settings, chosen)
+    name = torch.cuda.get_device_name(chosen) if chosen.type == "cuda" else "CPU"
+    return [
+        *write_figure(draw(found, settings.n_learners, smoke=smoke), out, "figure-7"),
+        *write_record(
+            out,
+            "figure-7",
+            title=TITLE,
+            config={"smoke": smoke, "data": DATA, **dataclasses.asdict(settings)},
+            device=name,
+            seconds=round(time.perf_counter() - start, 1),
+            data=found,
+        ),
+    ]
+
+
+def compute(settings: Settings, device: torch.device) -> dict[str, Any]:
+    """Return the ways of all ensembles, and how many members DECORATE keeps in each fold.
+
+    ``[part][name]`` has ``r_tl`` and ``r_ll``, a number for each epoch, or for each size from 2 on.
+    """
+    splits = cross_validation(DATA, 1, settings)
+    ensembles = grow_nets(splits, settings, lambda _: None)
+    ways = {"decorate": _of_sizes(splits, ensembles, settings.n_learners)}
+    ways |= _of_epochs(splits, settings, device)
+    return {
+        "members": [len(members) for members in ensembles],
+        **{
+            part: {
+                name: {key: np.round(way[p, place], 5).tolist() for place, key in enumerate(("r_tl", "r_ll"))}
+                for name, way in ways.items()
+            }
+            for p, part in enumerate(PARTS)
+        },
+    }
+
+
+def _of_epochs(splits: Sequence[Split], settings: Settings, device: torch.device) -> dict[str, FloatArray]:
+    """Return (parts, 2, epochs) for each loss: both correlations after each epoch."""
+    losses = losses_of(settings)
+    groups = [
+        Group(fold, loss)
+        for fold in (fold_of(split, settings, device) for split in splits)
+        for loss in losses.values()
+    ]
+    rows = [split.tensors(device) for split in splits for _ in losses]
+    found = np.empty((len(groups), len(PARTS), 2, settings.epochs))
+
+    def watch(places: slice, epoch: int, program: Program) -> None:
+        for part in range(len(PARTS)):
+            x, y = zip(*(own[2 * part : 2 * part + 2] for own in rows[places]), strict=True)
+            stands = [_stand(z.softmax(-1), target) for z, target in zip(program.logits(x), y, strict=True)]
+            found[places, part, :, epoch - 1] = stands
+
+    for _ in train_in_chunks(groups, settings, on_epoch=watch):
+        pass
+    return {name: np.mean(found[c :: len(losses)], axis=0) for c, name in enumerate(losses)}
+
+
+def _of_sizes(splits: Sequence[Split], ensembles: Sequence[Sequence[Member]], largest: int) -> FloatArray:
+    """Return (parts, 2, sizes) of the first 2, 3, ... members; an ensemble that stops growing stays where it is.
+
+    Folds that kept a single member have no place on the plane and are left out.
+    """
+    found = []
+    for split, members in zip(splits, ensembles, strict=True):
+        if len(members) < 2:
+            continue
+        sizes = [min(size, len(members)) for size in range(2, largest + 1)]
+        parts = ((split.table, split.labels), (split.test_table, split.test_labels))
+        way = []
+        for table, labels in parts:
+            proba = torch.as_tensor(np.stack([member(np.nan_to_num(table)) for member in members]))
+            way.append(np.transpose([_stand(proba[:size], torch.as_tensor(labels)) for size in sizes]))
+        found.append(way)
+    means: FloatArray = np.mean(found, axis=0)
+    return means
+
+
+def _stand(proba: Tensor, target: Tensor) -> list[float]:
+    return [float(value) for value in correlations(proba, target)]
+
+
+def draw(found: Mapping[str, Any], n_learners: int, *, smoke: bool) -> "Figure":
+    """Draw both planes, and below them their upper corners."""
+    from matplotlib.figure import Figure
+
+    with house_style():
+        figure = Figure(figsize=(11.0, 9.2))
+        axes = figure.subplots(2, 2)
+        start = "Smoke run: ensembles" if smoke else "Ensembles"
+        figure.suptitle(f"{start} of {n_learners} nets in training on {DATA}", size=13, weight="bold")
+        for (whole, near), (part, words) in zip(axes.T, PARTS.items(), strict=True):
+            ways = {NAMES[name]: (way["r_tl"], way["r_ll"]) for name, way in found[part].items()}
+            display = TradeoffDisplay(n_learners, trajectories=ways)
+            display.plot(whole, legend=part == "train")
+            display.plot(near, legend=False)
+            whole.set(title=words, ylim=(-0.1, 1.06))
+            r_tl, r_ll = (
+                [value for name in CORNER for value in found[part][name][key]] for key in ("r_tl", "r_ll")
+            )
+            width, height = max(np.ptp(r_ll), 0.02), max(np.ptp(r_tl), 0.02)
+            near.set(title=f"{words}, the upper corner", xlim=(min(r_ll) - 0.1 * width, 1 + 0.1 * width))
+            near.set_ylim(min(r_tl) - 0.3 * height, 1 + 0.1 * height)
+    return figure

@@ -1,0 +1,268 @@
+"""Table 3: cross-validation errors of DECORATE, of the paper's algorithm, of independent networks and of ours.
+
+Each configuration on each data set is a part, written to a file of its own when it is done. A run that is started again
+in the same folder takes the parts that are there, if their settings are the same. ``python -m
+counterpoint.experiments.table_3 RECORD DOCUMENT [WEKA]`` writes the tables of a record into a document again, with the
+errors of Weka's DECORATE from its benchmark.
+"""
+
+import dataclasses
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import product
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from counterpoint._plain import plain
+from counterpoint._validation import FloatArray, check_count
+from counterpoint.experiments._record import versions, write_record
+from counterpoint.experiments._tables import Grid, fill, markdown, mean, rich_table, spread
+
+if TYPE_CHECKING:
+    import torch
+
+    from counterpoint.experiments.tabular import Tick
+
+TITLE = "Cross-validation error on tables: DECORATE, the paper's algorithm, independent networks, ours"
+
+REPEATS = MappingProxyType({"breast-w": 10, "iris": 10, "segment": 3})
+# part -> the function that runs it; the longest comes last
+PARTS = MappingProxyType(
+    {
+        "decorate-trees": ("decorated", "decorate_trees"),
+        "decorate-nets": ("decorated", "decorate_nets"),
+        "fixed": ("tabular", "fixed_losses"),
+        "searched": ("tabular", "searched"),
+    }
+)
+BASELINE = "independent"
+
+
+class Line(NamedTuple):
+    """A row of the table: its words, and what the paper prints for it, by data set."""
+
+    words: str
+    paper: Mapping[str, float] = MappingProxyType({})
+
+
+_OURS_IN_PAPER = MappingProxyType({"breast-w": 1.74, "iris": 4.00, "segment": 3.33})
+LINES: Mapping[str, Line] = MappingProxyType(
+    {
+        "decorate-trees": Line("DECORATE, trees", {"breast-w": 3.69, "iris": 5.33, "segment": 1.97}),
+        "decorate-nets": Line("DECORATE, nets", {"breast-w": 2.04, "iris": 10.67, "segment": 3.90}),
+        "mean": Line("paper, mean", _OURS_IN_PAPER),
+        "mean, read-out": Line("paper, mean, read-out"),
+        "sum": Line("paper, sum", _OURS_IN_PAPER),
+        "sum, read-out": Line("paper, sum, read-out"),
+        BASELINE: Line("independent nets"),
+        "searched": Line("ours, inner folds"),
+    }
+)
+NONE = "–"  # noqa: RUF001
+
+
+def reproduce(
+    out: Path, *, repeats: int | None = None, device: str = "auto", seed: int = 0, smoke: bool = False
+) -> list[Path]:
+    """Run the parts that are missing; print the table, write it and the numbers behind it."""
+    from rich.console import Console
+
+    from counterpoint.estimators._making import pick_device
+    from counterpoint.experiments.tabular import SMOKE, Settings
+
+    settings = dataclasses.replace(SMOKE if smoke else Settings(), seed=seed)
+    counts = {name: 1 if smoke else count for name, count in REPEATS.items()}
+    if repeats is not None:
+        counts = dict.fromkeys(REPEATS, int(check_count(repeats, "repeats", minimum=1)))
+    found, failed = _run(out / "table-3", counts, settings, pick_device(device))
+    config = {"smoke": smoke, "repeats": counts, "settings": dataclasses.asdict(settings)}
+    paths = write_record(out, "table-3", title=TITLE, config=config, data=found)
+    record = json.loads(paths[0].read_text(encoding="utf-8"))
+    path = out / "table-3.md"
+    path.write_text(markdown(grids(record)), encoding="utf-8")
+    console = Console()
+    for grid in grids(record, write=mean):
+        console.print(rich_table(grid))
+    if failed:
+        raise RuntimeError(f"{len(failed)} parts failed, the others are written: {'; '.join(failed)}")
+    return [*paths, path]
+
+
+def _run(
+    folder: Path, counts: Mapping[str, int], settings: Any, device: "torch.device"
+) -> tuple[dict[str, dict[str, Any]], list[str]]:
+    """Return the parts by data set, from the folder or run now, and what went wrong with those that failed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    found: dict[str, dict[str, Any]] = {name: {} for name in counts}
+    failed = []
+    with _progress(len(counts) * len(PARTS)) as (say, tick_of):
+        for name, part in product(counts, PARTS):
+            path = folder / f"{name}-{part}.json"
+            config = plain({"repeats": counts[name], **dataclasses.asdict(settings)})
+            tick = tick_of(f"{name}, {part}")
+            try:
+                one = _read(path, config) or _part(name, part, counts[name], settings, device, tick)
+            except Exception as error:  # the other parts are worth having
+                failed.append(f"{name}, {part}: {error}")
+                say(f"{failed[-1]}")
+                continue
+            path.write_text(json.dumps(one, indent=1) + "\n", encoding="utf-8")
+            found[name][part] = one
+            say(f"{name}, {part}: {one['seconds']:.0f} s on {one['device']}")
+    return found, failed
+
+
+def _read(path: Path, config: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return a part that was written before with the same settings."""
+    if not path.is_file():
+        return None
+    one: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return one if one["config"] == config else None
+
+
+def _part(
+    name: str, part: str, repeats: int, settings: Any, device: "torch.device", tick: "Tick"
+) -> dict[str, Any]:
+    """Run a configuration on a data set; errors are lists of folds for each repeat."""
+    from importlib import import_module
+
+    import torch
+
+    from counterpoint.experiments.tabular import cross_validation
+
+    module, function = PARTS[part]
+    run = getattr(import_module(f"counterpoint.experiments.{module}"), function)
+    start = time.perf_counter()
+    rows = run(cross_validation(name, repeats, settings), settings, device, tick)
+    on_gpu = device.type == "cuda" and not part.startswith("decorate")
+    one: dict[str, Any] = plain(
+        {
+            "config": {"repeats": repeats, **dataclasses.asdict(settings)},
+            "versions": {**versions(), "torch": torch.__version__},
+            "device": torch.cuda.get_device_name(device) if on_gpu else "CPU",
+            "seconds": round(time.perf_counter() - start, 1),
+            "rows": {
+                row: {key: _by_repeat(values, repeats) for key, values in fields.items()}
+                for row, fields in rows.items()
+            },
+        }
+    )
+    return one
+
+
+def _by_repeat(values: list[Any], repeats: int) -> list[list[Any]]:
+    rounded = [round(value, 4) if isinstance(value, float) else value for value in values]
+    size = len(rounded) // repeats
+    return [rounded[start : start + size] for start in range(0, len(rounded), size)]
+
+
+def grids(
+    record: Mapping[str, Any], weka: Mapping[str, Any] | None = None, *, write: Callable[..., str] = spread
+) -> list[Grid]:
+    """Return the errors, and their differences from those of independent nets on the same folds."""
+    config = record["config"]
+    n = ", ".join(f"{name} {count}" for name, count in config["repeats"].items())
+    folds = config["settings"]["n_folds"]
+    start = "Smoke run. " if config["smoke"] else ""
+    title = f"{start}Error in percent: paper / honest / best test epoch; {folds}-fold, repeats: {n}"
+    rows = [
+        [line.words, *(_cell(record, name, row, line, write) for name in REPEATS)]
+        for row, line in LINES.items()
+    ]
+    if weka is not None:
+        cells = [f"{NONE} / {mean(weka['sets'][name]['errors']['weka'], 2)} / {NONE}" for name in REPEATS]
+        rows.insert(1, ["DECORATE, Weka's J48", *cells])
+    against = [
+        [line.words, *(_difference(record, name, row) for name in REPEATS)]
+        for row, line in LINES.items()
+        if row != BASELINE
+    ]
+    return [
+        Grid(title, ["", *REPEATS], rows),
+        Grid("Honest error less that of independent nets, in points (p)", ["", *REPEATS], against),
+        Grid("What was kept and chosen, mean over folds", ["", *REPEATS], _choices(record)),
+    ]
+
+
+def errors(record: Mapping[str, Any], name: str, row: str, key: str = "error") -> FloatArray | None:
+    """Return what was measured of a row on a data set, (repeats, folds); None where its part is missing."""
+    for part in record["data"].get(name, {}).values():
+        if row in part["rows"]:
+            return np.array(part["rows"][row][key], dtype=np.float64)
+    return None
+
+
+def _cell(record: Mapping[str, Any], name: str, row: str, line: Line, write: Callable[..., str]) -> str:
+    paper = f"{line.paper[name]:.2f}" if name in line.paper else NONE
+    honest, best = (errors(record, name, row, key) for key in ("error", "best_test"))
+    if honest is None or best is None:
+        return f"{paper} / {NONE} / {NONE}"
+    return f"{paper} / {write(honest.mean(axis=1), 2)} / {mean(best.mean(axis=1), 2)}"
+
+
+def _difference(record: Mapping[str, Any], name: str, row: str) -> str:
+    """Return the mean difference with the p-value of the corrected paired test over all folds."""
+    from counterpoint.estimators._paired import corrected_paired_test
+
+    ours, baseline = (errors(record, name, key) for key in (row, BASELINE))
+    if ours is None or baseline is None:
+        return NONE
+    share = 1 / (record["config"]["settings"]["n_folds"] - 1)
+    test = corrected_paired_test((ours - baseline).ravel(), share)
+    sign = "+" if test.difference > 0 else ""
+    return f"{sign}{mean([test.difference], 2)} ({test.p_value:.2g})"
+
+
+def _choices(record: Mapping[str, Any]) -> list[list[str]]:
+    """Return how many members DECORATE kept, and how often the inner folds chose which diversity."""
+
+    def share(name: str, diversity: float | None) -> str:
+        chosen = errors(record, name, "searched", "diversity")  # None is read as NaN
+        if chosen is None:
+            return NONE
+        return f"{100 * np.mean(np.isnan(chosen) if diversity is None else chosen == diversity):.0f} %"
+
+    rows = []
+    for row in ("decorate-trees", "decorate-nets"):
+        kept = [errors(record, name, row, "n_members") for name in REPEATS]
+        rows.append([f"{LINES[row].words}: members", *(NONE if n is None else mean(n, 1) for n in kept)])
+    for diversity in (None, *record["config"]["settings"]["diversities"]):
+        words = "independent" if diversity is None else f"diversity {diversity:g}"
+        rows.append([f"ours: {words}", *(share(name, diversity) for name in REPEATS)])
+    return rows
+
+
+@contextmanager
+def _progress(n_parts: int) -> Iterator[tuple[Callable[[str], None], Callable[[str], "Tick"]]]:
+    """Show a bar on the terminal, and give what prints a line above it and what starts a part."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=n_parts)
+        started = -1
+
+        def tick_of(words: str) -> "Tick":
+            nonlocal started
+            started += 1
+            before = started
+            bar.update(task, description=words, completed=before)
+            return lambda share: bar.update(task, completed=round(before + share, 2))
+
+        yield lambda text: console.print(text, soft_wrap=True), tick_of
+
+
+if __name__ == "__main__":
+    source, target, *more = map(Path, sys.argv[1:])
+    numbers = json.loads(source.read_text(encoding="utf-8"))
+    benchmark = json.loads(more[0].read_text(encoding="utf-8")) if more else None
+    text = fill(target.read_text(encoding="utf-8"), "table-3", markdown(grids(numbers, benchmark)))
+    target.write_text(text, encoding="utf-8")

@@ -1,0 +1,315 @@
+"""Tables 2 and 3 and Figure 7: folds without leaks, programs that equal their parts, and what is written."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sklearn.naive_bayes import GaussianNB
+
+from counterpoint.datasets import load
+from counterpoint.estimators import DecorateClassifier, DiverseEnsembleClassifierCV
+from counterpoint.estimators._batched import Group, Schedule, train_groups
+from counterpoint.estimators._lockstep import decorate_together
+from counterpoint.estimators._paired import corrected_paired_test
+from counterpoint.experiments import decorated, figure_7, reproduce, table_2, table_3, tabular
+from counterpoint.experiments._tables import fill, markdown
+from counterpoint.experiments.tabular import SMOKE
+from counterpoint.measures import learner_learner_correlation, truth_learner_correlation
+from counterpoint.theory import truth_correlation_bounds
+from counterpoint.training import CorrelationLoss
+
+ROOT = Path(__file__).parents[2]
+CPU = torch.device("cpu")
+
+
+def quiet(share):
+    assert 0 <= share <= 1
+
+
+@pytest.fixture(scope="module")
+def smoke(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("smoke")
+    paths = reproduce("table-3", folder, smoke=True, device="cpu")
+    return folder, json.loads(paths[0].read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def splits():
+    return tabular.cross_validation("breast-w", 1, SMOKE)
+
+
+def test_the_tables_are_those_of_the_paper(tmp_path):
+    record = json.loads(table_2.reproduce(tmp_path)[0].read_text(encoding="utf-8"))
+    for one in record["data"].values():
+        assert one["found"] == one["paper"]
+    assert record["data"]["breast-w"]["missing values"] == 16  # so say the donors of the data
+
+
+def test_the_paper_s_numbers_stand_beside_ours():
+    # Table 3 of the paper, in the order of its rows
+    printed = [[3.69, 5.33, 1.97], [2.04, 10.67, 3.90], [1.74, 4.00, 3.33]]
+    for row, numbers in zip(("decorate-trees", "decorate-nets", "mean"), printed, strict=True):
+        assert list(table_3.LINES[row].paper.values()) == numbers
+    assert table_3.LINES["sum"].paper == table_3.LINES["mean"].paper
+
+
+def test_each_row_is_tested_once_in_a_repeat_and_repeats_differ():
+    splits = tabular.cross_validation("iris", 2, SMOKE)
+    first, second = splits[:2], splits[2:]
+    for repeat in (first, second):
+        assert sum(len(split.test_labels) for split in repeat) == 150
+        assert all(len(split.labels) + len(split.test_labels) == 150 for split in repeat)
+    assert len({split.seed for split in splits}) == 4
+    assert not np.array_equal(first[0].table, second[0].table)
+
+
+def test_columns_are_standardised_by_training_rows_and_missing_values_become_their_mean(splits):
+    for split in splits:
+        assert np.nanmean(split.table, axis=0) == pytest.approx(np.zeros(9), abs=1e-12)
+        assert np.nanstd(split.table, axis=0) == pytest.approx(np.ones(9))
+        assert np.abs(np.nanmean(split.test_table, axis=0)).max() > 1e-3
+        x = split.tensors(CPU)[0].numpy()
+        missing = np.isnan(split.table)
+        assert missing.any()
+        assert (x[missing] == 0).all()
+        assert x[~missing] == pytest.approx(split.table[~missing], rel=1e-5)
+
+
+def test_the_summed_loss_of_a_program_is_the_mean_one_at_lambda_times_half_of_n_minus_one(splits):
+    five = dataclasses.replace(SMOKE, n_learners=5)
+    fold = tabular.fold_of(splits[0], five, CPU)
+    losses = [CorrelationLoss(lam=0.9, reduction="sum"), CorrelationLoss(lam=1.8), CorrelationLoss(lam=0.9)]
+    program = train_groups([Group(fold, loss) for loss in losses], Schedule(3, 4, 0.01, 0.1))
+    summed, doubled, plain = program.logits([fold.x] * 3)
+    torch.testing.assert_close(summed, doubled, atol=1e-2, rtol=1e-2)
+    assert (summed - plain).abs().max() > 0.1
+
+
+def test_folds_trained_some_at_a_time_are_the_folds_trained_together(splits, monkeypatch):
+    together = tabular.fixed_losses(splits, SMOKE, CPU, quiet)
+    monkeypatch.setattr(tabular, "_MOST_ON_CPU", 1)  # one group at a time
+    assert tabular.fixed_losses(splits, SMOKE, CPU, quiet) == together
+
+
+def bayes(lessons):
+    """Candidates without randomness of their own."""
+    return [GaussianNB().fit(lesson.x, lesson.y).predict_proba for lesson in lessons]
+
+
+@pytest.mark.parametrize("max_rounds", [6, 40])
+def test_lockstep_is_decorate_on_each_table(max_rounds):
+    tables, labels = [], []
+    for name in ("iris", "breast-w"):  # the second with missing values
+        data = load(name)
+        tables += [data.X.to_numpy()[start::3] for start in range(3)]
+        labels += [np.unique(data.y, return_inverse=True)[1][start::3] for start in range(3)]
+    for some in (slice(0, 3), slice(3, 6)):
+        rngs = [np.random.RandomState(seed) for seed in range(3)]
+        growths = decorate_together(
+            tables[some], labels[some], rngs, bayes, n_classes=len(set(labels[some][0])), n_members=5,
+            max_rounds=max_rounds,
+        )  # fmt: skip
+        for seed, growth in enumerate(growths):
+            x, y = tables[some][seed], labels[some][seed]
+            alone = DecorateClassifier(GaussianNB(), 5, max_iter=max_rounds, random_state=seed).fit(x, y)
+            np.testing.assert_array_equal(growth.errors, alone.training_errors_)
+            np.testing.assert_array_equal(growth.rejected, alone.rejected_)
+            rows = np.where(np.isnan(x), np.nanmean(x, axis=0), x)
+            proba = np.stack([member(rows) for member in growth.members])
+            np.testing.assert_allclose(proba, alone.member_predict_proba(x), atol=1e-12)
+
+
+def test_a_round_has_a_lesson_for_each_ensemble_that_still_grows():
+    rng = np.random.RandomState(0)
+    x, y = rng.standard_normal((2, 40, 3)), rng.randint(2, size=(2, 40))
+    asked = []
+
+    def train(lessons):
+        """Return what knows the labels; for the second table, after the first round, what is surely wrong."""
+        asked.append([len(lesson.y) for lesson in lessons])
+        second = [np.array_equal(lesson.y[:40], y[1]) for lesson in lessons]
+        wrong = [is_second and len(asked) > 1 for is_second in second]
+        answers = [
+            9 * np.eye(2)[1 - y[1]] if bad else np.eye(2)[y[int(is_second)]]
+            for bad, is_second in zip(wrong, second, strict=True)
+        ]
+        return [lambda rows, proba=proba: proba[: len(rows)] for proba in answers]
+
+    growths = decorate_together(list(x), list(y), [rng, rng], train, n_classes=2, n_members=3, max_rounds=5)
+    assert asked == [[40, 40], [80, 80], [80, 80], [80], [80]]  # the first round has no artificial rows
+    assert growths[0].rejected == [False] * 3
+    assert growths[1].rejected == [False, True, True, True, True]
+
+
+def test_decorated_nets_learn_and_are_counted():
+    settings = dataclasses.replace(SMOKE, epochs=30, n_learners=4)
+    splits = tabular.cross_validation("iris", 1, settings)
+    row = decorated.decorate_nets(splits, settings, CPU, quiet)["decorate-nets"]
+    assert max(row["error"]) < 20
+    assert all(1 <= n <= 4 for n in row["n_members"])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_choice_is_that_of_the_estimator(seed):
+    X, y = load("iris").X.to_numpy(), load("iris").y
+    search = DiverseEnsembleClassifierCV(
+        n_estimators=3, diversities=(0.0, 0.9), cv=3, epochs=4, learning_rate=0.02, random_state=seed
+    ).fit(X, y)
+    votes = np.stack([search.cv_results_[f"split{k}_test_score"] for k in range(3)], axis=1)
+    assert tabular.best_candidate(votes, test_share=0.5) == search.best_index_
+
+
+def test_a_lead_within_its_standard_error_is_no_lead():
+    noisy = np.array([[0.8, 0.8, 0.8], [0.99, 0.7, 0.8]])
+    assert tabular.best_candidate(noisy, test_share=0.5) == 0
+    assert tabular.best_candidate(noisy[::-1], test_share=0.5) == 0
+    assert tabular.best_candidate(np.full((2, 3), 0.8), test_share=0.5) == 0
+    assert tabular.best_candidate(np.array([[0.8] * 3, [0.7] * 3, [0.9] * 3]), test_share=0.5) == 2
+
+
+def test_where_independent_training_is_chosen_its_error_is_that_of_independent_nets(smoke):
+    _, record = smoke
+    for name in table_3.REPEATS:
+        ours, independent = (table_3.errors(record, name, row) for row in ("searched", "independent"))
+        chosen = np.array(record["data"][name]["searched"]["rows"]["searched"]["diversity"], dtype=float)
+        assert chosen.shape == ours.shape == (1, SMOKE.n_folds)
+        assert np.array_equal(ours[np.isnan(chosen)], independent[np.isnan(chosen)])
+        assert set(chosen[~np.isnan(chosen)]) <= set(SMOKE.diversities)
+
+
+def test_the_best_of_what_was_seen_on_test_rows_flatters_every_row(smoke):
+    _, record = smoke
+    for name in table_3.REPEATS:
+        for row in table_3.LINES:
+            honest, best = (table_3.errors(record, name, row, key) for key in ("error", "best_test"))
+            assert (best <= honest).all()
+            assert ((honest >= 0) & (honest <= 100)).all()
+
+
+def test_parts_that_are_there_are_not_run_again_unless_settings_change(smoke, monkeypatch, tmp_path):
+    folder, record = smoke
+    asked = []
+
+    def part(name, part, *_):
+        asked.append((name, part))
+        raise OSError("no more")
+
+    monkeypatch.setattr(table_3, "_part", part)
+    paths = table_3.reproduce(folder, smoke=True, device="cpu")
+    assert not asked
+    assert json.loads(paths[0].read_text(encoding="utf-8"))["data"] == record["data"]
+    with pytest.raises(RuntimeError, match=r"12 parts failed.*breast-w, decorate-trees: no more"):
+        table_3.reproduce(folder, smoke=True, device="cpu", seed=1)
+    assert len(asked) == len(table_3.PARTS) * len(table_3.REPEATS)
+
+
+def test_a_part_that_fails_leaves_the_others(smoke, monkeypatch):
+    folder, record = smoke
+    (folder / "table-3" / "iris-fixed.json").unlink()
+
+    def part(*_):
+        raise OSError("no more")
+
+    monkeypatch.setattr(table_3, "_part", part)
+    with pytest.raises(RuntimeError, match="1 parts failed"):
+        table_3.reproduce(folder, smoke=True, device="cpu")
+    left = json.loads((folder / "table-3.json").read_text(encoding="utf-8"))
+    assert left["data"]["segment"] == record["data"]["segment"]
+    assert "4.00 / – / –" in markdown(table_3.grids(left))  # noqa: RUF001
+
+
+def made_up(errors):
+    """Return a record with errors (repeats, folds) for some rows of iris."""
+    rows = {row: {"error": e.tolist(), "best_test": (e / 2).tolist()} for row, e in errors.items()}
+    config = {"smoke": False, "repeats": {"iris": 2}, "settings": {"n_folds": 3, "diversities": [0.5]}}
+    return {"config": config, "data": {"iris": {"fixed": {"rows": rows}}}}
+
+
+def test_a_cell_holds_the_paper_the_mean_over_repeats_and_the_best_epoch():
+    mean, independent = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]), np.full((2, 3), 4.0)
+    table, against, _ = table_3.grids(made_up({"mean": mean, "independent": independent}))
+    cells = {row[0]: row[2] for row in table.rows}
+    assert cells["paper, mean"] == "4.00 / 3.50 ± 2.12 / 1.75"
+    assert cells["independent nets"] == "– / 4.00 ± 0.00 / 2.00"  # noqa: RUF001
+    p = corrected_paired_test((mean - independent).ravel(), 1 / 2).p_value
+    assert {row[0]: row[2] for row in against.rows}["paper, mean"] == f"−0.50 ({p:.2g})"  # noqa: RUF001
+
+
+def test_what_was_kept_and_chosen_is_counted():
+    record = made_up({"mean": np.ones((2, 3))})
+    record["data"]["iris"]["searched"] = {
+        "rows": {"searched": {"diversity": [[None, 0.5, 0.5], [0.5, None, 0.5]]}}
+    }
+    record["data"]["iris"]["decorate-nets"] = {
+        "rows": {"decorate-nets": {"n_members": [[1, 2, 3], [4, 5, 15]]}}
+    }
+    cells = {row[0]: row[2] for row in table_3._choices(record)}
+    assert cells == {
+        "DECORATE, trees: members": "–",  # noqa: RUF001
+        "DECORATE, nets: members": "5.0",
+        "ours: independent": "33 %",
+        "ours: diversity 0.5": "67 %",
+    }
+
+
+def test_weka_stands_beside_the_trees():
+    weka = {"sets": {name: {"errors": {"weka": [1.0, 2.0]}} for name in table_3.REPEATS}}
+    table = table_3.grids(made_up({"mean": np.ones((2, 3))}), weka)[0]
+    assert table.rows[1] == ["DECORATE, Weka's J48", *["– / 1.50 / –"] * 3]  # noqa: RUF001
+
+
+def test_the_repeats_can_be_chosen(monkeypatch, tmp_path):
+    seen = {}
+    monkeypatch.setattr(
+        table_3, "_run", lambda folder, counts, *_: (seen.update(counts) or {name: {} for name in counts}, [])
+    )
+    table_3.reproduce(tmp_path, repeats=2, device="cpu")
+    assert seen == {"breast-w": 2, "iris": 2, "segment": 2}
+    with pytest.raises(ValueError, match="`repeats` must be at least 1; got 0"):
+        table_3.reproduce(tmp_path, repeats=0, device="cpu")
+
+
+def test_the_figure_follows_all_ensembles_under_their_bound(tmp_path):
+    paths = reproduce("figure-7", tmp_path, smoke=True, device="cpu")
+    assert [path.name for path in paths] == ["figure-7.png", "figure-7.svg", "figure-7.json"]
+    assert all(path.stat().st_size > 1000 for path in paths)
+    record = json.loads(paths[2].read_text(encoding="utf-8"))
+    for part in figure_7.PARTS:
+        ways = record["data"][part]
+        assert set(ways) == set(figure_7.NAMES)
+        for name, way in ways.items():
+            assert len(way["r_tl"]) == len(way["r_ll"]) == (2 if name == "decorate" else SMOKE.epochs)
+            if name != "decorate":  # it has fewer learners at first, and another bound
+                bound = truth_correlation_bounds(way["r_ll"], SMOKE.n_learners).high
+                assert (np.array(way["r_tl"]) <= bound + 1e-4).all()
+
+
+def test_members_are_placed_as_the_measures_place_them(splits):
+    rng = np.random.default_rng(0)
+    drawn = {len(table): rng.dirichlet([1, 1], (4, len(table))) for table in splits[0][:3:2]}
+    members = [lambda rows, k=k: drawn[len(rows)][k] for k in range(4)]
+    way = figure_7._of_sizes(splits, [members, members[:1]], 5)  # the second fold kept one member only
+    assert way.shape == (2, 2, 4)
+    assert np.array_equal(way[..., 3], way[..., 2])  # there is no fifth member
+    y, proba = splits[0].test_labels, drawn[len(splits[0].test_labels)][:3]
+    assert way[1, 0, 1] == pytest.approx(truth_learner_correlation(y, proba).mean(), abs=1e-6)
+    pairs = learner_learner_correlation(proba)[np.triu_indices(3, 1)]
+    assert way[1, 1, 1] == pytest.approx(pairs.mean(), abs=1e-6)
+
+
+TABLES = [name for name in ("table-2", "table-3") if (ROOT / "results" / f"{name}.json").exists()]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_the_document_says_what_the_record_says(name):
+    record = json.loads((ROOT / "results" / f"{name}.json").read_text(encoding="utf-8"))
+    if name == "table-2":
+        grids = [table_2.grid(record)]
+    else:
+        weka = json.loads((ROOT / "results" / "bench_decorate.json").read_text(encoding="utf-8"))
+        grids = table_3.grids(record, weka)
+    text = (ROOT / "docs" / "tables-2-3.md").read_text(encoding="utf-8")
+    assert fill(text, name, markdown(grids)) == text
