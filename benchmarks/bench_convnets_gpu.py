@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from counterpoint.experiments._convnets import Apart, Chunks, SideBySide
+from counterpoint.experiments.convnets.side_by_side import Apart, Chunks, SideBySide
 from counterpoint.vision import backbone
 
 # width -> how many nets; the widest first, since they are most of the work

@@ -45,6 +45,16 @@ def test_every_loss_learns(iris, loss, voting):
     np.testing.assert_allclose(model.predict_proba(iris[0]).sum(axis=1), 1)
 
 
+def test_a_diversity_that_fades_as_the_networks_fit(iris, tmp_path):
+    model = small(diversity="auto", epochs=60, batch_size=32).fit(*iris)
+    assert model.score(*iris) > 0.9
+    assert model.readout_ is not None
+    model.save(tmp_path / "model.safetensors")
+    again = DiverseEnsembleClassifier.load(tmp_path / "model.safetensors")
+    assert again.diversity == "auto"
+    np.testing.assert_array_equal(again.predict_proba(iris[0]), model.predict_proba(iris[0]))
+
+
 def test_the_vote_is_that_of_the_members(iris):
     X, y = iris
     model = small().fit(X, y)
@@ -262,6 +272,8 @@ BAD = [
     ),
     ({"loss": IndependentLoss(), "lam": 0.5}, ValueError, "`lam` must be None with the loss Independent"),
     ({"loss": "ncl", "lam": 0.5}, ValueError, "`lam` must be None with the loss 'ncl'"),
+    ({"loss": "ncl", "diversity": "auto"}, TypeError, "`diversity` must be a number with the loss 'ncl'"),
+    ({"diversity": "much"}, ValueError, "`diversity` must be one of 'auto'; got 'much'"),
     ({"diversity": -1}, ValueError, "`diversity` must be at least 0; got -1"),
     ({"diversity": 0.5, "lam": 0.5}, ValueError, "`lam` must not be given together with `diversity`"),
     ({"reduction": "max"}, ValueError, "`reduction` must be one of 'mean', 'sum'; got 'max'"),

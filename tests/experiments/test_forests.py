@@ -9,7 +9,7 @@ from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
 
 from counterpoint.cli import main
 from counterpoint.experiments import TARGETS, figure_6, forests, reproduce, table_1
-from counterpoint.experiments._tables import fill
+from counterpoint.experiments._document import fill
 from counterpoint.experiments.forests import FORESTS, Forest
 from counterpoint.theory import truth_correlation_bounds
 
@@ -269,15 +269,6 @@ def test_an_option_without_meaning_is_refused(arguments, sentence, capsys, tmp_p
     assert main(["reproduce", *arguments, "--out", str(tmp_path / "out")]) == 2
     assert sentence in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
-
-
-def test_a_document_is_filled_between_its_marks():
-    empty = "before\n<!-- table-1 -->\n<!-- end of table-1 -->\nafter\n"
-    once = fill(empty, "table-1", "| a |\n")
-    assert once == "before\n<!-- table-1 -->\n\n| a |\n\n<!-- end of table-1 -->\nafter\n"
-    assert fill(once, "table-1", "| a |\n") == once
-    with pytest.raises(ValueError, match="`document` must hold the lines '<!-- table-1 -->' and"):
-        fill("no marks", "table-1", "| a |\n")
 
 
 def test_the_document_shows_the_committed_record():

@@ -15,7 +15,8 @@ from counterpoint.estimators._batched import Group, Schedule, train_groups
 from counterpoint.estimators._lockstep import decorate_together
 from counterpoint.estimators._paired import corrected_paired_test
 from counterpoint.experiments import decorated, figure_7, reproduce, table_2, table_3, tabular
-from counterpoint.experiments._tables import fill, markdown
+from counterpoint.experiments._document import fill
+from counterpoint.experiments._tables import markdown
 from counterpoint.experiments.tabular import SMOKE
 from counterpoint.measures import learner_learner_correlation, truth_learner_correlation
 from counterpoint.theory import truth_correlation_bounds

@@ -54,7 +54,11 @@ def count_nets(module: Module, n_estimators: int) -> int:
 
 
 def make_loss(
-    loss: str | nn.Module, diversity: float | None, lam: float | None, reduction: str, default: float
+    loss: str | nn.Module,
+    diversity: float | str | None,
+    lam: float | None,
+    reduction: str,
+    default: float,
 ) -> Callable[..., Tensor]:
     """Return the loss of a name, at the default diversity where none is given, or the loss that was given."""
     if not isinstance(loss, str):
@@ -68,6 +72,8 @@ def make_loss(
         return CorrelationLoss(diversity, lam=lam, reduction=reduction)
     if loss == "ncl":
         _refuse_dials(loss, lam=lam)
+        if isinstance(diversity, str):
+            raise TypeError(f"`diversity` must be a number with the loss 'ncl'; got {diversity!r}.")
         return NegativeCorrelationLoss() if diversity is None else NegativeCorrelationLoss(diversity)
     _refuse_dials(loss, diversity=diversity, lam=lam)
     return IndependentLoss() if loss == "independent" else JointLoss()
@@ -114,7 +120,7 @@ def _check_net(net: Any, n_features: int, n_classes: int) -> None:
         raise ValueError(f"`module` must give nets that put out {rule}; got shape {shape} for 2 samples.")
 
 
-def _refuse_dials(loss: Any, **dials: float | None) -> None:
+def _refuse_dials(loss: Any, **dials: float | str | None) -> None:
     for name, value in dials.items():
         if value is not None:
             raise ValueError(f"`{name}` must be None with the loss {loss!r}; got {value!r}.")

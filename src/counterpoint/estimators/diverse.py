@@ -57,9 +57,10 @@ class DiverseEnsembleClassifier(FittedNetworks):
     loss : {"correlation", "independent", "joint", "ncl"} or Module, default="correlation"
         What is trained: :class:`~counterpoint.training.CorrelationLoss`, ``IndependentLoss``, ``JointLoss``,
         ``NegativeCorrelationLoss``, or a module that is called as they are.
-    diversity : float, optional
-        The weight of diversity: for "correlation" as a share of the critical one; for "ncl" its strength. If ``lam`` is
-        not given either, "correlation" takes 0.5 after a warm-up of half the epochs, which is close to independent
+    diversity : float or "auto", optional
+        The weight of diversity: for "correlation" as a share of the critical one, or "auto" for one that fades as the
+        networks come to fit (:class:`~counterpoint.training.DiversityGate`); for "ncl" its strength. If ``lam`` is not
+        given either, "correlation" takes 0.5 after a warm-up of half the epochs, which is close to independent
         training where the networks fit their rows anyway.
     lam : float, optional
         The paper's own weight, in the place of ``diversity``.
@@ -146,7 +147,7 @@ class DiverseEnsembleClassifier(FittedNetworks):
         *,
         hidden_layer_sizes: Sequence[int] = (64,),
         loss: str | nn.Module = "correlation",
-        diversity: float | None = None,
+        diversity: float | str | None = None,
         lam: float | None = None,
         reduction: str = "mean",
         warmup_epochs: int = 0,

@@ -57,7 +57,8 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
     best_diversity_ : float or None
         The choice; None is independent training.
     verdict_ : str
-        Whether explicit diversity beats independent training of the same networks on this data, with the test.
+        Whether explicit diversity beats independent training of the same networks on this data, with the test; and how
+        well the members fit: diversity pays where they underfit.
     test_ : PairedTest
         Of the best diversity against independent training: mean difference in accuracy, standard error, p-value.
     cv_results_ : dict of arrays
@@ -252,7 +253,8 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
         self.best_diversity_ = diversities[best - 1] if leads else None
         self.best_index_ = best if leads else 0
         self.cv_results_ = _results(diversities, votes, members)
-        self.verdict_ = _verdict(diversities, best, votes, self.test_)
+        fit = f"Trained independently, a member is right on {100 * members[0].mean():.1f} % of its training rows."
+        self.verdict_ = f"{_verdict(diversities, best, votes, self.test_)} {fit}"
 
 
 class _Part:

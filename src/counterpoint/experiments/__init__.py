@@ -33,13 +33,13 @@ TARGETS: Mapping[str, Target] = {
     "table-2": Target("table_2", "reproduce", "The data sets without images"),
     "table-3": Target("table_3", "reproduce", "DECORATE, the paper's loss and independent nets on tables"),
     "figure-7": Target("figure_7", "reproduce", "Two ways of training, on the plane"),
-    "table-4": Target("table_4", "reproduce", "Pretrained networks: airplanes and automobiles"),
-    "table-5": Target("table_5", "reproduce", "Pretrained networks: CIFAR-10"),
-    "table-6": Target("table_6", "reproduce", "EfficientNets, copied and apart: CIFAR-10"),
-    "table-6-cifar100": Target("table_6", "reproduce_cifar100", "EfficientNets: CIFAR-100"),
-    "diversity-map": Target("diversity_map", "reproduce", "When explicit diversity pays, on tables"),
-    "image-map": Target("image_map", "reproduce", "Small ConvNets: when diversity pays on images"),
-    "image-scratch": Target("scratch", "reproduce", "Ensembles from scratch: error against seconds"),
+    "table-4": Target("pretrained.study", "table_4", "Pretrained networks: airplanes and automobiles"),
+    "table-5": Target("pretrained.study", "table_5", "Pretrained networks: CIFAR-10"),
+    "table-6": Target("pretrained.study", "table_6", "EfficientNets, copied and apart: CIFAR-10"),
+    "table-6-cifar100": Target("pretrained.study", "table_6_cifar100", "EfficientNets: CIFAR-100"),
+    "diversity-map": Target("diversity_map.study", "reproduce", "When explicit diversity pays, on tables"),
+    "image-map": Target("convnets.map", "reproduce", "Small ConvNets: when diversity pays on images"),
+    "image-scratch": Target("convnets.scratch", "reproduce", "Ensembles from scratch: error against seconds"),
 }
 
 

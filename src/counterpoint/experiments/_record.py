@@ -20,33 +20,45 @@ _LIBRARIES = ("matplotlib", "numpy", "scikit-learn", "scipy")
 
 def write_figure(figure: "Figure", out: Path, name: str) -> list[Path]:
     """Write a figure as PNG and SVG, byte for byte the same each time."""
-    out.mkdir(parents=True, exist_ok=True)
-    png, svg = out / f"{name}.png", out / f"{name}.svg"
-    with house_style():
-        figure.savefig(png, metadata={"Software": None})
-        figure.savefig(svg, metadata={"Creator": None, "Date": None})
+    png, svg = write_png(figure, out / f"{name}.png"), out / f"{name}.svg"
+    with house_style(), replacing(svg) as file:
+        figure.savefig(file, format="svg", metadata={"Creator": None, "Date": None})
     return [png, svg]
+
+
+def write_png(figure: "Figure", path: Path) -> Path:
+    """Write a figure as PNG, byte for byte the same each time."""
+    with house_style(), replacing(path) as file:
+        figure.savefig(file, format="png", metadata={"Software": None})
+    return path
 
 
 def write_record(
     out: Path, name: str, *, title: str, config: Mapping[str, Any], data: Any, **more: Any
 ) -> list[Path]:
-    """Write numbers as JSON, with what they were made from and with; ``more`` may be device and seconds.
-
-    The file is whole or not there, so that a study may write its record after every run.
-    """
+    """Write numbers as JSON, with what they were made from and with; ``more`` may be device and seconds."""
     path = out / f"{name}.json"
-    record = {
-        "name": name,
-        "title": title,
-        "config": plain(config),
-        "versions": versions(),
-        **plain(more),
-        "data": plain(data),
-    }
-    with replacing(path) as file:
-        file.write((json.dumps(record, indent=1, allow_nan=False) + "\n").encode())
+    record = {"name": name, "title": title, "config": config, "versions": versions(), **more, "data": data}
+    write_json(path, record)
     return [path]
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write plain values as JSON; the file is whole or not there, so that it may be written after every run."""
+    with replacing(path) as file:
+        file.write((json.dumps(plain(value), indent=1, allow_nan=False) + "\n").encode())
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """Return what was written as JSON."""
+    record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return record
+
+
+def read_part(path: Path, config: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return a part of a study that was written before, if there is one of the same settings."""
+    part = read_record(path) if path.is_file() else None
+    return part if part is not None and part["config"] == plain(config) else None
 
 
 def versions() -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Tables as text: for the terminal, for Markdown, and for their place in a document."""
+"""Tables as text, for the terminal and for Markdown."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 Numbers = Sequence[float] | FloatArray
+NONE = "–"  # noqa: RUF001 - what stands in a cell without a number
 
 
 class Grid(NamedTuple):
@@ -22,15 +23,26 @@ class Grid(NamedTuple):
     n_words: int = 1
 
 
+def number(value: float, form: str = ".3f") -> str:
+    """Return a number in a form of ``format``, with a true minus sign.
+
+    Examples
+    --------
+    >>> number(-0.25), number(12.34, "+.1f")
+    ('−0.250', '+12.3')
+    """  # noqa: RUF002
+    return format(value, form).replace("-", "−")  # noqa: RUF001
+
+
 def mean(values: Numbers, digits: int = 3) -> str:
-    """Return the mean in words, with a true minus sign.
+    """Return the mean in words.
 
     Examples
     --------
     >>> mean([0.25, 0.5], digits=2)
     '0.38'
     """
-    return f"{np.mean(values):.{digits}f}".replace("-", "−")  # noqa: RUF001
+    return number(float(np.mean(values)), f".{digits}f")
 
 
 def spread(values: Numbers, digits: int = 3) -> str:
@@ -69,22 +81,6 @@ def markdown(grids: Sequence[Grid]) -> str:
     '**Errors**'
     """
     return "\n".join(f"**{grid.title}**\n\n{lines(grid)}" for grid in grids)
-
-
-def fill(document: str, name: str, table: str) -> str:
-    r"""Return the document with the table between the two marks of that name.
-
-    Examples
-    --------
-    >>> fill("<!-- table-1 -->\nold\n<!-- end of table-1 -->", "table-1", "new")
-    '<!-- table-1 -->\n\nnew\n<!-- end of table-1 -->'
-    """
-    start, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
-    before, found, rest = document.partition(start)
-    _, found_end, after = rest.partition(end)
-    if not (found and found_end):
-        raise ValueError(f"`document` must hold the lines {start.strip()!r} and {end!r}; got neither or one.")
-    return f"{before}{start}\n{table}\n{end}{after}"
 
 
 def rich_table(grid: Grid) -> "Table":

@@ -7,6 +7,7 @@ import numpy as np
 
 from counterpoint._validation import FloatArray
 from counterpoint.experiments._record import write_figure, write_record
+from counterpoint.experiments._tables import number
 from counterpoint.plots import PALETTE, CorrelationDisplay, house_style
 from counterpoint.theory import is_correlation_matrix
 
@@ -72,7 +73,7 @@ def _draw_eigenvalues(ax: "Axes", example: Example) -> None:
         colour = PALETTE["red"] if value < 0 else PALETTE["blue"]
         offset = (0, -17) if below else (0, 9)
         ax.plot(value, 0, "o", ms=8, color=colour, mec="white", zorder=3)
-        text = f"{value:.3g}".replace("-", "−") + (f" (×{count})" if count > 1 else "")  # noqa: RUF001
+        text = number(value, ".3g") + (f" (×{count})" if count > 1 else "")  # noqa: RUF001
         ax.annotate(text, (value, 0), offset, textcoords="offset points", ha="center", color=colour)
     verdict = "possible: no eigenvalue" if example.possible else "impossible: an eigenvalue"
     colour = PALETTE["blue"] if example.possible else PALETTE["red"]

@@ -15,6 +15,7 @@ from counterpoint._validation import ROUNDING, FloatArray
 from counterpoint.exceptions import ModelRangeWarning
 from counterpoint.experiments._record import write_figure, write_record
 from counterpoint.experiments._simulate import draw_correct, latent_correlation
+from counterpoint.experiments._tables import number
 from counterpoint.plots import PALETTE, house_style
 from counterpoint.plots.style import sequence
 from counterpoint.theory import (
@@ -152,5 +153,5 @@ def _prepare(ax: "Axes", title: str, note: str) -> None:
 
 
 def _label(level: float, place: int) -> str:
-    text = f"{level:.2f}".replace("-", "−")  # noqa: RUF001
+    text = number(level, ".2f")
     return f"{text} (out of reach)" if place == 0 else text

@@ -17,7 +17,7 @@ from torch import Tensor
 from counterpoint._validation import FloatArray
 from counterpoint.estimators._batched import Group, Program
 from counterpoint.estimators._lockstep import Member
-from counterpoint.estimators._making import pick_device
+from counterpoint.experiments._device import device_name
 from counterpoint.experiments._record import write_figure, write_record
 from counterpoint.experiments.decorated import grow_nets
 from counterpoint.experiments.tabular import (
@@ -31,6 +31,7 @@ from counterpoint.experiments.tabular import (
 )
 from counterpoint.plots import TradeoffDisplay, house_style
 from counterpoint.training import correlations
+from counterpoint.training.device import pick_device
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -54,7 +55,6 @@ def reproduce(out: Path, *, device: str = "auto", seed: int = 0, smoke: bool = F
     chosen = pick_device(device)
     start = time.perf_counter()
     found = compute(settings, chosen)
-    name = torch.cuda.get_device_name(chosen) if chosen.type == "cuda" else "CPU"
     return [
         *write_figure(draw(found, settings.n_learners, smoke=smoke), out, "figure-7"),
         *write_record(
@@ -62,7 +62,7 @@ def reproduce(out: Path, *, device: str = "auto", seed: int = 0, smoke: bool = F
             "figure-7",
             title=TITLE,
             config={"smoke": smoke, "data": DATA, **dataclasses.asdict(settings)},
-            device=name,
+            device=device_name(chosen),
             seconds=round(time.perf_counter() - start, 1),
             data=found,
         ),

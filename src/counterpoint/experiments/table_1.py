@@ -4,7 +4,6 @@ The paper's table describes the forests; this one measures them. ``python -m cou
 DOCUMENT`` writes the tables of a record into a document again.
 """
 
-import json
 import sys
 from collections.abc import Callable, Mapping
 from itertools import product
@@ -14,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from counterpoint._validation import FloatArray
-from counterpoint.experiments._record import write_record
-from counterpoint.experiments._tables import Grid, Numbers, fill, mean, rich_table, spread
+from counterpoint.experiments._document import refill
+from counterpoint.experiments._record import read_record, write_record
+from counterpoint.experiments._tables import Grid, Numbers, mean, rich_table, spread
 from counterpoint.experiments._tables import markdown as in_markdown
 from counterpoint.experiments.forests import DEPTH, FEATURE, MAIN, PARTS, READINGS, Measured, study
 
@@ -38,7 +38,7 @@ def reproduce(out: Path, *, data: Path | None = None, seed: int = 0, smoke: bool
 
     done = study(tuple(READINGS), data=data, seed=seed, smoke=smoke)
     paths = write_record(out, "table-1", title=TITLE, **done._asdict())
-    record = json.loads(paths[0].read_text(encoding="utf-8"))
+    record = read_record(paths[0])
     path = out / "table-1.md"
     path.write_text(markdown(record), encoding="utf-8")
     console = Console()
@@ -107,7 +107,4 @@ def _claims(data: Mapping[str, Measured], title: str, write: Callable[[Numbers],
 
 if __name__ == "__main__":
     source, target = map(Path, sys.argv[1:])
-    numbers = json.loads(source.read_text(encoding="utf-8"))
-    target.write_text(
-        fill(target.read_text(encoding="utf-8"), "table-1", markdown(numbers)), encoding="utf-8"
-    )
+    refill(target, {"table-1": markdown(read_record(source))})

@@ -3,15 +3,15 @@
 ``python -m counterpoint.experiments.table_2 RECORD DOCUMENT`` writes the table of a record into a document again.
 """
 
-import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from counterpoint.datasets import load
-from counterpoint.experiments._record import write_record
-from counterpoint.experiments._tables import Grid, fill, markdown, rich_table
+from counterpoint.experiments._document import refill
+from counterpoint.experiments._record import read_record, write_record
+from counterpoint.experiments._tables import Grid, markdown, rich_table
 
 TITLE = "The data sets without images"
 
@@ -25,7 +25,7 @@ def reproduce(out: Path) -> list[Path]:
     from rich.console import Console
 
     paths = write_record(out, "table-2", title=TITLE, config={"data": list(PAPER)}, data=compute())
-    record = json.loads(paths[0].read_text(encoding="utf-8"))
+    record = read_record(paths[0])
     path = out / "table-2.md"
     path.write_text(markdown([grid(record)]), encoding="utf-8")
     Console().print(rich_table(grid(record)))
@@ -61,6 +61,4 @@ def grid(record: Mapping[str, Any]) -> Grid:
 
 if __name__ == "__main__":
     source, target = map(Path, sys.argv[1:])
-    numbers = json.loads(source.read_text(encoding="utf-8"))
-    text = fill(target.read_text(encoding="utf-8"), "table-2", markdown([grid(numbers)]))
-    target.write_text(text, encoding="utf-8")
+    refill(target, {"table-2": markdown([grid(read_record(source))])})

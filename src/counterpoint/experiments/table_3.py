@@ -7,11 +7,10 @@ errors of Weka's DECORATE from its benchmark.
 """
 
 import dataclasses
-import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import product
 from pathlib import Path
 from types import MappingProxyType
@@ -21,8 +20,10 @@ import numpy as np
 
 from counterpoint._plain import plain
 from counterpoint._validation import FloatArray, check_count
-from counterpoint.experiments._record import versions, write_record
-from counterpoint.experiments._tables import Grid, fill, markdown, mean, rich_table, spread
+from counterpoint.experiments._document import refill
+from counterpoint.experiments._progress import Teller
+from counterpoint.experiments._record import read_part, read_record, versions, write_json, write_record
+from counterpoint.experiments._tables import NONE, Grid, markdown, mean, rich_table, spread
 
 if TYPE_CHECKING:
     import torch
@@ -64,7 +65,6 @@ LINES: Mapping[str, Line] = MappingProxyType(
         "searched": Line("ours, inner folds"),
     }
 )
-NONE = "–"  # noqa: RUF001
 
 
 def reproduce(
@@ -73,8 +73,8 @@ def reproduce(
     """Run the parts that are missing; print the table, write it and the numbers behind it."""
     from rich.console import Console
 
-    from counterpoint.estimators._making import pick_device
     from counterpoint.experiments.tabular import SMOKE, Settings
+    from counterpoint.training.device import pick_device
 
     settings = dataclasses.replace(SMOKE if smoke else Settings(), seed=seed)
     counts = {name: 1 if smoke else count for name, count in REPEATS.items()}
@@ -83,7 +83,7 @@ def reproduce(
     found, failed = _run(out / "table-3", counts, settings, pick_device(device))
     config = {"smoke": smoke, "repeats": counts, "settings": dataclasses.asdict(settings)}
     paths = write_record(out, "table-3", title=TITLE, config=config, data=found)
-    record = json.loads(paths[0].read_text(encoding="utf-8"))
+    record = read_record(paths[0])
     path = out / "table-3.md"
     path.write_text(markdown(grids(record)), encoding="utf-8")
     console = Console()
@@ -98,32 +98,24 @@ def _run(
     folder: Path, counts: Mapping[str, int], settings: Any, device: "torch.device"
 ) -> tuple[dict[str, dict[str, Any]], list[str]]:
     """Return the parts by data set, from the folder or run now, and what went wrong with those that failed."""
-    folder.mkdir(parents=True, exist_ok=True)
     found: dict[str, dict[str, Any]] = {name: {} for name in counts}
     failed = []
-    with _progress(len(counts) * len(PARTS)) as (say, tick_of):
+    with Teller(len(counts) * len(PARTS)) as tell:
         for name, part in product(counts, PARTS):
-            path = folder / f"{name}-{part}.json"
-            config = plain({"repeats": counts[name], **dataclasses.asdict(settings)})
-            tick = tick_of(f"{name}, {part}")
+            path, words = folder / f"{name}-{part}.json", f"{name}, {part}"
+            tell.now(words)
             try:
-                one = _read(path, config) or _part(name, part, counts[name], settings, device, tick)
+                one = read_part(path, {"repeats": counts[name], **dataclasses.asdict(settings)})
+                if one is None:
+                    one = _part(name, part, counts[name], settings, device, partial(tell.now, words))
+                    write_json(path, one)
             except Exception as error:  # the other parts are worth having
-                failed.append(f"{name}, {part}: {error}")
-                say(f"{failed[-1]}")
+                failed.append(f"{words}: {error}")
+                tell.done(failed[-1])
                 continue
-            path.write_text(json.dumps(one, indent=1) + "\n", encoding="utf-8")
             found[name][part] = one
-            say(f"{name}, {part}: {one['seconds']:.0f} s on {one['device']}")
+            tell.done(f"{words}: {one['seconds']:.0f} s on {one['device']}")
     return found, failed
-
-
-def _read(path: Path, config: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return a part that was written before with the same settings."""
-    if not path.is_file():
-        return None
-    one: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return one if one["config"] == config else None
 
 
 def _part(
@@ -134,18 +126,18 @@ def _part(
 
     import torch
 
+    from counterpoint.experiments._device import device_name
     from counterpoint.experiments.tabular import cross_validation
 
     module, function = PARTS[part]
     run = getattr(import_module(f"counterpoint.experiments.{module}"), function)
     start = time.perf_counter()
     rows = run(cross_validation(name, repeats, settings), settings, device, tick)
-    on_gpu = device.type == "cuda" and not part.startswith("decorate")
     one: dict[str, Any] = plain(
         {
             "config": {"repeats": repeats, **dataclasses.asdict(settings)},
             "versions": {**versions(), "torch": torch.__version__},
-            "device": torch.cuda.get_device_name(device) if on_gpu else "CPU",
+            "device": device_name(torch.device("cpu") if part.startswith("decorate") else device),
             "seconds": round(time.perf_counter() - start, 1),
             "rows": {
                 row: {key: _by_repeat(values, repeats) for key, values in fields.items()}
@@ -238,31 +230,7 @@ def _choices(record: Mapping[str, Any]) -> list[list[str]]:
     return rows
 
 
-@contextmanager
-def _progress(n_parts: int) -> Iterator[tuple[Callable[[str], None], Callable[[str], "Tick"]]]:
-    """Show a bar on the terminal, and give what prints a line above it and what starts a part."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("", total=n_parts)
-        started = -1
-
-        def tick_of(words: str) -> "Tick":
-            nonlocal started
-            started += 1
-            before = started
-            bar.update(task, description=words, completed=before)
-            return lambda share: bar.update(task, completed=round(before + share, 2))
-
-        yield lambda text: console.print(text, soft_wrap=True), tick_of
-
-
 if __name__ == "__main__":
     source, target, *more = map(Path, sys.argv[1:])
-    numbers = json.loads(source.read_text(encoding="utf-8"))
-    benchmark = json.loads(more[0].read_text(encoding="utf-8")) if more else None
-    text = fill(target.read_text(encoding="utf-8"), "table-3", markdown(grids(numbers, benchmark)))
-    target.write_text(text, encoding="utf-8")
+    weka = read_record(more[0]) if more else None
+    refill(target, {"table-3": markdown(grids(read_record(source), weka))})

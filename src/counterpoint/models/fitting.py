@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -112,6 +112,7 @@ def fit_table(
             judged, verdict = _search(X_train, y_train, settings)
     else:
         judged, verdict = _estimator(diversity, settings, progress).fit(X_train, y_train), None
+    chosen = cast(float | None, judged.diversity)  # None is independent training
     assessment = judged.assess(transformer.transform(table.frame.iloc[test]), table.y[test])
     final = make_transformer(table.columns)
     X = final.fit_transform(table.frame)
@@ -120,13 +121,13 @@ def fit_table(
         columns=table.columns,
         unused=tuple(table.left_out),
         transformer=final,
-        estimator=_estimator(judged.diversity, settings, progress).fit(X, table.y),
+        estimator=_estimator(chosen, settings, progress).fit(X, table.y),
         facts={
             "data": table.path.name,
             "n_rows": len(table.y),
             "n_held_out": len(test),
             "accuracy_held_out": assessment.vote.value,
-            "diversity": judged.diversity,
+            "diversity": chosen,
             "verdict": verdict,
             **settings,
         },
@@ -135,7 +136,7 @@ def fit_table(
         model,
         replace(assessment, name=table.path.stem),
         judged.history_.trajectory,
-        judged.diversity,
+        chosen,
         verdict,
     )
 

@@ -1,6 +1,5 @@
 """The store: a file for each table, method and repeat, written once and whole."""
 
-import json
 import platform
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -8,9 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from counterpoint._files import replacing
-from counterpoint._plain import plain
-from counterpoint.experiments._record import versions
+from counterpoint.experiments._record import read_record, versions, write_json
 from counterpoint.experiments.arena.methods import METHODS, Settings
 
 __all__ = ["Cell", "Store"]
@@ -51,7 +48,7 @@ class Store:
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Give the cells, by table, method and repeat."""
         for path in sorted(self.folder.glob("*/*.json")):
-            yield json.loads(path.read_text(encoding="utf-8"))
+            yield read_record(path)
 
     def check(self, settings: Settings) -> None:
         """Refuse a folder with cells of other settings, which could not be compared."""
@@ -79,15 +76,14 @@ class Store:
         record = {
             **cell._asdict(),
             "settings": asdict(settings),
-            "data": plain(table),
+            "data": table,
             "device": device,
             "machine": platform.machine(),
             "versions": versions()
             | {name: version(name) for name in [*libraries, *([package] if package else [])]},
-            "folds": plain(folds),
+            "folds": folds,
         }
-        with replacing(self._path(cell)) as file:
-            file.write((json.dumps(record, indent=1, allow_nan=False) + "\n").encode())
+        write_json(self._path(cell), record)
 
     def _path(self, cell: Cell) -> Path:
         return self.folder / cell.table / f"{cell.method}-{cell.repeat}.json"

@@ -2,7 +2,6 @@
 
 import base64
 import io
-import json
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
@@ -10,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import counterpoint
 from counterpoint._files import replacing
-from counterpoint._plain import plain
-from counterpoint.experiments._record import write_figure
-from counterpoint.experiments._tables import Grid, fill, lines
+from counterpoint.experiments._document import refill
+from counterpoint.experiments._record import write_figure, write_json
+from counterpoint.experiments._tables import Grid, lines, number
 from counterpoint.experiments.arena.cells import Store
 from counterpoint.experiments.arena.diagram import RankDisplay
 from counterpoint.experiments.arena.methods import BASELINE, METHODS, SEARCH
@@ -31,9 +30,9 @@ FIGURE = "arena-ranks"
 def write_report(out: Path) -> list[Path]:
     """Write the summary of the cells in a folder, its page, its tables and its diagram beside them."""
     summary = summarise(Store(out))
-    paths = [out / "summary.json", out / "arena.html", out / "arena.md"]
-    texts = [json.dumps(plain(summary), indent=1, allow_nan=False) + "\n", html(summary), markdown(summary)]
-    for path, text in zip(paths, texts, strict=True):
+    numbers, *pages = paths = [out / "summary.json", out / "arena.html", out / "arena.md"]
+    write_json(numbers, summary)
+    for path, text in zip(pages, (html(summary), markdown(summary)), strict=True):
         with replacing(path) as file:
             file.write(text.encode())
     if summary["ranks"]:
@@ -44,15 +43,9 @@ def write_report(out: Path) -> list[Path]:
 def fill_document(out: Path, document: Path) -> None:
     """Write the tables of a folder into a document, and the diagram beside its images."""
     summary = summarise(Store(out))
-    text = document.read_text(encoding="utf-8")
-    for name, grid in grids(summary).items():
-        text = fill(text, f"arena-{name}", lines(grid))
-    text = fill(text, "arena-paid", sentences(summary))
-    with replacing(document) as file:
-        file.write(text.encode())
-    if summary["ranks"]:
-        with replacing(document.parent / "images" / f"{FIGURE}.png") as file:
-            file.write(_picture(summary, "png", Software=None))
+    tables = {f"arena-{name}": lines(grid) for name, grid in grids(summary).items()}
+    figures = {FIGURE: _drawn(summary)} if summary["ranks"] else {}
+    refill(document, {**tables, "arena-paid": sentences(summary)}, figures)
 
 
 def grids(summary: Mapping[str, Any]) -> dict[str, Grid]:
@@ -93,9 +86,7 @@ def html(summary: Mapping[str, Any]) -> str:
     return environment.get_template("arena.html").render(
         title=_title(summary),
         style=Markup(style),
-        diagram=base64.b64encode(_picture(summary, "svg", Creator=None, Date=None)).decode()
-        if summary["ranks"]
-        else None,
+        diagram=_picture(summary) if summary["ranks"] else None,
         sentences=[one["sentence"] for one in summary["paid"].values() if one],
         grids=grids(summary),
         settings=summary["settings"],
@@ -123,12 +114,12 @@ def _drawn(summary: Mapping[str, Any]) -> "Figure":
     return figure
 
 
-def _picture(summary: Mapping[str, Any], kind: str, **metadata: None) -> bytes:
-    """Return the diagram as a file, byte for byte the same each time."""
+def _picture(summary: Mapping[str, Any]) -> str:
+    """Return the diagram as SVG in base 64, the same each time."""
     drawn = io.BytesIO()
     with house_style():
-        _drawn(summary).savefig(drawn, format=kind, metadata=metadata)
-    return drawn.getvalue()
+        _drawn(summary).savefig(drawn, format="svg", metadata={"Creator": None, "Date": None})
+    return base64.b64encode(drawn.getvalue()).decode()
 
 
 def _ranks(summary: Mapping[str, Any]) -> Grid:
@@ -183,7 +174,7 @@ def _tests(summary: Mapping[str, Any]) -> Grid:
         for method in methods:
             test = tests.get(method)
             star = "" if test is None or test["p_value"] >= LEVEL else "*"
-            cells.append("" if test is None else f"{100 * test['difference']:+.2f}{star}".replace("-", "−"))  # noqa: RUF001
+            cells.append("" if test is None else f"{number(100 * test['difference'], '+.2f')}{star}")
         rows.append([name, *cells])
     title = (
         f"Error less that of {BASELINE}, in points (* p < {LEVEL:g}, corrected resampled t-test, one by one)"
@@ -213,4 +204,4 @@ def _mean(values: list[float | None]) -> float | None:
 
 
 def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.3f}".replace("-", "−")  # noqa: RUF001
+    return "" if value is None else number(value)

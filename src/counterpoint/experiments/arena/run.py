@@ -1,11 +1,11 @@
 """The run: cells that are not there yet, networks as batched programs, the others beside each other."""
 
-import time
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from counterpoint.experiments._progress import Teller
 from counterpoint.experiments.arena.cells import Cell, Store
 from counterpoint.experiments.arena.encoding import nominal_columns
 from counterpoint.experiments.arena.methods import METHODS, Settings
@@ -66,7 +66,7 @@ def run_cells(
     ]
     by_name = {table.name: table for table in tables}
     failures: list[Failure] = []
-    with _Teller(len(missing)) as tell:
+    with Teller(len(missing)) as tell:
         writer = _Writer(store, settings, by_name, tell, failures)
         _run_batched([cell for cell in missing if METHODS[cell.method].batched], writer, device)
         _run_others([cell for cell in missing if not METHODS[cell.method].batched], writer, jobs)
@@ -81,7 +81,7 @@ class _Writer:
         store: Store,
         settings: Settings,
         tables: dict[str, Table],
-        tell: "_Teller",
+        tell: Teller,
         failures: list[Failure],
     ) -> None:
         self.store, self.settings, self.tables, self.tell = store, settings, tables, tell
@@ -111,8 +111,8 @@ def _run_batched(cells: Sequence[Cell], writer: _Writer, device: str) -> None:
         return
     import torch
 
-    from counterpoint.estimators._making import pick_device
     from counterpoint.experiments.arena.nets import run_nets
+    from counterpoint.training.device import pick_device
 
     place = pick_device(device)
     name = torch.cuda.get_device_name(place) if place.type == "cuda" else "CPU"
@@ -168,40 +168,3 @@ def _one_fold(
         return cell, k, run_rival(table, fold, cell.method, settings, seed=[cell.repeat, k])
     except Exception as error:
         return cell, k, error
-
-
-class _Teller:
-    """A bar on a terminal, a line for each cell elsewhere; both on stderr."""
-
-    def __init__(self, total: int) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-        console = Console(stderr=True, soft_wrap=True, highlight=False)
-        columns = (
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-        )
-        self.bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-        self.task = self.bar.add_task("arena", total=total)
-        self.start, self.count, self.total = time.perf_counter(), 0, total
-
-    def __enter__(self) -> "_Teller":
-        self.bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.bar.stop()
-
-    def now(self, words: str) -> None:
-        """Say what is under way."""
-        self.bar.update(self.task, description=words)
-
-    def done(self, words: str) -> None:
-        """Count a cell and say how it went."""
-        self.count += 1
-        self.bar.advance(self.task)
-        spent = time.perf_counter() - self.start
-        self.bar.console.print(f"[{self.count}/{self.total}, {spent:.0f} s] {words}", markup=False)

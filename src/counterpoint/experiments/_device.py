@@ -1,0 +1,35 @@
+"""The device that an experiment runs on: its name, its fastest kernels and its clock."""
+
+import platform
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+__all__ = ["clock", "device_name", "kernel_search"]
+
+
+def device_name(device: torch.device) -> str:
+    """Return the name of a GPU, or the kind of the CPU and its threads."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"{platform.machine()} CPU, {torch.get_num_threads()} threads"
+
+
+@contextmanager
+def kernel_search() -> Iterator[None]:
+    """Let cuDNN try its kernels for each new shape in a block, and leave that setting as it was."""
+    before = torch.backends.cudnn.benchmark
+    torch.backends.cudnn.benchmark = True
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.benchmark = before
+
+
+def clock(device: torch.device) -> float:
+    """Return the time in seconds once the device has done what it was told."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()

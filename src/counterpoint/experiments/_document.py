@@ -1,0 +1,41 @@
+"""Documents whose tables and figures come from records and can be written again."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from counterpoint._files import replacing
+from counterpoint.experiments._record import write_png
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def fill(document: str, name: str, table: str) -> str:
+    r"""Return the document with the table between the two marks of that name.
+
+    Examples
+    --------
+    >>> fill("<!-- table-1 -->\nold\n<!-- end of table-1 -->", "table-1", "new")
+    '<!-- table-1 -->\n\nnew\n<!-- end of table-1 -->'
+    """
+    start, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
+    before, found, rest = document.partition(start)
+    _, found_end, after = rest.partition(end)
+    if not (found and found_end):
+        raise ValueError(f"`document` must hold the lines {start.strip()!r} and {end!r}; got neither or one.")
+    return f"{before}{start}\n{table}\n{end}{after}"
+
+
+def refill(
+    document: Path, tables: Mapping[str, str], figures: "Mapping[str, Figure]" = MappingProxyType({})
+) -> None:
+    """Write tables into their places in a document, and figures as PNG into the folder ``images`` beside it."""
+    text = document.read_text(encoding="utf-8")
+    for name, table in tables.items():
+        text = fill(text, name, table)
+    with replacing(document) as file:
+        file.write(text.encode())
+    for name, figure in figures.items():
+        write_png(figure, document.parent / "images" / f"{name}.png")

@@ -1,0 +1,49 @@
+"""How far a long run is: a bar on a terminal, and a line for each piece that is done."""
+
+import time
+from typing import Self
+
+__all__ = ["Teller"]
+
+
+class Teller:
+    """A bar on a terminal with lines above it, the lines alone elsewhere; both on stderr.
+
+    Parameters
+    ----------
+    total : int
+        How many pieces there are.
+    """
+
+    def __init__(self, total: int) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+        console = Console(stderr=True, soft_wrap=True, highlight=False)
+        columns = (
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+        )
+        self.bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+        self.task = self.bar.add_task("", total=total)
+        self.start, self.count, self.total = time.perf_counter(), 0, total
+
+    def __enter__(self) -> Self:
+        self.bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.bar.stop()
+
+    def now(self, words: str, share: float = 0.0) -> None:
+        """Say what is under way, and what share of it is done."""
+        self.bar.update(self.task, description=words, completed=round(self.count + share, 2))
+
+    def done(self, words: str) -> None:
+        """Count a piece and say how it went."""
+        self.count += 1
+        self.bar.update(self.task, completed=self.count)
+        spent = time.perf_counter() - self.start
+        self.bar.console.print(f"[{self.count}/{self.total}, {spent:.0f} s] {words}", markup=False)

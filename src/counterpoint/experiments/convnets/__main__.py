@@ -1,0 +1,21 @@
+"""``python -m counterpoint.experiments.convnets RECORD DOCUMENT`` writes a record into a document again."""
+
+import sys
+from pathlib import Path
+
+from counterpoint.experiments._document import refill
+from counterpoint.experiments._record import read_record
+from counterpoint.experiments.convnets import map_tables, scratch_tables
+
+SHOWN = {"image-map": map_tables, "image-scratch": scratch_tables}
+
+
+def rewrite(source: Path, document: Path) -> None:
+    """Write the tables into their place, and the figure beside the document."""
+    record = read_record(source)
+    name = record["name"]
+    refill(document, {name: SHOWN[name].in_markdown(record)}, {name: SHOWN[name].draw(record)})
+
+
+if __name__ == "__main__":
+    rewrite(*map(Path, sys.argv[1:]))

@@ -1,0 +1,276 @@
+"""How the map of image ensembles is shown: errors, gains, what tells them in advance, and a picture.
+
+The error of a vote is that of the outputs as the library would read them: with the read-out where the loss leaves scale
+and offset open, as they are where it is a cross-entropy. A *cell* is a part of the map that has independent training,
+a diversity of 0.9 and the gate.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from counterpoint._validation import FloatArray
+from counterpoint.experiments._tables import NONE, Grid, markdown, mean, spread
+from counterpoint.plots import PALETTE, house_style
+from counterpoint.plots.style import sequence
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["arm_values", "cells", "draw", "grids", "in_markdown", "told"]
+
+Record = Mapping[str, Any]
+Piece = Mapping[str, Any]
+
+TUNED = (8, 32)
+KINDS = {"width": "", "once": "one epoch", "few": "few images", "learners": "other size"}
+MARKERS = {"width": "o", "once": "^", "few": "s", "learners": "D"}
+# What is known of independently trained learners from their training images.
+QUANTITIES: Mapping[str, Callable[[Mapping[str, FloatArray]], FloatArray]] = {
+    "member accuracy": lambda d: 1 - d["member"],
+    "vote accuracy": lambda d: 1 - d["soft"],
+    "vote over member": lambda d: d["member"] - d["soft"],
+    "r_TL": lambda d: d["r_tl"],
+    "r_LL": lambda d: d["r_ll"],
+    "optimality": lambda d: d["optimality"],
+    "error correlation": lambda d: d["error_correlation"],
+}
+
+
+def in_markdown(record: Record) -> str:
+    """Return all tables as Markdown."""
+    return markdown(grids(record))
+
+
+def grids(record: Record) -> list[Grid]:
+    """Return the tables that the parts at hand make possible."""
+    tables = [_errors(record), _gains(record), _predictors(record), _tricks(record), _tuned(record)]
+    return [table for table in tables if table.rows]
+
+
+def arm_values(piece: Piece, arm: str, measure: str = "soft", kind: str = "test") -> FloatArray:
+    """Return a measure of an arm for each seed, the outputs read as the library would."""
+    place = [one["name"] for one in piece["config"]["arms"]].index(arm)
+    how = "read" if piece["config"]["read_out"][place] else "raw"
+    return np.array(piece["data"][kind][how][measure], dtype=float)[:, place]
+
+
+def cells(record: Record) -> dict[str, Piece]:
+    """Return the parts that compare independent training, a diversity of 0.9 and the gate."""
+    wanted = {"independent", "0.9", "auto"}
+    return {name: piece for name, piece in record["data"].items() if wanted <= set(_arms(piece))}
+
+
+def told(record: Record, quantity: str) -> tuple[float, int, int]:
+    """Return how well a quantity, known in training, tells whether a diversity of 0.9 pays.
+
+    Returns
+    -------
+    rank : float
+        Spearman's correlation of the quantity with the relative gain, over the cells.
+    right, n : int
+        In how many cells of the widths that were not tuned the sign of the gain is told by a threshold, which is the
+        one that tells most signs on the tuned widths; and how many there are.
+    """
+    from scipy.stats import spearmanr
+
+    found = cells(record).values()
+    known = np.array([_known(piece)[quantity].mean() for piece in found])
+    gains = np.array([_gain(piece, "0.9").mean() for piece in found])
+    tuned = np.array([piece["config"]["width"] in TUNED for piece in found])
+    if tuned.sum() < 2 or tuned.all() or np.ptp(known) == 0 or np.ptp(gains) == 0:
+        return np.nan, 0, 0
+    rank = float(spearmanr(known, gains).statistic)
+    sign = 1 if rank > 0 else -1
+    ordered = np.sort(known[tuned])
+    middles = (ordered[1:] + ordered[:-1]) / 2
+    hits = [np.sum((sign * (known[tuned] - t) > 0) == (gains[tuned] > 0)) for t in middles]
+    threshold = middles[int(np.argmax(hits))]
+    right = (sign * (known[~tuned] - threshold) > 0) == (gains[~tuned] > 0)
+    return rank, int(right.sum()), int((~tuned).sum())
+
+
+def draw(record: Record) -> "Figure":
+    """Draw the error over the diversity for each width, and the gain over what was known in training."""
+    from matplotlib.figure import Figure
+
+    with house_style():
+        figure = Figure(figsize=(11.0, 4.6))
+        left, right = figure.subplots(1, 2)
+        _draw_diversities(left, record)
+        _draw_gains(right, record)
+    return figure
+
+
+def _arms(piece: Piece) -> list[str]:
+    return [arm["name"] for arm in piece["config"]["arms"]]
+
+
+def _gain(piece: Piece, arm: str) -> FloatArray:
+    """Return by what share of the error of independent training an arm is below it, for each seed."""
+    base = arm_values(piece, "independent")
+    return (base - arm_values(piece, arm)) / base
+
+
+def _known(piece: Piece) -> dict[str, FloatArray]:
+    names = ("soft", "member", "r_tl", "r_ll", "optimality", "error_correlation")
+    data = {name: arm_values(piece, "independent", name, "train") for name in names}
+    return {name: quantity(data) for name, quantity in QUANTITIES.items()}
+
+
+def _main(record: Record) -> dict[int, Piece]:
+    found = {name: piece for name, piece in record["data"].items() if name.startswith("width-")}
+    return {piece["config"]["width"]: piece for piece in sorted(found.values(), key=_width)}
+
+
+def _width(piece: Piece) -> int:
+    return int(piece["config"]["width"])
+
+
+def _start(record: Record) -> str:
+    return "Smoke run. " if record["config"]["smoke"] else ""
+
+
+def _errors(record: Record) -> Grid:
+    main = _main(record)
+    arms = list(dict.fromkeys(arm for piece in main.values() for arm in _arms(piece)))
+    rows = []
+    for width, piece in main.items():
+        single = record["data"].get(f"single-{width}")
+        cells = [_percent(arm_values(piece, arm)) if arm in _arms(piece) else NONE for arm in arms]
+        one = NONE if single is None else _percent(arm_values(single, "independent"))
+        rows.append([str(width), str(piece["config"]["n_learners"]), *cells, one])
+    n_seeds = len(next(iter(main.values()))["config"]["seeds"]) if main else 0
+    title = f"{_start(record)}Error of the soft vote on the test images in %, n = {n_seeds}"
+    return Grid(title, ["width", "N", *arms, "one net of the same size"], rows)
+
+
+def _gains(record: Record) -> Grid:
+    rows = []
+    for name, piece in cells(record).items():
+        known = _known(piece)
+        base = arm_values(piece, "independent")
+        rows.append(
+            [
+                _words(name, piece),
+                _percent(base),
+                *(_points(arm_values(piece, arm) - base) for arm in ("0.9", "auto")),
+                *(mean(100 * _gain(piece, arm), 1) for arm in ("0.9", "auto")),
+                *(mean(known[key], 3) for key in ("member accuracy", "r_TL", "r_LL", "optimality")),
+            ]
+        )
+    headings = [
+        "part", "independent", "0.9: points", "auto: points", "0.9: % less", "auto: % less",
+        "train accuracy", "train r_TL", "train r_LL", "train optimality",
+    ]  # fmt: skip
+    title = f"{_start(record)}What diversity changes, and the fit of the members under independent training"
+    return Grid(title, headings, rows)
+
+
+def _tricks(record: Record) -> Grid:
+    rows = []
+    for width, piece in _main(record).items():
+        base = arm_values(piece, "independent")
+        more = {
+            kind: record["data"][f"{kind}-{width}"]
+            for kind in ("tricks", "views")
+            if f"{kind}-{width}" in record["data"]
+        }
+        shown = [(arm, piece, arm) for arm in ("independent", "0.9") if more]
+        for kind, other in more.items():
+            shown += [(f"{arm}{', own views' * (kind == 'views')}", other, arm) for arm in _arms(other)]
+        for words, other, arm in shown:
+            found = arm_values(other, arm)
+            members = arm_values(other, arm, "member")
+            rows.append([str(width), words, _percent(found), _points(found - base), _percent(members)])
+    title = f"{_start(record)}Other ways: error in %, and points against independent training"
+    return Grid(title, ["width", "way", "vote", "against independent", "members"], rows, n_words=2)
+
+
+def _predictors(record: Record) -> Grid:
+    rows = []
+    for name in QUANTITIES:
+        rank, right, n = told(record, name)
+        if n:
+            rows.append([name, mean([rank], 2), f"{right} of {n}"])
+    title = (
+        f"{_start(record)}What tells the gain of 0.9, known from training images under independent training"
+    )
+    return Grid(title, ["quantity", "rank correlation with the gain", "signs told, other widths"], rows)
+
+
+def _tuned(record: Record) -> Grid:
+    """Return the errors on held-out training images by which the gate was chosen."""
+    found = {name: piece for name, piece in record["data"].items() if name.startswith("tune-")}
+    pieces = sorted(found.values(), key=_width)
+    arms = _arms(pieces[0]) if pieces else []
+    rows = [[arm, *(_percent(arm_values(one, arm, kind="held_out")) for one in pieces)] for arm in arms]
+    n_seeds = len(pieces[0]["config"]["seeds"]) if pieces else 0
+    title = f"{_start(record)}The choice of the gate: error on held-out training images in %, n = {n_seeds}"
+    return Grid(title, ["way", *(f"width {_width(one)}" for one in pieces)], rows)
+
+
+def _words(name: str, piece: Piece) -> str:
+    kind = KINDS.get(name.split("-")[0], "")
+    return f"width {_width(piece)}, N = {piece['config']['n_learners']}{', ' * bool(kind)}{kind}"
+
+
+def _percent(errors: FloatArray) -> str:
+    return spread(100 * errors, 2)
+
+
+def _points(errors: FloatArray) -> str:
+    text = spread(100 * errors, 2)
+    return text if np.mean(errors) < 0 else f"+{text}"
+
+
+def _draw_diversities(ax: "Axes", record: Record) -> None:
+    main = _main(record)
+    for colour, (width, piece) in zip(sequence(len(main)), main.items(), strict=True):
+        fixed = [arm for arm in _arms(piece) if arm.replace(".", "").isdigit()]
+        gains = {arm: -100 * _gain(piece, arm) for arm in (*fixed, "auto")}
+        x = [float(arm) for arm in fixed]
+        y, spread_ = (np.array([f(gains[arm]) for arm in fixed]) for f in (np.mean, _sd))
+        label = f"width {width}, N = {piece['config']['n_learners']}"
+        ax.errorbar(x, y, spread_, color=colour, marker="o", ms=4, capsize=2, label=label)
+        ax.errorbar(
+            [1.3], [gains["auto"].mean()], [_sd(gains["auto"])], color=colour, marker="*", ms=9, capsize=2
+        )
+    ax.axhline(0, color=PALETTE["muted"], lw=1)
+    ax.set_xticks([0, 0.5, 0.9, 1.1, 1.3], ["0", "0.5", "0.9", "1.1", "auto"])
+    ax.set_xlim(-0.06, 1.36)
+    ax.set_xlabel("Diversity, as a share of the critical λ")
+    ax.set_ylabel("Error against independent training, %")
+    ax.set_title("Error over the diversity")
+    if main:
+        ax.legend()
+
+
+def _draw_gains(ax: "Axes", record: Record) -> None:
+    found = cells(record)
+    widths = sorted({_width(piece) for piece in found.values()})
+    colours = dict(zip(widths, sequence(len(widths)), strict=True))
+    for name, piece in found.items():
+        kind = name.split("-")[0]
+        ax.scatter(
+            _known(piece)["r_TL"].mean(),
+            -100 * _gain(piece, "0.9").mean(),
+            color=colours[_width(piece)],
+            marker=MARKERS[kind],
+            s=40,
+        )
+    for kind in dict.fromkeys(name.split("-")[0] for name in found):
+        label = KINDS[kind] or "50,000 images, 10 epochs"
+        ax.scatter([], [], color=PALETTE["muted"], marker=MARKERS[kind], label=label)
+    ax.axhline(0, color=PALETTE["muted"], lw=1)
+    ax.set_xlabel("Members' r_TL on training images, independent training")
+    ax.set_ylabel("Error at 0.9 against independent training, %")
+    ax.set_title("Error and the fit in training")
+    if found:
+        ax.legend()
+
+
+def _sd(values: FloatArray) -> float:
+    return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0

@@ -1,0 +1,1 @@
+"""When does diversity pay? The same networks trained independently and together, over sizes, numbers and tables."""

@@ -1,0 +1,20 @@
+"""``python -m counterpoint.experiments.pretrained RECORD DOCUMENT`` writes a record into a document again."""
+
+import sys
+from pathlib import Path
+
+from counterpoint.experiments._document import refill
+from counterpoint.experiments._record import read_record
+from counterpoint.experiments.pretrained.paper import TABLES
+from counterpoint.experiments.pretrained.tables import draw, markdown
+
+
+def rewrite(source: Path, document: Path) -> None:
+    """Write the table into its place, and the figure beside the document."""
+    record = read_record(source)
+    table = TABLES[record["name"]]
+    refill(document, {table.name: markdown(record, table)}, {table.name: draw(record, table)})
+
+
+if __name__ == "__main__":
+    rewrite(*map(Path, sys.argv[1:]))

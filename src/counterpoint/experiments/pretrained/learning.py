@@ -1,0 +1,91 @@
+"""The parts of the training behind Tables 4 to 6: losses, batches, speed, and what is measured."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from counterpoint.training import CorrelationLoss, IndependentLoss, JointLoss, correlations
+from counterpoint.vision import ImageBatches
+
+LABEL_SMOOTHING = 0.1
+DIGITS = 5  # of a number in the record
+
+Standing = dict[str, Any]
+
+
+def make_loss(way: str) -> nn.Module:
+    """Return the loss of a way to go on."""
+    if way.startswith("lambda "):
+        return CorrelationLoss(lam=float(way.removeprefix("lambda ")), reduction="mean")
+    return Smoothed({"independent": IndependentLoss, "joint": JointLoss}[way]())
+
+
+class Smoothed(nn.Module):
+    """A cross-entropy whose targets leave a tenth to all classes alike; to a correlation that would be the same."""
+
+    def __init__(self, loss: nn.Module) -> None:
+        super().__init__()
+        self.loss = loss
+
+    def forward(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Return the loss of logits (n_learners, batch, n_classes)."""
+        n_classes = logits.shape[-1]
+        soft = F.one_hot(target, n_classes) * (1 - LABEL_SMOOTHING) + LABEL_SMOOTHING / n_classes
+        loss: Tensor = self.loss(logits.float(), soft)
+        return loss
+
+
+class Compiled(nn.Module):
+    """A network that is compiled for training; in evaluation, where that would not pay, it runs as it is."""
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.net = net
+        self._fast: Callable[[Tensor], Tensor] = torch.compile(net.forward, dynamic=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return what the network puts out."""
+        return self._fast(x) if self.training else self.net(x)
+
+
+class Growing:
+    """Batches whose images are smaller in the first half of the epochs, which costs half and loses little."""
+
+    def __init__(self, batches: ImageBatches, size: int, epochs: int) -> None:
+        self.batches, self.size, self.epochs = batches, size, epochs
+        self.generator = batches.generator  # where fit looks for what a checkpoint must hold
+
+    def __call__(self, epoch: int) -> ImageBatches:
+        """Return the batches of an epoch."""
+        self.batches.size = smaller(self.size) if 2 * epoch <= self.epochs else self.size
+        return self.batches
+
+
+def smaller(size: int) -> int:
+    """Return three quarters of a size, as a multiple of 32, but at least 32 where that is smaller."""
+    return min(size, max(32, 32 * round(0.75 * size / 32)))
+
+
+def standing(proba: Tensor, target: Tensor) -> Standing:
+    """Return the errors in percent, of soft and hard vote and members, and the place on the plane."""
+    votes = F.one_hot(proba.argmax(-1), proba.shape[-1]).float()
+
+    def error(scores: Tensor) -> float:
+        return round(100 * (scores.argmax(-1) != target).double().mean().item(), DIGITS)
+
+    r_tl, r_ll = (round(float(value), DIGITS) for value in correlations(proba.double(), target))
+    return {
+        "soft": error(proba.mean(0)),
+        "hard": error(votes.mean(0)),
+        "members": [error(one) for one in proba],
+        "r_tl": r_tl,
+        "r_ll": r_ll,
+    }
+
+
+def bare(learner: nn.Module) -> nn.Module:
+    """Return a network without its compiled coat."""
+    return learner.net if isinstance(learner, Compiled) else learner

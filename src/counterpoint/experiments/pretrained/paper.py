@@ -1,0 +1,104 @@
+"""Tables 4 to 6 of the paper: what they train, and what they print.
+
+A *group* says which trunks make up an ensemble: ``"networks"``, one of each kind; ``"copies"``, one trunk several
+times; ``"apart"``, trunks of one kind with different seeds.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+N_COPIES = 3
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of the paper: what it trains, and the errors in percent that it prints.
+
+    ``paper`` has the name of a network for a single one, and ``"group way"`` for an ensemble.
+    """
+
+    name: str
+    title: str
+    dataset: str
+    networks: tuple[str, ...]
+    groups: tuple[str, ...]
+    ways: tuple[str, ...]
+    paper: Mapping[str, float]
+    epochs: int
+    more_epochs: int
+    classes: tuple[str, ...] | None = None
+    size: int = 128
+
+    def members(self, group: str, networks: Sequence[str], seed: int) -> list[tuple[str, int]]:
+        """Return the trunks of an ensemble by network and seed; ensembles of different seeds share none."""
+        if group == "networks":
+            return [(network, seed) for network in networks]
+        step = 1 if group == "apart" else 0
+        return [(networks[0], N_COPIES * seed + step * i) for i in range(N_COPIES)]
+
+
+TABLE_4 = Table(
+    name="table-4",
+    title="Table 4: airplanes and automobiles of CIFAR-10",
+    dataset="cifar10",
+    classes=("airplane", "automobile"),
+    networks=("shufflenet_v2_x1_0", "googlenet", "mobilenet_v2", "resnet18", "densenet121"),
+    groups=("networks",),
+    ways=("vote", "independent", "joint", *(f"lambda {lam}" for lam in (0.1, 0.3, 0.5, 0.7, 0.9))),
+    paper={
+        "shufflenet_v2_x1_0": 2.80,
+        "googlenet": 3.30,
+        "mobilenet_v2": 2.70,
+        "resnet18": 5.25,
+        "densenet121": 9.05,
+        "networks joint": 7.55,
+        "networks lambda 0.1": 1.35,
+        "networks lambda 0.3": 1.25,
+        "networks lambda 0.5": 1.70,
+        "networks lambda 0.7": 1.90,
+        "networks lambda 0.9": 1.80,
+    },
+    epochs=12,
+    more_epochs=4,
+)
+TABLE_5 = Table(
+    name="table-5",
+    title="Table 5: CIFAR-10",
+    dataset="cifar10",
+    networks=("shufflenet_v2_x1_0", "googlenet", "mobilenet_v2"),
+    groups=("networks",),
+    ways=("vote", "independent", "joint", *(f"lambda {lam}" for lam in (0.1, 0.2, 0.3))),
+    paper={
+        "shufflenet_v2_x1_0": 8.50,
+        "googlenet": 6.43,
+        "mobilenet_v2": 7.11,
+        "networks joint": 7.78,
+        "networks lambda 0.1": 5.76,
+        "networks lambda 0.2": 5.91,
+        "networks lambda 0.3": 6.50,
+    },
+    epochs=8,
+    more_epochs=2,
+)
+TABLE_6 = Table(
+    name="table-6",
+    title="Table 6: EfficientNet on CIFAR-10",
+    dataset="cifar10",
+    networks=("efficientnet_b0",),
+    groups=("copies", "apart"),
+    ways=("vote", "independent", "lambda 0.1"),
+    paper={"efficientnet_b0": 5.44, "copies lambda 0.1": 4.65},
+    epochs=8,
+    more_epochs=2,
+)
+TABLE_6_CIFAR_100 = replace(
+    TABLE_6,
+    name="table-6-cifar100",
+    title="Table 6: EfficientNet on CIFAR-100",
+    dataset="cifar100",
+    paper={"efficientnet_b0": 17.28, "copies lambda 0.1": 14.13},
+)
+TABLES: Mapping[str, Table] = MappingProxyType(
+    {table.name: table for table in (TABLE_4, TABLE_5, TABLE_6, TABLE_6_CIFAR_100)}
+)

@@ -1,0 +1,294 @@
+"""What is run for Tables 4 to 6, and a record that grows run by run: a killed study goes on where it was."""
+
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from counterpoint._plain import plain
+from counterpoint._validation import check_choice, check_count
+from counterpoint.experiments._device import device_name
+from counterpoint.experiments._record import read_record, versions, write_figure, write_record
+from counterpoint.experiments._tables import mean, rich_table
+from counterpoint.experiments.pretrained.laboratory import (
+    LR,
+    LR_MORE,
+    Images,
+    Laboratory,
+    Settings,
+    start_of,
+)
+from counterpoint.experiments.pretrained.learning import LABEL_SMOOTHING
+from counterpoint.experiments.pretrained.paper import TABLE_4, TABLE_5, TABLE_6, TABLE_6_CIFAR_100, Table
+from counterpoint.experiments.pretrained.tables import brief, draw, grid, markdown
+from counterpoint.training.device import pick_device
+from counterpoint.vision import NETWORKS
+
+SMOKE_NETWORKS = ("convnet", "cifar_resnet18")
+N_SEEDS, N_SEEDS_SMOKE = 3, 1
+
+
+def reproduce_table(
+    table: Table,
+    out: Path,
+    *,
+    data: Path | None = None,
+    weights: Path | None = None,
+    networks: Sequence[str] | None = None,
+    epochs: int | None = None,
+    more_epochs: int | None = None,
+    size: int | None = None,
+    seeds: int | None = None,
+    seed: int = 0,
+    device: str = "auto",
+    compiled: bool = False,
+    smoke: bool = False,
+) -> list[Path]:
+    """Train what a table needs that is not on record yet; print it, write the record, the table and the figure.
+
+    Trunks are kept in ``out`` too, for this table and others. ``weights`` is a folder of ``NAME.safetensors``, by
+    default torchvision's download; networks that the folder does not hold train from scratch. ``epochs`` are those of
+    each network alone, ``more_epochs`` of the ensembles after that, ``size`` the pixels that images are resized to.
+    ``compiled`` networks train faster, after a minute or more at the start.
+    """
+    where = pick_device(device)
+    images = load_images(table, data, smoke=smoke)
+    source = _check_weights(weights, smoke=smoke)
+    chosen = _check_networks(table, networks, smoke=smoke)
+    small: dict[str, Any] = {"batch_size": 32, "width": 4} if smoke else {}
+    settings = Settings(
+        epochs=_count(epochs, "epochs", 1 if smoke else table.epochs),
+        more_epochs=_count(more_epochs, "more_epochs", 2 if smoke else table.more_epochs),
+        size=_count(size, "size", 16 if smoke else table.size),
+        compiled=compiled,
+        **small,
+    )
+    count = _count(seeds, "seeds", N_SEEDS_SMOKE if smoke else N_SEEDS)
+    laboratory = Laboratory(images, settings, weights=source, folder=out / "trunks", device=where)
+    for network in chosen:  # weights that do not fit are found now, not after minutes
+        laboratory.beginning(network)
+    notebook = Notebook(out, table, _config(laboratory, chosen, smoke=smoke), device_name(where))
+    Study(table, notebook, laboratory).work(range(seed, seed + count))
+    return _show(table, notebook, out)
+
+
+table_4 = partial(reproduce_table, TABLE_4)
+table_5 = partial(reproduce_table, TABLE_5)
+table_6 = partial(reproduce_table, TABLE_6)
+table_6_cifar100 = partial(reproduce_table, TABLE_6_CIFAR_100)
+
+
+def load_images(table: Table, data: Path | None, *, smoke: bool) -> Images:
+    """Return the images of a table, or for a smoke run scikit-learn's digits, in colour and 32 pixels wide."""
+    if not smoke:
+        from counterpoint import datasets
+
+        loaded = getattr(datasets, f"load_{table.dataset}")(data, classes=table.classes)
+        name = " ".join(("CIFAR-" + table.dataset.removeprefix("cifar"), *(table.classes or ())))
+        train, test = (loaded.x_train, loaded.y_train), (loaded.x_test, loaded.y_test)
+        return Images.split(name, train, test, len(loaded.class_names))
+    if data is not None:
+        raise ValueError("`--data` has no meaning with `--smoke`.")
+    from sklearn.datasets import load_digits
+
+    n_classes = len(table.classes or range(10))
+    X, y = load_digits(n_class=n_classes, return_X_y=True)
+    x = np.repeat(np.kron(X.reshape(-1, 8, 8), np.ones((4, 4)))[..., None] * 15, 3, axis=-1).astype(np.uint8)
+    y = y.astype(np.int64)
+    train, test = ((x[part], y[part]) for part in (slice(0, 160), slice(160, 260)))
+    return Images.split(f"digits 0-{n_classes - 1}", train, test, n_classes)
+
+
+class Notebook:
+    """The record of a study, written after every run; one of the same settings is taken up."""
+
+    def __init__(self, out: Path, table: Table, config: Mapping[str, Any], device: str) -> None:
+        self.out, self.table, self.device = out, table, device
+        self.path = out / f"{table.name}.json"
+        self.record: dict[str, Any] = {"config": plain(config), "data": {"trunks": [], "runs": []}}
+        if self.path.exists():
+            self.record = read_record(self.path)
+            for key, mine in plain(config).items():
+                if (theirs := self.record["config"].get(key)) != mine:
+                    raise ValueError(
+                        f"`out` must be a folder without {self.path.name}, or with one of the same settings "
+                        f"({key}: {mine} here, {theirs} there); got '{out}'."
+                    )
+
+    def has(self, kind: str, **entries: Any) -> bool:
+        """Tell whether there is a trunk or run with these entries."""
+        known = self.record["data"][kind]
+        return any(all(one[key] == value for key, value in entries.items()) for one in known)
+
+    def add(self, kind: str, entry: Mapping[str, Any]) -> None:
+        """Put a trunk or run on record, and the record on the disk."""
+        data = self.record["data"]
+        data[kind].append(plain(entry))
+        self.record["config"]["seeds"] = sorted({run["seed"] for run in data["runs"]})
+        write_record(
+            self.out,
+            self.table.name,
+            title=self.table.title,
+            config=self.record["config"],
+            versions=versions() | _torch_versions(),
+            device=self.device,
+            seconds=round(sum(one["seconds"] for part in data.values() for one in part), 1),
+            data=data,
+        )
+
+
+class Job(NamedTuple):
+    """A piece of work: what it is called, what it costs in epochs of one network, and how to do it."""
+
+    label: str
+    cost: int
+    do: Callable[[], str]
+
+
+class Study:
+    """All trunks, then every way with every seed, but for what is on record."""
+
+    def __init__(self, table: Table, notebook: Notebook, laboratory: Laboratory) -> None:
+        self.table, self.notebook, self.laboratory = table, notebook, laboratory
+        self.networks = list(notebook.record["config"]["networks"])
+        self.ready: set[tuple[str, int]] = set()
+
+    def work(self, seeds: Sequence[int]) -> None:
+        """Do what is to be done, and say how long it will take; what fails is left out, with a warning."""
+        from rich.console import Console
+
+        console = Console(stderr=True, highlight=False, soft_wrap=True)
+        todo = self.jobs(seeds)
+        began, done, total = time.perf_counter(), 0, sum(job.cost for job in todo)
+        for number, job in enumerate(todo, start=1):
+            done += job.cost
+            try:
+                found = job.do()
+            except (FloatingPointError, RuntimeError) as error:  # the other rows are worth having
+                warnings.warn(f"{job.label} was left out: {error}", RuntimeWarning, stacklevel=2)
+                continue
+            left = (time.perf_counter() - began) / done * (total - done)
+            console.print(f"{number}/{len(todo)}  {job.label}: {found}; about {left:.0f} s left")
+
+    def jobs(self, seeds: Sequence[int]) -> list[Job]:
+        """Return what is not on record yet."""
+        table, more_epochs = self.table, self.laboratory.settings.more_epochs
+        wanted = [
+            (group, way, seed)
+            for way in table.ways
+            for group in table.groups
+            for seed in seeds
+            if not self.notebook.has("runs", group=group, way=way, seed=seed)
+        ]
+        members = {
+            (group, seed): table.members(group, self.networks, seed)
+            for group in table.groups
+            for seed in seeds
+        }
+        trunks = dict.fromkeys(trunk for group, _, seed in wanted for trunk in members[group, seed])
+        return [
+            *(
+                Job(
+                    f"{network} alone, seed {seed}",
+                    self.laboratory.epochs_of(network),
+                    partial(self.train, network, seed),
+                )
+                for network, seed in trunks
+            ),
+            *(
+                Job(
+                    f"{group}, {way}, seed {seed}",
+                    1 if way == "vote" else len(members[group, seed]) * more_epochs,
+                    partial(self.run, members[group, seed], group, way, seed),
+                )
+                for group, way, seed in wanted
+            ),
+        ]
+
+    def train(self, network: str, seed: int) -> str:
+        """Have a trunk ready; say how long it took."""
+        trunk = self.laboratory.trunk(network, seed)
+        self.ready.add((network, seed))
+        if not self.notebook.has("trunks", network=network, seed=seed):
+            self.notebook.add("trunks", {key: value for key, value in trunk.items() if key != "net"})
+        return f"{trunk['seconds']:.0f} s"
+
+    def run(self, members: Sequence[tuple[str, int]], group: str, way: str, seed: int) -> str:
+        """Put an ensemble on record; say what it reached."""
+        if missing := sorted(set(members) - self.ready):
+            raise RuntimeError(f"there is no {missing[0][0]} of seed {missing[0][1]}")
+        found = self.laboratory.run(members, way, seed)
+        self.notebook.add("runs", {"group": group, "way": way, "seed": seed, **found})
+        return f"{found['test']['soft']:.2f} % in {found['seconds']:.0f} s"
+
+
+def _show(table: Table, notebook: Notebook, out: Path) -> list[Path]:
+    """Print the table; return the paths of the record, the table and the figure."""
+    from rich.console import Console
+
+    record = notebook.record
+    if not record["data"]["runs"]:
+        raise RuntimeError(f"Nothing of {table.name} could be trained; the warnings above say why.")
+    path = out / f"{table.name}.md"
+    path.write_text(markdown(record, table), encoding="utf-8")
+    Console().print(rich_table(brief(grid(record, table, mean))))
+    return [notebook.path, path, *write_figure(draw(record, table), out, table.name)]
+
+
+def _config(laboratory: Laboratory, networks: Sequence[str], *, smoke: bool) -> dict[str, Any]:
+    """Return what tells one study from another."""
+    images = laboratory.images
+    return {
+        "smoke": smoke,
+        "images": images.name,
+        **{f"n_{part}": len(y) for part, (_, y) in images.parts.items()},
+        "networks": {network: start_of(network, laboratory.weights) for network in networks},
+        **asdict(laboratory.settings),
+        "lr": LR,
+        "more_lr": LR_MORE,
+        "label_smoothing": LABEL_SMOOTHING,
+        "reduction": "mean",
+    }
+
+
+def _check_networks(table: Table, networks: Sequence[str] | None, *, smoke: bool) -> tuple[str, ...]:
+    """Return the networks to use: different ones, or the only one of which there are several."""
+    if networks is None:
+        return SMOKE_NETWORKS[: len(table.networks)] if smoke else table.networks
+    for network in networks:
+        check_choice(network, "networks", NETWORKS)
+    alike = "networks" not in table.groups
+    if len(set(networks)) < len(networks) or (len(networks) != 1 if alike else len(networks) < 2):
+        rule = "one network" if alike else "two or more different networks"
+        raise ValueError(f"`networks` must be {rule} for {table.name}; got {', '.join(networks)}.")
+    return tuple(networks)
+
+
+def _check_weights(weights: Path | None, *, smoke: bool) -> str | Path | None:
+    """Return where networks start."""
+    if weights is None:
+        return None if smoke else "imagenet"
+    if smoke:
+        raise ValueError("`--weights` has no meaning with `--smoke`.")
+    if not weights.is_dir():
+        raise ValueError(f"`weights` must be a folder that exists; got '{weights}'.")
+    return weights
+
+
+def _count(value: int | None, name: str, default: int) -> int:
+    return default if value is None else int(check_count(value, name, minimum=1))
+
+
+def _torch_versions() -> dict[str, str]:
+    found = {"torch": str(torch.__version__)}
+    with suppress(PackageNotFoundError):  # small networks need none
+        found["torchvision"] = version("torchvision")
+    return found

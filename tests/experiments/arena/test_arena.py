@@ -1,0 +1,287 @@
+"""The arena: fair folds, a store that resumes, and a report that is made from it alone."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from counterpoint.cli import main
+from counterpoint.experiments.arena import SMOKE, arena, run
+from counterpoint.experiments.arena.cells import Cell, Store
+from counterpoint.experiments.arena.encoding import PiecewiseLinear, for_nets, for_trees
+from counterpoint.experiments.arena.methods import METHODS, Settings
+from counterpoint.experiments.arena.page import fill_document, grids, html, markdown, sentences
+from counterpoint.experiments.arena.rivals import CANDIDATES, run_rival
+from counterpoint.experiments.arena.summary import summarise
+from counterpoint.experiments.arena.tables import Table, outer_folds, read_suite
+
+ROOT = Path(__file__).parents[3]
+QUICK = ["one-net", "independent", "correlation-1.0", "diverse-cv", "decorate-tree"]
+
+
+@pytest.fixture(scope="module")
+def labor():
+    return read_suite(["labor"])[0]
+
+
+@pytest.fixture(scope="module")
+def finished(labor, tmp_path_factory):
+    out = tmp_path_factory.mktemp("arena")
+    paths = arena([labor, read_suite(["iris"])[0]], out, methods=QUICK, smoke=True, device="cpu")
+    assert all(path.is_file() for path in paths)
+    return out
+
+
+def record(table, method, errors, repeat=0):
+    """Return a cell as the store holds it."""
+    folds = [
+        {
+            "n_test": 10,
+            "error": error,
+            "n_learners": 3,
+            "member_accuracy": 0.8,
+            "r_tl": 0.7,
+            "r_ll": None,
+            "optimality": None,
+            "seconds": 2.0,
+        }
+        for error in errors
+    ]
+    data = {"rows": 40, "numeric": 2, "nominal": 0, "classes": 2}
+    settings = {"n_folds": len(errors), "smoke": False}
+    return {
+        "table": table,
+        "method": method,
+        "repeat": repeat,
+        "settings": settings,
+        "data": data,
+        "folds": folds,
+    }
+
+
+def test_folds_hold_every_row_once_and_inner_ones_stay_inside_the_training_part(labor):
+    folds = outer_folds(labor, 0, 10)
+    assert sorted(np.concatenate([fold.outer.test for fold in folds])) == list(range(57))
+    for fold in folds:
+        assert not set(fold.outer.train) & set(fold.outer.test)
+        assert sorted(np.concatenate([split.test for split in fold.inner])) == sorted(fold.outer.train)
+    again, other = outer_folds(labor, 0, 10), outer_folds(labor, 1, 10)
+    assert all((a.outer.test == b.outer.test).all() for a, b in zip(folds, again, strict=True))
+    assert any(set(a.outer.test) != set(b.outer.test) for a, b in zip(folds, other, strict=True))
+
+
+def test_pieces_add_up_to_the_place_among_the_quantiles():
+    x = np.random.default_rng(0).normal(size=(101, 2))
+    x[:, 1] = 3.0
+    pieces = PiecewiseLinear(n_pieces=4).fit_transform(x)
+    assert pieces.shape == (101, 4)  # the constant column has none
+    knots = np.quantile(x[:, 0], [0, 0.25, 0.5, 0.75, 1])
+    np.testing.assert_allclose(pieces.sum(axis=1), np.interp(x[:, 0], knots, range(5)))
+
+
+def test_encoders_learn_from_training_rows_only_and_take_what_they_have_not_seen():
+    colour = pd.Categorical(["red", "blue", "red", None, "blue", "mauve"], ["blue", "mauve", "red"])
+    X = pd.DataFrame({"size": [1.0, 2.0, np.nan, 4.0, 1e9, np.nan], "colour": colour})
+    train, test = X.iloc[:4], X.iloc[4:]
+    nets = for_nets(train).fit(train)
+    numbers = nets.transform(test)
+    assert np.isfinite(numbers).all()
+    assert numbers.shape[1] == nets.transform(train).shape[1]
+    codes = for_trees(train).fit(train).transform(test)
+    assert codes[0].tolist() == [0.0, 1e9]
+    assert np.isnan(codes[1]).all()  # a value that training did not have is a missing one
+
+
+@pytest.mark.parametrize("method", [m for m in CANDIDATES if METHODS[m].package is None])
+def test_each_rival_tries_five_settings_and_records_where_its_members_stand(labor, method):
+    fold = outer_folds(labor, 0, 3)[0]
+    found = run_rival(labor, fold, method, SMOKE, seed=[0, 0])
+    assert len(found["inner_accuracies"]) == len(CANDIDATES[method]) == 5
+    assert found["chosen"] == dict(CANDIDATES[method][int(np.argmax(found["inner_accuracies"]))])
+    assert found["error"] <= 0.5
+    if method == "hist-gradient-boosting":
+        assert found["n_learners"] is None
+    else:
+        assert found["r_tl"] <= 1
+        assert -0.5 <= found["r_ll"] <= 1
+
+
+@pytest.mark.parametrize("method", [m for m in CANDIDATES if METHODS[m].package])
+def test_rivals_from_elsewhere_run_where_they_are_installed(labor, method):
+    pytest.importorskip(METHODS[method].package)
+    found = run_rival(labor, outer_folds(labor, 0, 3)[0], method, SMOKE, seed=[0, 0])
+    assert 0 <= found["error"] <= 0.7
+
+
+def test_a_class_that_training_rows_lack_counts_as_an_error_and_breaks_nothing():
+    rng = np.random.default_rng(0)
+    y = np.array([0, 1] * 20 + [2])
+    table = Table("rare", pd.DataFrame({"x": y + 0.1 * rng.normal(size=41)}), y, ("a", "b", "c"))
+    for fold in outer_folds(table, 0, 3):
+        found = run_rival(table, fold, "random-forest", SMOKE, seed=[0])
+        assert found["error"] == (2 in y[fold.outer.test]) / found["n_test"]
+
+
+def test_a_finished_cell_is_never_run_again(finished, labor, monkeypatch):
+    before = {path: path.read_bytes() for path in finished.rglob("cells/*/*.json")}
+    assert len(before) == 2 * len(QUICK)
+    monkeypatch.setattr(run, "_one_fold", None)
+    gone = finished / "cells" / "labor" / "independent-0.json"
+    gone.unlink()
+    arena([labor], finished, methods=QUICK, smoke=True, device="cpu")
+    again = {path: path.read_bytes() for path in before}
+    assert json.loads(again[gone])["folds"][0]["error"] == json.loads(before.pop(gone))["folds"][0]["error"]
+    assert all(again[path] == content for path, content in before.items())
+
+
+def test_a_cell_that_fails_is_told_and_the_others_go_on(labor, tmp_path, monkeypatch):
+    def broken(cell, k, table, settings):
+        if cell.method == "random-forest" and k == 1:
+            return cell, k, ValueError("no trees today")
+        return cell, k, {"error": 0.25, "seconds": 1.0, "n_test": 19, **dict.fromkeys(standing, 0.5)}
+
+    standing = ("member_accuracy", "r_tl", "r_ll", "optimality")
+    monkeypatch.setattr(run, "_one_fold", broken)
+    with pytest.raises(
+        RuntimeError, match=r"1 cells failed: labor, random-forest, repeat 0: .*no trees today"
+    ):
+        arena([labor], tmp_path, methods=["random-forest", "extra-trees"], smoke=True)
+    assert [one["method"] for one in Store(tmp_path)] == ["extra-trees"]
+
+
+def test_cells_of_other_settings_are_refused(finished):
+    with pytest.raises(
+        ValueError, match=r"`--out` must hold cells of the same settings.* hidden 4 and not 5"
+    ):
+        Store(finished).check(replace(SMOKE, hidden=5))
+
+
+def test_the_summary_pairs_folds_and_corrects_for_the_diversities_asked():
+    base = [0.3, 0.32, 0.28, 0.31, 0.3]
+    cells = [
+        record("a", "independent", base),
+        record("a", "diverse-cv", [error - 0.1 for error in base]),
+        record("a", "correlation-0.5", [error + 0.1 for error in base]),
+        record("b", "independent", base),
+        record("b", "diverse-cv", [error + 0.1 for error in base]),
+        record("b", "correlation-0.5", base),
+        record("b", "ncl", base),
+        record("b", "ncl", base, repeat=1),  # nobody else has it
+    ]
+    summary = summarise(cells)
+    assert summary["errors"]["a"]["diverse-cv"] == pytest.approx(
+        {"mean": 0.202, "sd": np.std(base, ddof=1), "n": 5}
+    )
+    assert summary["errors"]["b"]["ncl"]["n"] == 5
+    assert summary["against"]["a"]["diverse-cv"]["difference"] == pytest.approx(-0.1)
+    assert [summary["paid"][name]["outcome"] for name in "ab"] == [1, -1]
+    assert sentences(summary).splitlines()[0] == (
+        "- Explicit diversity paid on a: independent networks err 30.20 %, the search 20.20 % (p = 0), "
+        "the best fixed diversity, 0.5, 40.20 % (p = 0)."
+    )
+    assert summary["ranks"]["methods"] == [
+        "independent",
+        "correlation-0.5",
+        "diverse-cv",
+    ]  # ncl did not run on a
+    assert summary["ranks"]["mean_rank"]["independent"] == pytest.approx((2 + 1.5) / 2)
+
+
+def test_differences_of_noise_are_not_called_a_gain():
+    rng = np.random.default_rng(0)
+    cells = [
+        record("a", method, rng.uniform(0.2, 0.3, 10))
+        for method in ("independent", "diverse-cv", "correlation-0.5")
+    ]
+    paid = summarise(cells)["paid"]["a"]
+    assert paid["outcome"] == 0
+    assert paid["sentence"].startswith("No difference can be told on a:")
+
+
+def test_an_empty_store_says_so(tmp_path):
+    with pytest.raises(ValueError, match=r"`out` must hold at least one finished cell; got none\."):
+        summarise(Store(tmp_path))
+
+
+def test_names_are_escaped_on_the_page():
+    cells = [record("<script>alert(1)</script>", method, [0.1, 0.2]) for method in QUICK]
+    page = html(summarise(cells))
+    assert "<script>" not in page
+    assert "&lt;script&gt;alert(1)" in page
+
+
+def test_the_page_requests_nothing_and_holds_every_table(finished):
+    summary = summarise(Store(finished))
+    page = (finished / "arena.html").read_text(encoding="utf-8")
+    assert "http://" not in page.replace("http://www.w3.org", "")
+    assert "default-src 'none'" in page
+    assert page.count("<table>") == len(grids(summary)) + 1
+    assert "Smoke run" in page
+
+
+def test_the_document_is_filled_between_its_marks(finished, tmp_path):
+    summary = summarise(Store(finished))
+    names = [*(f"arena-{name}" for name in grids(summary)), "arena-paid"]
+    document = tmp_path / "page.md"
+    document.write_text("".join(f"<!-- {name} -->\n<!-- end of {name} -->\n" for name in names))
+    fill_document(finished, document)
+    once = document.read_text(encoding="utf-8")
+    assert sentences(summary) in once
+    assert (tmp_path / "images" / "arena-ranks.png").is_file()
+    fill_document(finished, document)
+    assert document.read_text(encoding="utf-8") == once
+
+
+@pytest.mark.skipif(
+    not (ROOT / "results" / "arena" / "cells").is_dir(), reason="no results beside the package"
+)
+def test_the_docs_hold_the_tables_of_the_results():
+    summary = summarise(Store(ROOT / "results" / "arena"))
+    page = (ROOT / "docs" / "arena.md").read_text(encoding="utf-8")
+    assert sentences(summary) in page
+    for line in markdown(summary).splitlines():
+        if line.startswith("|"):
+            assert line in page
+    assert set(summary["settings"].items()) == set(Settings().__dict__.items())
+
+
+def test_the_command_runs_on_a_file_of_ones_own(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=60)
+    rows = [f"{value:.3f},{'yes' if value > 0 else 'no'}" for value in x]
+    Path("mine.csv").write_text("\n".join(["x,label", *rows]) + "\n")
+    methods = "independent,diverse-cv,random-forest"
+    command = ["arena", "--data", "mine.csv", "--target", "label", "--methods", methods, "--smoke"]
+    assert main(command) == 0
+    out = capsys.readouterr().out
+    assert "on mine: independent networks err" in out
+    assert Cell("mine", "random-forest", 0) in Store(Path("out/arena-smoke"))
+    assert main(["arena", "--report-only", "--out", "out/arena-smoke"]) == 0
+    assert capsys.readouterr().out == out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--methods", "magic", "--sets", "iris"], "`methods` must be among one-net, independent,"),
+        (["--sets", "irises"], "`sets` must be among labor,"),
+        (["--suite", "uci16"], "`--suite` must be one of 'uci15'; got 'uci16'."),
+        (["--data", "mine.csv"], "`--data` and `--target` must be given together; got one of them."),
+        (["--sets", "iris", "--suite", "uci15"], "`--sets` must not be given together with `--suite`."),
+        (["--report-only", "--out", "nowhere"], "`out` must hold at least one finished cell; got none."),
+    ],
+)
+def test_a_bad_option_is_one_sentence(options, message, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["arena", *options]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_method_whose_package_is_missing_says_what_to_install(monkeypatch, capsys):
+    monkeypatch.setattr("counterpoint.experiments.arena.methods.find_spec", lambda name: None)
+    assert main(["arena", "--sets", "iris", "--methods", "catboost"]) == 2
+    assert "`catboost` is needed here; install it with: pip install catboost." in capsys.readouterr().err

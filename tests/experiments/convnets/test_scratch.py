@@ -1,0 +1,101 @@
+"""Ensembles from scratch: nets that train together train as alone, and the clock is fair."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from counterpoint.experiments import reproduce
+from counterpoint.experiments._document import fill
+from counterpoint.experiments.convnets import scratch
+from counterpoint.experiments.convnets import scratch_tables as tables
+from counterpoint.experiments.convnets.images import load_images
+from counterpoint.experiments.convnets.scratch import Point
+from counterpoint.experiments.convnets.side_by_side import program
+from counterpoint.vision import ImageBatches, backbone
+
+ROOT = Path(__file__).parents[3]
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def images():
+    return load_images(None, smoke=True)
+
+
+def trained(images, n_learners):
+    """Return the logits of nets trained together, for some images; the first net is the same for any number."""
+    torch.manual_seed(0)
+    nets = [backbone("convnet", 10, width=2) for _ in range(n_learners)]
+    point = Point("convnet", 2, n_learners, 2, 1, batch_size=50)
+    together = program(nets)
+    batches = ImageBatches(images.x_train, images.y_train, batch_size=50, seed=0, device="cpu")
+    scratch._train(point, together, batches, torch.zeros(1, 50, 3, 8, 8), 10)
+    x, _ = next(iter(ImageBatches(images.x_test, images.y_test, augment=False, device="cpu")))
+    return together.eval()(x[None]).detach()
+
+
+def test_a_net_learns_the_same_beside_others(images):
+    torch.testing.assert_close(trained(images, 3)[0], trained(images, 1)[0], atol=1e-3, rtol=1e-3)
+
+
+def test_the_steps_that_warm_up_leave_no_trace(images):
+    net = program([backbone("convnet", 10, width=2)])
+    start = [value.clone() for value in net.state_dict().values()]
+    optimizer = torch.optim.SGD(net.parameters(), torch.tensor(0.1), momentum=0.9, nesterov=True)
+
+    def step():
+        net(torch.randn(1, 4, 3, 8, 8)).square().mean().backward()
+        optimizer.step()
+
+    taken, recorded = scratch._recorded(step, CPU)
+    assert taken is step
+    assert not recorded
+    assert any(not torch.equal(a, b) for a, b in zip(net.state_dict().values(), start, strict=True))
+    scratch._put_back(net, start, optimizer)
+    assert all(torch.equal(a, b) for a, b in zip(net.state_dict().values(), start, strict=True))
+    assert all((state["momentum_buffer"] == 0).all() for state in optimizer.state.values())
+
+
+def test_the_learning_rate_goes_up_to_its_peak_and_down_to_zero():
+    rates = scratch._rates(Point("convnet", 2, 1, 1, 1, learning_rate=0.4), 100)
+    assert int(rates.argmax()) == 24  # a quarter of the way
+    assert float(rates.max()) == pytest.approx(0.4)
+    assert float(rates[-1]) == 0
+    assert (rates[:24].diff() > 0).all()
+    assert (rates[24:].diff() < 0).all()
+
+
+@pytest.fixture(scope="module")
+def smoke(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("smoke")
+    reproduce("image-scratch", folder, smoke=True)
+    return folder
+
+
+def test_a_smoke_run_writes_every_ensemble_and_its_table(smoke):
+    record = json.loads((smoke / "image-scratch.json").read_text(encoding="utf-8"))
+    assert len(record["data"]) == 6
+    runs = tables.points(record)[1]
+    assert [one["config"]["seed"] for one in runs] == [0, 1]
+    error = 100 * np.array([one["data"]["mirrored"]["soft"] for one in runs])
+    row = tables.grid(record).rows[1]
+    assert row[:4] == ["ConvNet", "2", "2", "1"]
+    assert row[5] == f"{error.mean():.2f} ± {error.std(ddof=1):.2f}"
+    assert all(one["data"]["seconds"] > 0 for one in record["data"].values())
+
+
+def test_a_point_that_is_not_there_is_an_error(tmp_path):
+    with pytest.raises(ValueError, match="`parts` must name a part that can be run; got 'nothing'"):
+        reproduce("image-scratch", tmp_path, smoke=True, parts="nothing")
+
+
+def test_the_page_says_what_the_record_says():
+    path = ROOT / "results" / "image-scratch.json"
+    page = (ROOT / "docs" / "images-when-diversity-pays.md").read_text(encoding="utf-8")
+    if not path.exists():
+        pytest.skip("there is no record of ensembles from scratch yet")
+    found = json.loads(path.read_text(encoding="utf-8"))
+    assert fill(page, "image-scratch", tables.in_markdown(found)) == page
