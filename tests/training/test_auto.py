@@ -87,7 +87,7 @@ def test_auto_says_so():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"diversity": "most"}, "`diversity` must be one of 'auto'; got 'most'"),
+        ({"diversity": "most"}, "`diversity` must be a number or 'auto'; got 'most'"),
         ({"diversity": "auto", "lam": 0.1}, "`lam` must not be given together with `diversity`"),
         (
             {"diversity": "auto", "reduction": "sum"},

@@ -77,3 +77,24 @@ def test_each_learner_may_have_targets_of_its_own():
         alone = Readout.identity(1, 3).refit(logits[i : i + 1], target[i], weight[i])
         torch.testing.assert_close(together.of(i).scale, alone.scale[0], atol=1e-3, rtol=1e-3)
         torch.testing.assert_close(together.of(i).offset, alone.offset[0], atol=1e-3, rtol=1e-3)
+
+
+def test_it_is_the_same_under_autocast():
+    logits, target = (torch.as_tensor(part) for part in drifted())
+    alone = Readout.identity(3, 2).refit(logits.float(), target)
+    with torch.autocast("cpu", torch.bfloat16):
+        under = Readout.identity(3, 2).refit(logits.float(), target)
+    assert torch.equal(under.scale, alone.scale)
+    assert torch.equal(under.offset, alone.offset)
+
+
+def test_learners_do_not_wait_for_each_other():
+    logits, y = drifted()
+    hopeless = torch.cat([logits, torch.zeros_like(logits[:1]), 1e4 * logits[:1]])
+    together = Readout.identity(5, 2).refit(hopeless, y)
+    alone = Readout.identity(3, 2).refit(logits, y)
+    one, other = (
+        readout(hopeless[:3]).softmax(-1)
+        for readout in (Readout(together.scale[:3], together.offset[:3]), alone)
+    )
+    torch.testing.assert_close(one, other, atol=2e-3, rtol=0)

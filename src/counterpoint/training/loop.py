@@ -236,7 +236,8 @@ class _Run:
         if isinstance(ensemble, Ensemble) and getattr(self.state.loss, "outputs", None) == "softmax":
             before = random_state(self.device, self.generators)
             batches = self.batches(self.state.epoch) if callable(self.batches) else self.batches
-            calibrate(ensemble, batches, max_samples=max_samples)
+            with self.autocast:
+                calibrate(ensemble, batches, max_samples=max_samples)
             restore_random_state(before, self.device, self.generators)  # as if the batches had not been drawn
 
     def forget_readout(self) -> None:

@@ -78,7 +78,8 @@ class CorrelationLoss(nn.Module):
         check_choice(outputs, "outputs", ("softmax", "identity"))
         self.gate: DiversityGate | None = None
         if isinstance(diversity, str):
-            check_choice(diversity, "diversity", ("auto",))
+            if diversity != "auto":
+                raise ValueError(f"`diversity` must be a number or 'auto'; got {diversity!r}.")
             for option, given, needed in (("reduction", reduction, "mean"), ("outputs", outputs, "softmax")):
                 if given != needed:
                     raise ValueError(

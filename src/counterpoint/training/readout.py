@@ -96,8 +96,9 @@ class Readout(nn.Module):
         part = share[..., ::few] / share[..., ::few].sum(-1, keepdim=True).clamp(min=1e-12)
         # From the optimum of a part, a step on all the samples is about as good as their optimum (Le Cam).
         close = _CLOSE if few == 1 else 10 * _CLOSE
-        begun = _minimise(z[..., ::few].contiguous(), truth[..., ::few], part, start, start, close)
-        found = begun if few == 1 else _minimise(z, truth, share, start, begun, close)
+        with torch.autocast(z.device.type, enabled=False):  # Newton's method needs the digits
+            begun = _minimise(z[..., ::few].contiguous(), truth[..., ::few], part, start, start, close)
+            found = begun if few == 1 else _minimise(z, truth, share, start, begun, close)
         scale, offset = found[:, :1] / spread[:, None], found[:, 1:]
         return type(self)(scale[:, None].to(self.scale), offset[:, None].to(self.offset))
 
@@ -171,7 +172,10 @@ def _minimise(z: Tensor, truth: Tensor, share: Tensor, start: Tensor, first: Ten
                 break
             size = torch.where(worse, size / 2, size)
         else:  # there is no way down for some, by rounding: they are where they can be
-            return torch.where(worse[:, None], theta, trial)
+            trial = torch.where(worse[:, None], theta, trial)
+            if worse.all():
+                return trial
+            value, log_proba = _objective(trial, z, truth, share, start)
         theta = trial
     return theta
 
