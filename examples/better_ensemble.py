@@ -26,7 +26,7 @@ def loaders(folder, size):
     test = datasets.ImageFolder(f"{folder}/test", transforms.Compose(plain))
     order = torch.randperm(len(train), generator=torch.Generator().manual_seed(0)).tolist()
     tenth, rest = order[: len(order) // 10], order[len(order) // 10 :]
-    batches = DataLoader(Subset(train, rest), 64, shuffle=True, drop_last=True)
+    batches = DataLoader(Subset(train, rest), min(64, len(rest)), shuffle=True, drop_last=True)
     return batches, DataLoader(Subset(chosen_by, tenth), 64), DataLoader(test, 64)
 
 

@@ -5,7 +5,7 @@ from types import ModuleType
 
 
 def import_extra(module: str, extra: str) -> ModuleType:
-    """Return ``module``, or say which extra of counterpoint brings it."""
+    """Return ``module``, or say which extra of counterpoint brings it, or that it does not load."""
     package = module.partition(".")[0]
     try:
         import_module(package)
@@ -15,4 +15,9 @@ def import_extra(module: str, extra: str) -> ModuleType:
             raise
         raise ImportError(
             f'`{package}` is needed here; install it with: pip install "counterpoint[{extra}]".'
+        ) from error
+    except RuntimeError as error:  # as torchvision beside another torch than it was built for
+        raise ImportError(
+            f"`{package}` is installed but cannot be imported ({error}); install versions that belong together with: "
+            f'pip install "counterpoint[{extra}]".'
         ) from error

@@ -296,9 +296,12 @@ def test_constant_and_empty_columns_are_harmless(estimator):
     assert model.predict(X.head(1)).dtype == bool
 
 
-def test_one_class_is_always_predicted():
+# of one class a tree returns one column of probabilities and a network two
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("estimator", [None, MLPClassifier((2,), max_iter=2)], ids=["tree", "network"])
+def test_one_class_is_always_predicted(estimator):
     X = np.arange(10.0).reshape(5, 2)
-    model = DecorateClassifier(n_estimators=3).fit(X, ["only"] * 5)
+    model = DecorateClassifier(estimator, n_estimators=3).fit(X, ["only"] * 5)
     assert model.predict(X).tolist() == ["only"] * 5
     assert (model.predict_proba(X) == 1).all()
 

@@ -273,7 +273,7 @@ BAD = [
     ({"loss": IndependentLoss(), "lam": 0.5}, ValueError, "`lam` must be None with the loss Independent"),
     ({"loss": "ncl", "lam": 0.5}, ValueError, "`lam` must be None with the loss 'ncl'"),
     ({"loss": "ncl", "diversity": "auto"}, TypeError, "`diversity` must be a number with the loss 'ncl'"),
-    ({"diversity": "much"}, ValueError, "`diversity` must be one of 'auto'; got 'much'"),
+    ({"diversity": "much"}, ValueError, "`diversity` must be a number or 'auto'; got 'much'"),
     ({"diversity": -1}, ValueError, "`diversity` must be at least 0; got -1"),
     ({"diversity": 0.5, "lam": 0.5}, ValueError, "`lam` must not be given together with `diversity`"),
     ({"reduction": "max"}, ValueError, "`reduction` must be one of 'mean', 'sum'; got 'max'"),

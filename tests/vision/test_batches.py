@@ -154,6 +154,14 @@ def test_arrays_are_left_alone_and_may_be_read_only():
     assert np.array_equal(kept, images)
 
 
+def test_arrays_may_be_read_backwards_and_labels_of_any_integers():
+    images, labels = some()
+    x, y = next(iter(batches_of(images[::-1], labels[::-1].astype(np.uint16), augment=False)))
+    np.testing.assert_allclose(x[0], normalised(images[-1]), atol=1e-5)
+    assert y.dtype == torch.int64
+    assert y.tolist() == labels[::-1][:8].tolist()
+
+
 def test_a_last_batch_is_kept_where_there_are_fewer_images_than_a_batch():
     assert [len(y) for _, y in batches_of(*some(), batch_size=32)] == [20]
 
@@ -227,7 +235,9 @@ def test_the_same_training_from_a_plain_data_loader():
             ValueError,
             r"`labels` must have the shape \(20,\), .*; got \(19,\)\.$",
         ),
-        ({"labels": np.zeros(20)}, TypeError, r"`labels` must be integers; got torch.float64\.$"),
+        ({"labels": np.zeros(20)}, TypeError, r"`labels` must be integers; got float64\.$"),
+        ({"labels": torch.zeros(20)}, TypeError, r"`labels` must be integers; got float32\.$"),
+        ({"labels": ["cat"] * 20}, TypeError, r"`labels` must be integers; got <U3\.$"),
         ({"labels": np.full(20, -1)}, ValueError, r"`labels` must be at least 0; got -1\.$"),
         ({"batch_size": 0}, ValueError, r"`batch_size` must be at least 1; got 0\.$"),
         (

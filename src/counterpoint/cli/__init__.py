@@ -154,7 +154,7 @@ def reproduce(
         "epochs": epochs,
         "more_epochs": more_epochs,
         "size": size,
-        "networks": networks.split(",") if networks else None,
+        "networks": None if networks is None else [name.strip() for name in networks.split(",")],
         "weights": weights,
         "parts": parts,
         "compiled": compiled or None,

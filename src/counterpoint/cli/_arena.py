@@ -50,10 +50,14 @@ def arena(
     out: Annotated[
         Path | None,
         typer.Option(
-            file_okay=False, help="Folder of results; by default results/arena.", show_default=False
+            file_okay=False,
+            help="Folder of results; by default results/arena, for a file out/arena-NAME.",
+            show_default=False,
         ),
     ] = None,
-    jobs: Annotated[int, typer.Option(help="Folds of trees and the like that run at the same time.")] = 1,
+    jobs: Annotated[
+        int, typer.Option(help="Folds of trees and the like that run at the same time; -1: one a core.")
+    ] = 1,
     device: Annotated[str, typer.Option(help="Where networks train, such as cpu or cuda.")] = "auto",
     smoke: Annotated[bool, typer.Option("--smoke", help="Run in seconds, with tiny learners.")] = False,
     report_only: Annotated[
@@ -64,7 +68,7 @@ def arena(
     from counterpoint.experiments.arena import arena as run
     from counterpoint.experiments.arena.page import write_report
 
-    folder = out or Path("out/arena-smoke" if smoke else "results/arena")
+    folder = out or _folder(data, smoke=smoke)
     if report_only:
         paths = write_report(folder)
     else:
@@ -76,8 +80,15 @@ def arena(
             "device": device,
             "smoke": smoke,
         }
-        paths = run(tables, folder, methods=methods.split(",") if methods else [], **shared)
+        paths = run(tables, folder, methods=_listed(methods) if methods else [], **shared)
     _show(folder, paths)
+
+
+def _folder(data: Path | None, *, smoke: bool) -> Path:
+    """Return where results go by default: those of a file, or of tiny learners, are not mixed with the suite's."""
+    if smoke:
+        return Path("out/arena-smoke")
+    return Path("results/arena") if data is None else Path(f"out/arena-{data.stem}")
 
 
 def _tables(
@@ -100,11 +111,15 @@ def _tables(
     if data is not None and target is not None:
         return [read_table(data, target)]
     if sets is not None:
-        return read_suite(sets.split(","), data_dir)
+        return read_suite(_listed(sets), data_dir)
     if suite is None and smoke:
         return read_suite(["labor", "iris"])
     check_choice(suite or SUITES[0], "--suite", SUITES)
     return read_suite(SMALL_FIRST, data_dir)
+
+
+def _listed(names: str) -> list[str]:
+    return [name.strip() for name in names.split(",")]
 
 
 def _show(folder: Path, paths: list[Path]) -> None:

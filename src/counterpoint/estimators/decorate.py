@@ -249,7 +249,8 @@ class DecorateClassifier(ClassifierMixin, BaseEstimator):
     def _aligned_proba(self, member: Any, rows: FloatArray) -> FloatArray:
         """Return the probabilities by a member, with 0 for classes that it does not know."""
         proba = np.zeros((len(rows), len(self.classes_)))
-        proba[:, member.classes_] = member.predict_proba(rows)
+        # of one class alone some classifiers return two columns
+        proba[:, member.classes_] = 1 if len(member.classes_) == 1 else member.predict_proba(rows)
         return proba
 
     def _tell(self, number: int, error: float, is_rejected: bool) -> None:

@@ -50,8 +50,11 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_record(path: Path) -> dict[str, Any]:
-    """Return what was written as JSON."""
-    record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    """Return what was written as JSON, or name the file that was damaged since."""
+    try:
+        record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:  # no JSON, or no text at all
+        raise ValueError(f"'{path}' must hold JSON; reading it failed: {error}.") from error
     return record
 
 

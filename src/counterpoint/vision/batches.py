@@ -237,22 +237,26 @@ def _check_images(images: Images) -> Tensor:
             f"`images` must have the shape (n, height, width, 3) or (n, 3, height, width); "
             f"got {tuple(images.shape)}."
         )
-    # torch shares memory with writable arrays alone: of others it gets a copy
-    given = images if isinstance(images, Tensor) else torch.from_numpy(np.require(images, requirements="W"))
+    # torch shares memory with writable arrays alone, and with none that is read backwards: of others it gets a copy
+    given = (
+        images
+        if isinstance(images, Tensor)
+        else torch.from_numpy(np.require(images, requirements=("C", "W")))
+    )
     return (given if given.shape[3] == 3 else given.movedim(1, 3)).contiguous()
 
 
 def _check_labels(labels: Any, n_images: int) -> Tensor:
-    found = labels if isinstance(labels, Tensor) else torch.as_tensor(np.array(labels))
-    if found.shape != (n_images,):
+    array = labels.cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)
+    if array.shape != (n_images,):
         raise ValueError(
-            f"`labels` must have the shape ({n_images},), one for each image; got {tuple(found.shape)}."
+            f"`labels` must have the shape ({n_images},), one for each image; got {array.shape}."
         )
-    if found.is_floating_point() or found.is_complex() or found.dtype == torch.bool:
-        raise TypeError(f"`labels` must be integers; got {found.dtype}.")
-    if (lowest := int(found.min())) < 0:
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"`labels` must be integers; got {array.dtype}.")
+    if (lowest := int(array.min())) < 0:
         raise ValueError(f"`labels` must be at least 0; got {lowest}.")
-    return found.long()
+    return torch.from_numpy(array.astype(np.int64))  # a copy
 
 
 def _normalisation(

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from counterpoint.cli import main
+from counterpoint.cli._arena import _folder
 from counterpoint.experiments.arena import SMOKE, arena, run
 from counterpoint.experiments.arena.cells import Cell, Store
 from counterpoint.experiments.arena.encoding import PiecewiseLinear, for_nets, for_trees
@@ -125,6 +126,21 @@ def test_a_class_that_training_rows_lack_counts_as_an_error_and_breaks_nothing()
         assert found["error"] == (2 in y[fold.outer.test]) / found["n_test"]
 
 
+@pytest.mark.parametrize("method", ["decorate-net", "hist-gradient-boosting", "lightgbm"])
+def test_an_inner_fold_of_one_class_breaks_nothing(method):
+    if package := METHODS[method].package:
+        pytest.importorskip(package)
+    rng = np.random.default_rng(0)
+    y = np.array([1] * 2 + [0] * 28)
+    table = Table("rare", pd.DataFrame({"x": rng.normal(size=30)}), y, ("a", "b"))
+    folds = outer_folds(table, 0, 3)
+    assert any(len(np.unique(y[split.train])) == 1 for fold in folds for split in fold.inner)
+    for fold in folds:
+        found = run_rival(table, fold, method, SMOKE, seed=[0])
+        assert len(found["inner_accuracies"]) == 5
+        assert found["n_test"] == 10
+
+
 def test_a_finished_cell_is_never_run_again(finished, labor, monkeypatch):
     before = {path: path.read_bytes() for path in finished.rglob("cells/*/*.json")}
     assert len(before) == 2 * len(QUICK)
@@ -150,13 +166,33 @@ def test_a_cell_that_fails_is_told_and_the_others_go_on(labor, tmp_path, monkeyp
     ):
         arena([labor], tmp_path, methods=["random-forest", "extra-trees"], smoke=True)
     assert [one["method"] for one in Store(tmp_path)] == ["extra-trees"]
+    with pytest.raises(RuntimeError, match="no trees today"):  # also where there is nothing to report
+        arena([labor], tmp_path / "other", methods=["random-forest"], smoke=True)
 
 
 def test_cells_of_other_settings_are_refused(finished):
     with pytest.raises(
         ValueError, match=r"`--out` must hold cells of the same settings.* hidden 4 and not 5"
     ):
-        Store(finished).check(replace(SMOKE, hidden=5))
+        Store(finished).check(replace(SMOKE, hidden=5), {})
+
+
+def test_cells_of_another_table_by_the_same_name_are_refused(finished, labor):
+    with pytest.raises(
+        ValueError, match=r"`--out` must hold cells of the same table.*labor with rows 57 and not 56"
+    ):
+        Store(finished).check(SMOKE, {"labor": labor.facts | {"rows": 56}})
+    relabelled = labor._replace(y=labor.y[::-1])
+    with pytest.raises(ValueError, match=r"labor with checksum '[0-9a-f]{8}' and not '[0-9a-f]{8}'"):
+        arena([relabelled], finished, methods=QUICK, smoke=True, device="cpu")
+
+
+@pytest.mark.skipif(
+    not (ROOT / "results" / "arena" / "cells").is_dir(), reason="no results beside the package"
+)
+def test_the_committed_cells_are_of_the_embedded_tables():
+    tables = read_suite(["labor", "iris", "segment"])
+    Store(ROOT / "results" / "arena").check(Settings(), {table.name: table.facts for table in tables})
 
 
 def test_the_summary_pairs_folds_and_corrects_for_the_diversities_asked():
@@ -199,6 +235,15 @@ def test_differences_of_noise_are_not_called_a_gain():
     paid = summarise(cells)["paid"]["a"]
     assert paid["outcome"] == 0
     assert paid["sentence"].startswith("No difference can be told on a:")
+
+
+@pytest.mark.parametrize("content", [b'{"table": ', b"\xff\xfe"], ids=["cut off", "no text"])
+def test_a_damaged_cell_is_named(tmp_path, content):
+    path = tmp_path / "cells" / "iris" / "ncl-0.json"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"ncl-0\.json' must hold JSON; reading it failed: "):
+        summarise(Store(tmp_path))
 
 
 def test_an_empty_store_says_so(tmp_path):
@@ -254,7 +299,7 @@ def test_the_command_runs_on_a_file_of_ones_own(tmp_path, capsys, monkeypatch):
     x = rng.normal(size=60)
     rows = [f"{value:.3f},{'yes' if value > 0 else 'no'}" for value in x]
     Path("mine.csv").write_text("\n".join(["x,label", *rows]) + "\n")
-    methods = "independent,diverse-cv,random-forest"
+    methods = "independent, diverse-cv,random-forest"
     command = ["arena", "--data", "mine.csv", "--target", "label", "--methods", methods, "--smoke"]
     assert main(command) == 0
     out = capsys.readouterr().out
@@ -264,11 +309,19 @@ def test_the_command_runs_on_a_file_of_ones_own(tmp_path, capsys, monkeypatch):
     assert capsys.readouterr().out == out
 
 
+def test_results_of_a_file_are_not_mixed_with_those_of_the_suite():
+    assert _folder(None, smoke=False) == Path("results/arena")
+    assert _folder(Path("data/mine.csv"), smoke=False) == Path("out/arena-mine")
+    assert _folder(Path("data/mine.csv"), smoke=True) == Path("out/arena-smoke")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (["--methods", "magic", "--sets", "iris"], "`methods` must be among one-net, independent,"),
         (["--sets", "irises"], "`sets` must be among labor,"),
+        (["--sets", "labor", "--folds", "40"], "`--folds` must be at most 37 for labor,"),
+        (["--sets", "iris", "--jobs", "0"], "`jobs` must be at least 1, or -1 for all cores; got 0."),
         (["--suite", "uci16"], "`--suite` must be one of 'uci15'; got 'uci16'."),
         (["--data", "mine.csv"], "`--data` and `--target` must be given together; got one of them."),
         (["--sets", "iris", "--suite", "uci15"], "`--sets` must not be given together with `--suite`."),
@@ -279,6 +332,14 @@ def test_a_bad_option_is_one_sentence(options, message, capsys, tmp_path, monkey
     monkeypatch.chdir(tmp_path)
     assert main(["arena", *options]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_table_too_small_for_inner_folds_is_refused():
+    tiny = Table("tiny", pd.DataFrame({"x": np.arange(6.0)}), np.array([0, 1] * 3), ("a", "b"))
+    with pytest.raises(
+        ValueError, match=r"^tiny must have a class with at least 3 rows in each training part; .* 3\.$"
+    ):
+        arena([tiny], Path("nowhere"), folds=3)
 
 
 def test_a_method_whose_package_is_missing_says_what_to_install(monkeypatch, capsys):

@@ -252,6 +252,8 @@ def test_lambda_is_chosen_by_held_out_images_and_not_by_test_images():
         (["table-5", "--smoke", "--networks", "vgg,convnet"], "`networks` must be one of 'convnet'"),
         (["table-5", "--smoke", "--device", "cuda:99"], "`device` must be one that torch finds"),
         (["table-5", "--data", "no-such-folder"], "`data_dir` must be a folder that exists"),
+        (["table-5", "--weights", "no-such-folder"], "`weights` must be a folder that exists"),
+        (["table-5", "--networks", "resnet81,convnet"], "`networks` must be one of 'convnet'"),
     ],
 )
 def test_bad_input_is_one_sentence(arguments, sentence, capsys, tmp_path):

@@ -5,6 +5,7 @@ the store alone.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -47,7 +48,7 @@ def arena(
     folds : int, optional
         Outer folds; by default 10, or 3 in a smoke run.
     jobs : int, default=1
-        Folds that run at the same time, of methods that are not batched.
+        Folds that run at the same time, of methods that are not batched; -1 is one for each core.
     device : str, default="auto"
         Where networks train.
     smoke : bool, default=False
@@ -65,17 +66,23 @@ def arena(
     """
     from counterpoint.experiments.arena.page import write_report
     from counterpoint.experiments.arena.run import run_cells
+    from counterpoint.experiments.arena.tables import check_folds
 
     chosen = check_methods(methods) if methods else available()
     check_count(repeats, "repeats", minimum=1)
     settings = SMOKE if smoke else Settings()
     if folds is not None:
         settings = replace(settings, n_folds=int(check_count(folds, "folds", minimum=2)))
+    if jobs == 0:
+        raise ValueError("`jobs` must be at least 1, or -1 for all cores; got 0.")
+    for table in tables:
+        check_folds(table, settings.n_folds)
     failures = run_cells(tables, chosen, repeats, out, settings, jobs=jobs, device=device)
-    paths = write_report(out)
     if failures:
+        with suppress(ValueError):  # where none has finished
+            write_report(out)
         named = "; ".join(
             f"{f.cell.table}, {f.cell.method}, repeat {f.cell.repeat}: {f.reason}" for f in failures
         )
         raise RuntimeError(f"{len(failures)} cells failed: {named}")
-    return paths
+    return write_report(out)

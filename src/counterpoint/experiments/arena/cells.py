@@ -50,8 +50,8 @@ class Store:
         for path in sorted(self.folder.glob("*/*.json")):
             yield read_record(path)
 
-    def check(self, settings: Settings) -> None:
-        """Refuse a folder with cells of other settings, which could not be compared."""
+    def check(self, settings: Settings, data: Mapping[str, Mapping[str, Any]]) -> None:
+        """Refuse a folder with cells of other settings, or of another table by the name of one in ``data``."""
         wanted = asdict(settings)
         for record in self:
             if record["settings"] != wanted:
@@ -60,6 +60,13 @@ class Store:
                     f"`--out` must hold cells of the same settings, or none; got {self.folder} with "
                     f"{differ} {record['settings'].get(differ)!r} and not {wanted[differ]!r}."
                 )
+            here, there = data.get(record["table"], {}), record["data"]
+            for fact in here:  # a cell without a checksum is held by its counts
+                if fact in there and here[fact] != there[fact]:
+                    raise ValueError(
+                        f"`--out` must hold cells of the same table, or none; got {self.folder / record['table']} "
+                        f"with {fact} {there[fact]!r} and not {here[fact]!r}."
+                    )
 
     def write(
         self,

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.compose import ColumnTransformer
+from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPClassifier
@@ -134,6 +135,8 @@ def _fitted(
     table: Table, split: Split, method: str, parameters: Parameters, settings: Settings, seed: int
 ) -> Fitted:
     X, y = table.X.iloc[split.train], table.y[split.train]
+    if len(np.unique(y)) == 1:  # as where the other class is rare; some classifiers refuse it
+        return Fitted(DummyClassifier().fit(X, y), lambda rows: rows)
     model, encoder = _made(method, dict(parameters), X, settings, seed)
     if encoder is None:
         return Fitted(model.fit(X, y), lambda rows: rows)

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from counterpoint.experiments._progress import Teller
 from counterpoint.experiments.arena.cells import Cell, Store
-from counterpoint.experiments.arena.encoding import nominal_columns
 from counterpoint.experiments.arena.methods import METHODS, Settings
 from counterpoint.experiments.arena.tables import Table, outer_folds
 
@@ -56,7 +55,7 @@ def run_cells(
         A cell that fails is told and left out; the others go on.
     """
     store = Store(out)
-    store.check(settings)
+    store.check(settings, {table.name: table.facts for table in tables})
     missing = [
         cell
         for repeat in range(repeats)
@@ -88,15 +87,7 @@ class _Writer:
         self.failures = failures
 
     def write(self, cell: Cell, folds: Sequence[dict[str, Any]], device: str) -> None:
-        table = self.tables[cell.table]
-        nominal = len(nominal_columns(table.X))
-        data = {
-            "rows": len(table.y),
-            "numeric": table.X.shape[1] - nominal,
-            "nominal": nominal,
-            "classes": len(table.classes),
-        }
-        self.store.write(cell, folds, self.settings, data, device=device)
+        self.store.write(cell, folds, self.settings, self.tables[cell.table].facts, device=device)
         error = 100 * sum(fold["error"] for fold in folds) / len(folds)
         seconds = sum(fold["seconds"] for fold in folds)
         self.tell.done(f"{cell.table}, {cell.method}, repeat {cell.repeat}: {error:.2f} % in {seconds:.0f} s")

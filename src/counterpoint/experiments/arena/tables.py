@@ -1,6 +1,7 @@
 """What the methods compete on: tables with their folds, the same for every method."""
 
 import warnings
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,7 +12,16 @@ from sklearn.model_selection import StratifiedKFold
 from counterpoint._validation import IntArray
 from counterpoint.datasets import DATASETS, load
 
-__all__ = ["SMALL_FIRST", "OuterFold", "Split", "Table", "outer_folds", "read_suite", "read_table"]
+__all__ = [
+    "SMALL_FIRST",
+    "OuterFold",
+    "Split",
+    "Table",
+    "check_folds",
+    "outer_folds",
+    "read_suite",
+    "read_table",
+]
 
 # By their number of rows, so that a run that is stopped has finished as many as it could.
 SMALL_FIRST = (
@@ -28,6 +38,19 @@ class Table(NamedTuple):
     X: Any  # pandas.DataFrame: float64 with NaN, or categorical
     y: IntArray
     classes: tuple[str, ...]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The counts of rows, columns and classes, and a checksum that tells tables of the same counts apart."""
+        nominal = int((self.X.dtypes == "category").sum())
+        rows = self.X.to_csv(index=False) + ",".join(self.classes[code] for code in self.y)
+        return {
+            "rows": len(self.y),
+            "numeric": self.X.shape[1] - nominal,
+            "nominal": nominal,
+            "classes": len(self.classes),
+            "checksum": f"{zlib.crc32(rows.encode()):08x}",
+        }
 
 
 class Split(NamedTuple):
@@ -80,6 +103,28 @@ def read_table(path: Path, target: str) -> Table:
     read = read_training_table(path, target)
     X = read.frame.astype(dict.fromkeys(read.of_kind("category"), "category"))
     return _table(path.stem, X, read.y)
+
+
+def check_folds(table: Table, n_folds: int) -> None:
+    """Refuse a table whose largest class has too few rows for a row in each outer fold and each inner one.
+
+    Examples
+    --------
+    >>> check_folds(read_suite(["labor"])[0], 40)
+    Traceback (most recent call last):
+    ...
+    ValueError: `--folds` must be at most 37 for labor, the rows of its largest class; got 40.
+    """
+    most = int(np.bincount(table.y).max())
+    if most < n_folds:
+        raise ValueError(
+            f"`--folds` must be at most {most} for {table.name}, the rows of its largest class; got {n_folds}."
+        )
+    if most - -(-most // n_folds) < INNER_FOLDS:
+        raise ValueError(
+            f"{table.name} must have a class with at least {INNER_FOLDS} rows in each training part; "
+            f"its largest has {most}."
+        )
 
 
 def outer_folds(table: Table, repeat: int, n_folds: int) -> list[OuterFold]:

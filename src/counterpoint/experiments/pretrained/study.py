@@ -60,9 +60,9 @@ def reproduce_table(
     ``compiled`` networks train faster, after a minute or more at the start.
     """
     where = pick_device(device)
-    images = load_images(table, data, smoke=smoke)
     source = _check_weights(weights, smoke=smoke)
     chosen = _check_networks(table, networks, smoke=smoke)
+    images = load_images(table, data, smoke=smoke)  # which may be a download
     small: dict[str, Any] = {"batch_size": 32, "width": 4} if smoke else {}
     settings = Settings(
         epochs=_count(epochs, "epochs", 1 if smoke else table.epochs),
