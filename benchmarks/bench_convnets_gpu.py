@@ -63,11 +63,11 @@ def train_step(program: nn.Module, views: Tensor, target: Tensor) -> Callable[[]
     return step
 
 
-def measure(step: Callable[[], None], device: torch.device, repeats: int = 4) -> dict[str, float]:
+def measure(step: Callable[[], None], device: torch.device, repeats: int = 4) -> dict[str, float | None]:
     """Return the seconds of the first step, with its search for kernels, and of one after it."""
     first = elapsed(step, device, 1)
     if first > 5:
-        return {"first": first, "step": float("nan")}
+        return {"first": first, "step": None}
     elapsed(step, device, 1)
     return {"first": first, "step": elapsed(step, device, repeats)}
 
@@ -183,7 +183,7 @@ def main() -> None:
         line = case | {"nets": count} | found
         record["data"].append(line)
         args.out.write_text(json.dumps(record, indent=1) + "\n")
-        per_net = 1e3 * found.get("step", float("nan")) / count
+        per_net = 1e3 * (found.get("step") or float("nan")) / count
         print(
             f"width {case['width']:3}  {case['how']:34} {per_net:9.3f} ms per net and step  "
             f"first {found.get('first', float('nan')):6.2f} s  {found.get('error', '')}",
