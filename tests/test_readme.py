@@ -44,4 +44,4 @@ def test_ranks_of_the_arena():
     ranks = result("arena/summary.json")["ranks"]
     cells = row("mean rank among")
     assert f"among {len(ranks['methods'])} methods" in cells[0]
-    assert cells[1:3] == [f"{ranks['mean_rank'][name]:.2f}" for name in ("independent", "correlation-1.0")]
+    assert cells[1:3] == [f"{ranks['mean_rank'][name]:.2f}" for name in ("independent", "diverse-cv")]

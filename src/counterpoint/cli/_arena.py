@@ -1,7 +1,7 @@
 """The command that lets methods compete: arena."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -73,14 +73,10 @@ def arena(
         paths = write_report(folder)
     else:
         tables = _tables(data, target, suite, sets, data_dir, smoke=smoke)
-        shared: dict[str, Any] = {
-            "repeats": repeats,
-            "folds": folds,
-            "jobs": jobs,
-            "device": device,
-            "smoke": smoke,
-        }
-        paths = run(tables, folder, methods=_listed(methods) if methods else [], **shared)
+        names = _listed(methods) if methods else []
+        paths = run(
+            tables, folder, methods=names, repeats=repeats, folds=folds, jobs=jobs, device=device, smoke=smoke
+        )
     _show(folder, paths)
 
 

@@ -188,16 +188,13 @@ def select(
         check_ending(out, "--out")
     pool = _read(predictions, truth, learner, drop)
     with _about(predictions):
-        selection = run(
-            pool.y_true,
-            pool.outputs,
-            size,
-            diversity=diversity,
-            method=method,
-            labels=pool.labels,
-            n_bags=bags,
-            random_state=seed,
-        )
+        dials: dict[str, Any] = {
+            "diversity": diversity,
+            "method": method,
+            "n_bags": bags,
+            "random_state": seed,
+        }
+        selection = run(pool.y_true, pool.outputs, size, labels=pool.labels, **dials)
     if as_json:
         names = [pool.learners[index] for index in selection.indices]
         typer.echo(json.dumps({"learners": names, **json.loads(selection.to_json())}, allow_nan=False))
