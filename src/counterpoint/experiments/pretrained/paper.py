@@ -31,11 +31,12 @@ class Table:
     size: int = 128
 
     def members(self, group: str, networks: Sequence[str], seed: int) -> list[tuple[str, int]]:
-        """Return the trunks of an ensemble by network and seed; ensembles of different seeds share none."""
+        """Return the trunks of an ensemble by network and seed; two ensembles of a group share none."""
         if group == "networks":
             return [(network, seed) for network in networks]
-        step = 1 if group == "apart" else 0
-        return [(networks[0], N_COPIES * seed + step * i) for i in range(N_COPIES)]
+        if group == "copies":
+            return [(networks[0], seed)] * N_COPIES
+        return [(networks[0], N_COPIES * seed + i) for i in range(N_COPIES)]
 
 
 TABLE_4 = Table(
