@@ -1,5 +1,6 @@
 import json
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -7,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from counterpoint import Assessment, assess
+from counterpoint.assessment.advice import TURNING_POINT
 from counterpoint.assessment.votes import Ballot
 from counterpoint.exceptions import UndefinedMeasureWarning
 from counterpoint.measures import (
@@ -259,6 +261,46 @@ def test_more_learners_are_promised_what_the_theory_says():
     p, c = a.accuracies.mean(), max(a.error_correlation, 0)
     assert found.numbers["gain"] == pytest.approx(jury_accuracy(p, c, 11) - jury_accuracy(p, c, 5))
     assert found.numbers["most"] > found.numbers["gain"] > 0.05
+
+
+@pytest.mark.parametrize(("accuracy", "said"), [(0.75, True), (0.95, False)])
+def test_explicit_diversity_is_thought_of_where_members_would_underfit(accuracy, said):
+    truth, votes = make_votes(n_samples=2000, accuracy=accuracy)
+    found = {finding.code: finding for finding in assess(truth, votes).advice}
+    assert ("explicit_diversity" in found) is said
+    if said:
+        assert "If these are training samples" in found["explicit_diversity"].text
+        assert found["explicit_diversity"].severity == "info"
+        assert found["explicit_diversity"].numbers["mean_accuracy"] == pytest.approx((votes == truth).mean())
+
+
+def test_a_few_samples_do_not_tell_that_members_underfit():
+    truth, votes = make_votes(n_samples=20, accuracy=0.75)
+    assert (votes == truth).mean() < TURNING_POINT
+    assert "explicit_diversity" not in codes(assess(truth, votes))
+
+
+def test_one_learner_has_no_diversity_to_think_of():
+    truth, votes = make_votes(n_learners=1)
+    with pytest.warns(UndefinedMeasureWarning, match="r_ll"):
+        assert "explicit_diversity" not in codes(assess(truth, votes))
+
+
+def test_the_turning_point_of_diversity_is_that_of_the_measured_widths():
+    path = Path(__file__).parents[2] / "results" / "image-map.json"
+    if not path.exists():
+        pytest.skip("there is no record of the map of image ensembles")
+    parts = json.loads(path.read_text(encoding="utf-8"))["data"]
+    measured = 0
+    for part in (part for name, part in parts.items() if name.startswith("width-")):
+        arms = [arm["name"] for arm in part["config"]["arms"]]
+        independent, diverse = arms.index("independent"), arms.index("0.9")
+        fit = 1 - np.mean(part["data"]["train"]["raw"]["member"], axis=0)[independent]
+        error = np.mean(part["data"]["test"]["raw"]["soft"], axis=0)[independent]
+        pays = np.mean(part["data"]["test"]["read"]["soft"], axis=0)[diverse] < error
+        assert pays == (fit < TURNING_POINT)
+        measured += 1
+    assert measured >= 4
 
 
 def test_votes_tied_together_in_threes_are_found_to_defy_the_prediction():

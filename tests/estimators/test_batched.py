@@ -80,15 +80,31 @@ def test_each_epoch_is_shown_and_the_networks_given_are_left_alone(folds):
     assert all(torch.equal(a, b) for a, b in zip(before, folds[0].nets[0].parameters(), strict=True))
 
 
-def test_nets_that_cannot_be_stacked_share_one_decay():
-    class Branching(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.left, self.right = nn.Linear(4, 3), nn.Linear(4, 3)
+class Branching(nn.Module):
+    """Not a sequence, so it cannot be stacked."""
 
-        def forward(self, x):
-            return self.left(x) + self.right(x).tanh()
+    def __init__(self):
+        super().__init__()
+        self.left, self.right = nn.Linear(4, 3), nn.Linear(4, 3)
 
-    fold = Fold(torch.randn(9, 4), torch.arange(9) % 3, None, [Branching(), Branching()], seed=0)
-    with pytest.raises(ValueError, match="`weight_decay` must be that of the schedule"):
-        train_groups([Group(fold, IndependentLoss(), 0, d) for d in (0.0, 1.0)], SCHEDULE)
+    def forward(self, x):
+        return self.left(x) + self.right(x).tanh()
+
+
+def normalised():
+    return nn.Sequential(nn.Linear(4, 8, bias=False), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
+
+
+@pytest.mark.parametrize("make", [mlp, Branching, normalised])
+def test_networks_of_any_kind_have_the_decay_of_their_group(make):
+    torch.manual_seed(0)
+    x = torch.randn(36, 4)
+    fold = Fold(x, (x[:, 0] > 0).long() + (x[:, 1] > 0).long(), None, [make(), make()], seed=0)
+    groups = [Group(fold, IndependentLoss(), 0, decay) for decay in (0.0, 1.0)]
+    together = train_groups(groups, SCHEDULE).ensembles()
+    for group, ensemble in zip(groups, together, strict=True):
+        alone = train_groups([group], SCHEDULE).ensembles()[0]  # one decay: AdamW's own
+        for name, value in ensemble.state_dict().items():
+            torch.testing.assert_close(value, alone.state_dict()[name], atol=2e-4, rtol=2e-4)
+    weights = [torch.cat([p.flatten() for p in e.parameters()]) for e in together]
+    assert (weights[0] - weights[1]).abs().max() > 0.01

@@ -45,14 +45,29 @@ def test_every_loss_learns(iris, loss, voting):
     np.testing.assert_allclose(model.predict_proba(iris[0]).sum(axis=1), 1)
 
 
-def test_a_diversity_that_fades_as_the_networks_fit(iris, tmp_path):
+def test_auto_trains_networks_that_fit_independently(iris, tmp_path):
     model = small(diversity="auto", epochs=60, batch_size=32).fit(*iris)
     assert model.score(*iris) > 0.9
-    assert model.readout_ is not None
+    assert model.readout_ is None  # no explicit diversity was let in
+    alone = small(loss="independent", epochs=60, batch_size=32).fit(*iris)
+    np.testing.assert_array_equal(model.predict_proba(iris[0]), alone.predict_proba(iris[0]))
     model.save(tmp_path / "model.safetensors")
     again = DiverseEnsembleClassifier.load(tmp_path / "model.safetensors")
     assert again.diversity == "auto"
     np.testing.assert_array_equal(again.predict_proba(iris[0]), model.predict_proba(iris[0]))
+
+
+def test_by_default_only_networks_that_underfit_by_half_time_get_explicit_diversity(iris):
+    X, y = iris
+    noisy = np.random.default_rng(0).permutation(y)  # which three small networks cannot learn
+    settings = {"epochs": 60, "batch_size": 32}
+    for target, fits in ((y == 0, True), (noisy, False)):
+        model = small(**settings).fit(X, target)
+        assert (model.history_[29]["member_accuracy"] >= 0.98) is fits
+        alone = small(loss="independent", **settings).fit(X, target)
+        same = np.array_equal(model.predict_proba(X), alone.predict_proba(X))
+        assert (model.readout_ is None) is fits
+        assert same is fits
 
 
 def test_the_vote_is_that_of_the_members(iris):

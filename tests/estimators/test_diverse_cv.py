@@ -1,4 +1,6 @@
 import copy
+import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,8 +13,8 @@ from torch import nn
 from counterpoint.datasets import load
 from counterpoint.estimators import DiverseEnsembleClassifier, DiverseEnsembleClassifierCV, diverse_cv
 from counterpoint.estimators._batched import Fold, Schedule, train_path
+from counterpoint.estimators._candidates import FITS, Candidate, of_fit, verdict
 from counterpoint.estimators._paired import corrected_paired_test
-from counterpoint.estimators.diverse_cv import _verdict
 
 DIVERSITIES = (0.0, 0.5, 1.0)
 SCHEDULE = Schedule(epochs=8, n_batches=3, learning_rate=0.01, weight_decay=0.01)
@@ -91,14 +93,15 @@ def test_candidates_of_a_fold_part_company():
 def test_a_group_is_the_estimator_trained_on_its_fold(table):
     X, y = table
     splits = list(StratifiedKFold(3).split(X, y))
-    search = small(cv=splits, batch_size=32).fit(X, y)
+    search = small(cv=splits, batch_size=32, weight_decay=(0.1, 3.0)).fit(X, y)
+    candidates = [(diversity, decay) for diversity in (None, 0.5, 1.0) for decay in (0.1, 3.0)]
     # the seeds of the folds follow the two of the search, as in draw_seeds
     rng = np.random.RandomState(0)
     rng.randint(np.iinfo(np.int32).max, size=2)
     seeds = rng.randint(np.iinfo(np.int32).max, size=3)
     for k, (train, test) in enumerate(splits):
-        for c, diversity in enumerate((None, 0.5, 1.0)):
-            model = search.estimator(diversity, int(seeds[k])).fit(X[train], y[train])
+        for c, (diversity, decay) in enumerate(candidates):
+            model = search.estimator(diversity, int(seeds[k]), weight_decay=decay).fit(X[train], y[train])
             assert search.cv_results_[f"split{k}_test_score"][c] == pytest.approx(
                 model.score(X[test], y[test])
             )
@@ -113,7 +116,10 @@ def test_the_results_look_like_those_of_a_grid_search(table):
     assert results["rank_test_score"].min() == 1
     assert np.isnan(results["param_diversity"][0])
     assert results["param_diversity"][1:].tolist() == [0.5, 1.0]
-    assert results["params"][2] == {"loss": "correlation", "diversity": 1.0}
+    assert results["param_weight_decay"].tolist() == [0.1, 0.1, 0.1]
+    assert results["params"][2] == {"loss": "correlation", "diversity": 1.0, "weight_decay": 0.1}
+    for params in results["params"]:
+        DiverseEnsembleClassifier(**params)
     assert ((results["mean_member_train_score"] > 0.5) & (results["mean_member_train_score"] <= 1)).all()
 
 
@@ -174,10 +180,89 @@ def test_a_lead_within_the_standard_error_is_left_for_independent_training(monke
         assert search.best_estimator_.loss == ("independent" if expected is None else "correlation")
 
 
+# (candidates, folds): independent, 0.5, 1.0, each at two weight decays
+GRID = np.array(
+    [
+        [0.70, 0.70, 0.70],
+        [0.80, 0.80, 0.80],  # independent training at its best
+        [0.80, 0.80, 0.80],
+        [0.60, 0.60, 0.60],
+        [0.90, 0.90, 0.90],
+        [0.87, 0.90, 0.93],  # as good as the one before it, which is the first of equals
+    ]
+)
+
+
+def scored(monkeypatch, grid, **more):
+    """Return a search whose candidates are given these accuracies; a member of candidate c is right on c tenths."""
+    flat = iter(grid.ravel())
+    places = iter(np.repeat(np.arange(len(grid)), 3) / 10)
+    monkeypatch.setattr(diverse_cv._Part, "score", lambda *_: (next(flat), next(places)))
+    settings = {"epochs": 1, "weight_decay": (0.3, 0.03)} | more
+    return small(**settings).fit(*load_iris(return_X_y=True))
+
+
+def test_each_candidate_is_judged_at_its_best_weight_decay(monkeypatch):
+    search = scored(monkeypatch, GRID)
+    assert search.test_.difference == pytest.approx(0.1)  # and not the 0.2 above independent training at 0.3
+    assert (search.best_diversity_, search.best_weight_decay_, search.best_index_) == (1.0, 0.3, 4)
+    assert (search.best_estimator_.diversity, search.best_estimator_.weight_decay) == (1.0, 0.3)
+    results = search.cv_results_
+    assert results["param_weight_decay"].tolist() == [0.3, 0.03] * 3
+    assert results["params"][1] == {"loss": "independent", "weight_decay": 0.03}
+    assert "at diversity 1 and weight decay 0.3 the vote is right on 90.0 %" in search.verdict_
+    assert "trained independently at weight decay 0.03 on 80.0 %" in search.verdict_
+    assert "for the best of 4 pairs of diversity and weight decay: p = 0)" in search.verdict_
+    assert (
+        "a member is right on 10.0 % of its training rows; below 98 % diversity mostly pays."
+        in search.verdict_
+    )
+
+
+def test_independent_training_is_left_with_its_own_best_weight_decay(monkeypatch):
+    search = scored(monkeypatch, GRID[[0, 1, 2, 3, 2, 3]])
+    assert (search.best_diversity_, search.best_weight_decay_, search.best_index_) == (None, 0.03, 1)
+    assert (search.best_estimator_.loss, search.best_estimator_.weight_decay) == ("independent", 0.03)
+
+
+def test_the_p_value_pays_for_every_pair_that_was_tried(monkeypatch):
+    noise = np.array([0.01, -0.02, 0.01])
+    votes = GRID + noise * np.arange(6)[:, None]
+    search = scored(monkeypatch, votes)
+    share = 50 / 100
+    found = corrected_paired_test(votes[4] - votes[1], share)
+    assert search.test_.standard_error == pytest.approx(found.standard_error)
+    assert search.test_.p_value == pytest.approx(4 * found.p_value)
+    assert 0 < search.test_.p_value < 1
+
+
+def test_the_path_is_drawn_at_the_best_weight_decay_of_each(monkeypatch):
+    search = scored(monkeypatch, GRID, diversities=(1.0, 0.5))
+    display = diverse_cv.DiversityPathDisplay.from_estimator(search)
+    assert display.diversities.tolist() == [0.5, 1.0]
+    np.testing.assert_array_equal(display.scores, GRID[[4, 2]])
+    np.testing.assert_array_equal(display.independent, GRID[1])
+
+
+def test_one_weight_decay_in_a_row_is_that_number(table):
+    alone, in_a_row = (small(weight_decay=decay).fit(*table) for decay in (0.3, (0.3,)))
+    np.testing.assert_array_equal(
+        alone.cv_results_["mean_test_score"], in_a_row.cv_results_["mean_test_score"]
+    )
+    assert alone.verdict_ == in_a_row.verdict_
+    assert alone.best_weight_decay_ == in_a_row.best_weight_decay_ == 0.3
+
+
+def test_networks_that_cannot_be_stacked_have_weight_decays_of_their_own_too(table):
+    search = small(module=Branching, weight_decay=(0.0, 50.0), epochs=30).fit(*table)
+    members = search.cv_results_["mean_member_train_score"].reshape(3, 2)
+    assert (members[:, 0] != members[:, 1]).all()
+
+
 def test_the_verdict_can_be_that_diversity_costs():
     votes = np.array([[0.9, 0.91, 0.92], [0.7, 0.72, 0.7], [0.8, 0.8, 0.81]])
     test = corrected_paired_test(votes[2] - votes[0], 0.5)
-    text = _verdict([0.5, 1.0], 2, votes, test)
+    text = verdict([Candidate(d, 0.1) for d in (None, 0.5, 1.0)], 2, 0, votes, test)
     assert text.startswith(
         "Explicit diversity costs on this data: at diversity 1 the vote is right on 80.3 %"
     )
@@ -228,6 +313,14 @@ BAD = [
     ({"diversities": (0.5, 0.5)}, ValueError, "`diversities` must be distinct numbers"),
     ({"diversities": 0.5}, ValueError, "`diversities` must be distinct numbers"),
     ({"diversities": (-0.5,)}, ValueError, "`diversities` must be at least 0; got -0.5"),
+    ({"weight_decay": ()}, TypeError, "`weight_decay` must be a number or an array of numbers"),
+    (
+        {"weight_decay": (0.1, 0.1)},
+        ValueError,
+        "`weight_decay` must be a number or distinct numbers in a row",
+    ),
+    ({"weight_decay": [[0.1]]}, ValueError, "`weight_decay` must be a number or distinct numbers in a row"),
+    ({"weight_decay": (0.1, -1)}, ValueError, "`weight_decay` must be at least 0; got -1"),
     ({"epochs": 0}, ValueError, "`epochs` must be at least 1; got 0"),
     ({"voting": "loud"}, ValueError, "`voting` must be one of"),
     ({"cv": 1}, ValueError, "k-fold cross-validation requires at least one train/test split"),
@@ -238,3 +331,20 @@ BAD = [
 def test_a_bad_parameter_is_named(table, settings, error, match):
     with pytest.raises(error, match=match):
         small(**settings).fit(*table)
+
+
+def test_what_is_said_of_the_fit_is_what_the_map_found():
+    record = json.loads(
+        (Path(__file__).parents[2] / "results" / "diversity-map.json").read_text(encoding="utf-8")
+    )
+    found = {True: [], False: []}
+    for cell in record["data"]:
+        independent, diverse = (np.sum(cell["wrong"]["soft"][loss]) for loss in ("independent", "0.5"))
+        underfits = cell["train"]["member"]["independent"] < FITS
+        found[underfits].append(np.log((independent + 0.5) / (diverse + 0.5)))
+    assert np.mean(found[True]) > 0.1  # errors taken away, as a logarithm
+    assert np.mean(np.array(found[True]) > 0) > 0.6
+    assert abs(np.mean(found[False])) < 0.05
+    assert np.mean(np.array(found[False]) > 0) < 0.5
+    assert "mostly pays" in of_fit(FITS - 0.01)
+    assert "costs as often" in of_fit(FITS)

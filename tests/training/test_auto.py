@@ -1,10 +1,17 @@
-"""The correlation loss with ``diversity="auto"``: correlation while learners underfit, cross-entropy once they fit."""
+"""The correlation loss with ``diversity="auto"``: cross-entropy first, then correlation where learners underfit."""
 
 import pytest
 import torch
 from torch import nn
 
-from counterpoint.training import CorrelationLoss, DiversityWarmup, Ensemble, IndependentLoss, fit
+from counterpoint.training import (
+    Callback,
+    CorrelationLoss,
+    DiversityWarmup,
+    Ensemble,
+    IndependentLoss,
+    fit,
+)
 from counterpoint.training.gate import DiversityGate
 
 
@@ -14,29 +21,36 @@ def batch():
     return torch.randn(3, 40, 5, requires_grad=True), torch.randint(5, (40,))
 
 
-@pytest.mark.parametrize(("fit_so_far", "plain"), [(0.0, CorrelationLoss(0.9)), (1.0, IndependentLoss())])
-def test_auto_is_the_loss_of_its_side_of_the_gate(batch, fit_so_far, plain):
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    ("decision", "plain"), [(0, IndependentLoss()), (-1, IndependentLoss()), (1, CorrelationLoss(0.9))]
+)
+def test_auto_is_bit_by_bit_the_loss_of_its_side_of_the_gate(batch, decision, plain, weighted):
     logits, target = batch
+    weight = [torch.rand(40)] if weighted else []
     loss = CorrelationLoss("auto")
-    loss.gate.total.fill_(1e6 * fit_so_far)  # so that this batch changes little
-    loss.gate.mass.fill_(1e6)
-    torch.testing.assert_close(loss(logits, target), plain(logits, target))
-    found, expected = (torch.autograd.grad(one(logits, target), logits)[0] for one in (loss, plain))
-    torch.testing.assert_close(found, expected)
+    loss.gate.progress = 0.0  # so that this batch decides nothing
+    loss.gate.decision.fill_(decision)
+    values = [one(logits, target, *weight) for one in (loss, plain)]
+    found, expected = (torch.autograd.grad(value, logits)[0] for value in values)
+    assert torch.equal(*values)
+    assert torch.equal(found, expected)
 
 
 def test_the_gate_sees_the_optimality_of_each_training_batch(batch):
     logits, target = batch
     loss, gate = CorrelationLoss("auto"), DiversityGate()
+    loss.gate.progress = gate.progress = 0.0
     loss(logits, target)
     gate(loss.r_tl, loss.r_ll, 3)
     torch.testing.assert_close(loss.gate.fit, gate.fit)
 
 
-def data():
+def data(hard=False):
     torch.manual_seed(1)
     x = torch.randn(256, 2)
-    return list(zip(x.split(64), (x[:, 0] > 0).long().split(64), strict=True))
+    y = torch.randint(2, (256,)) if hard else (x[:, 0] > 0).long()
+    return list(zip(x.split(64), y.split(64), strict=True))
 
 
 def learners():
@@ -44,40 +58,101 @@ def learners():
     return Ensemble([nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 2)) for _ in range(3)])
 
 
-def train(ensemble, epochs, **options):
-    loss = CorrelationLoss("auto")
+def train(ensemble, epochs, *, loss=None, hard=False, batches=None, **options):
+    loss = CorrelationLoss("auto") if loss is None else loss
 
     def adam(parameters):
         return torch.optim.Adam(parameters, 0.05)
 
-    fit(ensemble, data(), loss=loss, optimizer=adam, epochs=epochs, progress=False, **options)
+    batches = data(hard) if batches is None else batches
+    fit(ensemble, batches, loss=loss, optimizer=adam, epochs=epochs, progress=False, **options)
     return loss
 
 
-def test_the_gate_shuts_as_learners_come_to_fit():
-    loss = train(learners(), 60)
-    assert loss.gate.fit > loss.gate.end
-    assert float(loss.gate.eval()(loss.r_tl, loss.r_ll, 3)) == 0
+def same_weights(one, other):
+    return all(torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))
 
 
-def test_a_resumed_run_has_the_gate_of_an_unbroken_one(tmp_path):
+@pytest.mark.parametrize("validation", [None, data()])
+def test_where_learners_fit_auto_is_independent_training_bit_by_bit(validation):
+    auto, independent = learners(), learners()
+    loss = train(auto, 20, validation=validation)
+    train(independent, 20, loss=IndependentLoss(), validation=validation)
+    assert int(loss.gate.decision) == -1
+    assert same_weights(auto, independent)
+    x, _ = data()[0]
+    assert auto.readout is None  # nor does a read-out move its votes
+    assert torch.equal(auto.predict_proba(x), independent.predict_proba(x))
+
+
+def test_where_learners_underfit_auto_turns_to_explicit_diversity():
+    auto, independent = learners(), learners()
+    loss = train(auto, 20, hard=True)
+    train(independent, 20, loss=IndependentLoss(), hard=True)
+    assert int(loss.gate.decision) == 1
+    assert not same_weights(auto, independent)
+    assert auto.readout is not None
+
+
+class Progress(Callback):
+    """Keeps what the gate was told, and ends a run as a power cut would."""
+
+    def __init__(self, last_epoch=None):
+        self.last_epoch, self.told = last_epoch, []
+
+    def on_batch_end(self, state):
+        self.told.append(state.loss.gate.progress)
+
+    def on_epoch_begin(self, state):
+        if self.last_epoch is not None and state.epoch > self.last_epoch:
+            raise KeyboardInterrupt
+
+
+def test_fit_tells_the_gate_how_far_it_is():
+    seen = Progress()
+    train(learners(), 2, callbacks=[seen])
+    assert seen.told == pytest.approx([i / 8 for i in range(8)])
+
+
+def test_where_the_number_of_batches_is_unknown_whole_epochs_count():
+    seen = Progress()
+    train(learners(), 2, batches=lambda epoch: iter(data()), callbacks=[seen])
+    assert seen.told == pytest.approx([0] * 4 + [0.5] * 4)
+
+
+@pytest.mark.parametrize("last_epoch", [1, 4])  # before the decision and after it
+def test_a_resumed_run_has_the_gate_of_an_unbroken_one(tmp_path, last_epoch):
     whole, broken = learners(), learners()
-    unbroken = train(whole, 6)
-    train(broken, 3, checkpoint=tmp_path / "run.safetensors")
-    resumed = train(broken, 6, checkpoint=tmp_path / "run.safetensors")
-    assert torch.equal(unbroken.gate.total, resumed.gate.total)
-    for a, b in zip(whole.parameters(), broken.parameters(), strict=True):
-        assert torch.equal(a, b)
+    unbroken = train(whole, 6, hard=True)
+    checkpoint = tmp_path / "run.safetensors"
+    with pytest.raises(KeyboardInterrupt):
+        train(broken, 6, hard=True, checkpoint=checkpoint, callbacks=[Progress(last_epoch)])
+    resumed = train(broken, 6, hard=True, checkpoint=checkpoint)
+    assert torch.equal(unbroken.gate.fit, resumed.gate.fit)
+    assert int(unbroken.gate.decision) == int(resumed.gate.decision) == 1
+    assert same_weights(whole, broken)
 
 
 def test_validation_does_not_move_the_gate():
     plain, validated = train(learners(), 3), train(learners(), 3, validation=data())
-    assert torch.equal(plain.gate.total, validated.gate.total)
+    assert torch.equal(plain.gate.fit, validated.gate.fit)
+
+
+def test_a_loss_that_has_served_before_decides_anew():
+    loss = train(learners(), 10, hard=True)
+    assert int(loss.gate.decision) == 1
+    train(learners(), 20, loss=loss)
+    assert int(loss.gate.decision) == -1
 
 
 def test_a_warm_up_scales_what_the_open_gate_lets_in():
     loss = train(learners(), 3, callbacks=[DiversityWarmup(5)])
     assert loss.diversity == 0.9  # as before, after the training
+
+
+def test_a_loop_of_ones_own_must_say_how_far_it_is(batch):
+    with pytest.raises(ValueError, match="`progress` must be set before each training batch"):
+        CorrelationLoss("auto")(*batch)
 
 
 def test_auto_says_so():

@@ -276,6 +276,38 @@ def test_groups_and_weights_with_a_constant_truth_are_masked():
     assert found.r_tl[1] != 0
 
 
+def test_nan_is_passed_on():
+    for weight in (None, torch.rand(40) + 0.1):
+        logits, target = batch(dtype=torch.float32)
+        with torch.no_grad():
+            logits[2, 7, 1] = float("nan")
+        assert correlation_loss(logits, target, lam=0.3, weight=weight).isnan()
+
+
+def test_masking_what_is_not_constant_changes_nothing(monkeypatch):
+    # The CPU looks at the least spread first; other devices always take this way.
+    logits, target = batch()
+    weight = torch.rand(40, dtype=torch.float64) + 0.1
+    for options in ({}, {"weight": weight}):
+        expected = correlation_loss(logits, target, lam=0.3, **options)
+        (gradient,) = torch.autograd.grad(expected, logits)
+        with monkeypatch.context() as patch:
+            patch.setattr(torch.Tensor, "is_cpu", False)
+            masked = correlation_loss(logits, target, lam=0.3, **options)
+        torch.testing.assert_close(masked, expected, rtol=0, atol=1e-14)
+        torch.testing.assert_close(torch.autograd.grad(masked, logits)[0], gradient, rtol=0, atol=1e-14)
+
+
+def test_a_gradient_of_the_gradient_is_refused():
+    logits, target = batch()
+    scale = torch.ones((), dtype=torch.float64, requires_grad=True)
+    (gradient,) = torch.autograd.grad(
+        scale * correlation_loss(logits, target, lam=0.3), logits, create_graph=True
+    )
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        gradient.sum().backward()
+
+
 def test_the_cost_is_linear_in_the_number_of_learners():
     # The graph keeps tensors of the size of the logits only: none of the size of the pairs.
     largest = 0

@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
 
@@ -46,6 +47,32 @@ def test_single_precision_and_a_start_on_a_part_of_the_samples_do_not_show(monke
     monkeypatch.setattr(_readout, "_CLOSE", 1e-6)
     exact = Readout.identity(3, 2).refit(logits.double(), y)(logits)
     torch.testing.assert_close(single.softmax(-1), exact.softmax(-1), atol=1e-3, rtol=0)
+
+
+@pytest.mark.parametrize("own_targets", [False, True])
+def test_the_step_is_that_of_the_derivatives(own_targets):
+    g = torch.Generator().manual_seed(2)
+    z = torch.randn(2, 4, 30, generator=g, dtype=torch.float64)
+    target = torch.randint(4, (2, 30) if own_targets else (30,), generator=g)
+    share = torch.rand(target.shape, generator=g, dtype=torch.float64)
+    share[..., 3] = 0.0
+    share /= share.sum(-1, keepdim=True)
+    start, theta = torch.randn(2, 2, 5, generator=g, dtype=torch.float64)
+    samples = _readout._Samples(z, target, share, start)
+    _, log_proba = samples.value(theta)
+    step = samples.newton_step(theta, log_proba.exp())
+    for i in range(2):
+
+        def value(t, i=i):
+            loss = torch.nn.functional.cross_entropy(
+                (t[0] * z[i] + t[1:, None]).T, target.expand(2, 30)[i], reduction="none"
+            )
+            return (loss * share.expand(2, 30)[i]).sum() + _readout._RIDGE / 2 * (t - start[i]).square().sum()
+
+        assert samples.value(theta)[0][i].item() == pytest.approx(value(theta[i]).item())
+        gradient = torch.autograd.functional.jacobian(value, theta[i])
+        hessian = torch.autograd.functional.hessian(value, theta[i])
+        torch.testing.assert_close(step[i], torch.linalg.solve(hessian, gradient))
 
 
 def test_learners_that_are_always_right_do_not_become_boundlessly_sure():

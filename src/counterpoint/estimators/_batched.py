@@ -190,31 +190,36 @@ def train_path(
     diversities: Sequence[float],
     schedule: Schedule,
     *,
+    weight_decays: Sequence[float | None] = (None,),
     warmup_epochs: int = 0,
     progress: bool = False,
 ) -> list[list[Ensemble]]:
-    """Return the trained ensemble of each candidate, independent training first, on each fold.
+    """Return the trained ensemble of each candidate on each fold.
 
-    Where networks have batch normalisation they are trained fold by fold.
+    The candidates are independent training, then the diversities, each with all weight decays in a row. Where networks
+    have batch normalisation they are trained fold by fold.
 
     Parameters
     ----------
     folds : sequence of Fold
         What is trained on; the networks are left as they are.
     diversities : sequence of float
-        Those of the candidates after the first.
+        Those that are tried beside independent training.
     schedule : Schedule
         How to train.
+    weight_decays : sequence of float or None, default=(None,)
+        Those of each; None is that of the schedule.
     warmup_epochs : int, default=0
         Epochs of independent training, before a diversity.
     progress : bool, default=False
         Whether to show a bar over the epochs.
     """
     losses = [IndependentLoss(), *map(CorrelationLoss, diversities)]
+    candidates = [(loss, decay) for loss in losses for decay in weight_decays]
     normalised = any(isinstance(part, _BATCH_NORMS) for net in folds[0].nets for part in net.modules())
-    path: list[list[Ensemble]] = [[] for _ in losses]
+    path: list[list[Ensemble]] = [[] for _ in candidates]
     for some in [[fold] for fold in folds] if normalised else [list(folds)]:
-        groups = [Group(fold, loss, warmup_epochs) for loss in losses for fold in some]
+        groups = [Group(fold, loss, warmup_epochs, decay) for loss, decay in candidates for fold in some]
         trained = train_groups(groups, schedule, progress=progress).ensembles()
         for c, ensembles in enumerate(path):
             ensembles += trained[c * len(some) : (c + 1) * len(some)]
@@ -304,19 +309,23 @@ class _Batches:
 
 
 def _optimizer(program: Program, schedule: Schedule) -> tuple[torch.optim.Optimizer, Callable[[], None]]:
-    """Return AdamW, and what shrinks the weights before its step where the groups differ in their decay."""
+    """Return AdamW, and what shrinks the weights before its step where stacked networks differ in their decay."""
     decays = [
         schedule.weight_decay if group.weight_decay is None else group.weight_decay
         for group in program.groups
+        for _ in range(program.n_learners)
     ]
-    rate = schedule.learning_rate
-    trained = [p for p in program.net.parameters() if p.requires_grad]
+    rate, members = schedule.learning_rate, program.net.members
+    trained = _trained(program.net)
     if len(set(decays)) == 1:
         return torch.optim.AdamW(trained, lr=rate, weight_decay=decays[0]), lambda: None
-    of_learner = torch.tensor(decays, device=program.device).repeat_interleave(program.n_learners)
-    if not all(len(p) == len(of_learner) for p in trained):
-        raise ValueError("`weight_decay` must be that of the schedule for networks that cannot be stacked.")
-    factors = [(1 - rate * of_learner).reshape(-1, *[1] * (p.dim() - 1)) for p in trained]
+    if not isinstance(members, Stacked):
+        parts = zip(members, decays, strict=True)
+        own = [{"params": _trained(net), "weight_decay": decay} for net, decay in parts]
+        return torch.optim.AdamW(own, lr=rate), lambda: None
+    kept = 1 - rate * torch.tensor(decays, device=program.device)
+    # channels of the learners may stand side by side in the first axis
+    factors = [kept.repeat_interleave(len(p) // len(kept)).reshape(-1, *[1] * (p.dim() - 1)) for p in trained]
 
     @torch.no_grad()
     def shrink() -> None:
@@ -324,6 +333,10 @@ def _optimizer(program: Program, schedule: Schedule) -> tuple[torch.optim.Optimi
             parameter.mul_(factor)
 
     return torch.optim.AdamW(trained, lr=rate, weight_decay=0.0), shrink
+
+
+def _trained(net: nn.Module) -> list[nn.Parameter]:
+    return [p for p in net.parameters() if p.requires_grad]
 
 
 def _chosen(stacked: Ensemble, members: Stacked, index: Tensor) -> Ensemble:

@@ -1,6 +1,7 @@
 """What fitted networks do, however they were trained: answer, vote, be looked at, be deployed."""
 
 import os
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,8 @@ from torch.nn import functional as F
 
 from counterpoint._validation import FloatArray
 from counterpoint.estimators._rows import Rows
-from counterpoint.training import Ensemble, History
+from counterpoint.exceptions import MemberWarning
+from counterpoint.training import Ensemble, History, correlations
 from counterpoint.training.correlation import two_columns
 from counterpoint.training.readout import Readout
 
@@ -146,3 +148,20 @@ class FittedNetworks(ClassifierMixin, BaseEstimator):
         filled = F.pad(x, (0, 0, 0, -len(x) % _BLOCK))
         logits = torch.cat([self.ensemble_(block) for block in torch.split(filled, _BLOCK)], 1)
         return two_columns(logits[:, : len(x)])
+
+    def _warn_of_members(self, rows: Rows) -> None:
+        """Name the learners that ended constant, or against the truth."""
+        x, y, weight = rows.tensors(self.scaler_, next(self.ensemble_.parameters()).device)
+        proba = self._raw_logits(x).softmax(-1)
+        each = (len(proba), len(y))
+        found = correlations(
+            proba.unsqueeze(1), y.expand(each), weight=None if weight is None else weight.expand(each)
+        )
+        for learner, r_tl in enumerate(found.r_tl.tolist()):  # 0 where nothing is defined
+            if r_tl == 0:
+                warnings.warn(
+                    f"Learner {learner} puts out the same for every row.", MemberWarning, stacklevel=3
+                )
+            elif r_tl < -3 / len(y) ** 0.5:
+                message = f"Learner {learner} stands against the truth: their correlation is {r_tl:.3f}."
+                warnings.warn(message, MemberWarning, stacklevel=3)

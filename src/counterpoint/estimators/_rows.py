@@ -28,6 +28,18 @@ class Rows(NamedTuple):
         """Return some of the rows."""
         return Rows(self.X[index], self.codes[index], self.weight[index])
 
+    def set_aside(self, fraction: float, seed: int) -> tuple["Rows", "Rows | None"]:
+        """Return the rows to train on and, if there are to be any, a share of each class to choose the epoch by."""
+        if fraction == 0:
+            return self, None
+        mask = _held_out(self.codes, fraction, np.random.RandomState(seed))
+        if not mask.any():
+            raise ValueError(
+                f"`validation_fraction` must leave rows of a class to set aside; got {fraction} of "
+                f"{len(self.codes)} distinct rows."
+            )
+        return self.take(np.flatnonzero(~mask)), self.take(np.flatnonzero(mask))
+
     def balanced(self, class_weight: Mapping[Any, float] | str | None, classes: NDArray[Any]) -> "Rows":
         """Return the rows with their weights multiplied by those of their classes."""
         if class_weight is None:
@@ -112,7 +124,7 @@ def distinct_rows(X: NDArray[Any], codes: IntArray, weight: FloatArray) -> Rows:
     return Rows(found[:, 1:], found[:, 0].astype(np.int64), summed)
 
 
-def held_out(codes: IntArray, fraction: float, rng: np.random.RandomState) -> NDArray[np.bool_]:
+def _held_out(codes: IntArray, fraction: float, rng: np.random.RandomState) -> NDArray[np.bool_]:
     """Return a mask of about that share of each class, which leaves at least one row of each."""
     mask = np.zeros(len(codes), dtype=bool)
     for code in np.unique(codes):

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
 from counterpoint._validation import FloatArray, check_choice, check_count, check_interval
+from counterpoint.estimators._candidates import FITS
 from counterpoint.estimators._fitted import FittedNetworks
 from counterpoint.estimators._making import (
     Module,
@@ -24,15 +25,9 @@ from counterpoint.estimators._making import (
     pick_device,
     private_generator,
 )
-from counterpoint.estimators._rows import Batches, Rows, check_sample_weight, distinct_rows, held_out
+from counterpoint.estimators._rows import Batches, Rows, check_sample_weight, distinct_rows
 from counterpoint.exceptions import MemberWarning
-from counterpoint.training import (
-    Ensemble,
-    History,
-    IndependentLoss,
-    correlations,
-    fit,
-)
+from counterpoint.training import Ensemble, History, IndependentLoss, fit
 
 __all__ = ["DiverseEnsembleClassifier"]
 
@@ -58,10 +53,10 @@ class DiverseEnsembleClassifier(FittedNetworks):
         What is trained: :class:`~counterpoint.training.CorrelationLoss`, ``IndependentLoss``, ``JointLoss``,
         ``NegativeCorrelationLoss``, or a module that is called as they are.
     diversity : float or "auto", optional
-        The weight of diversity: for "correlation" as a share of the critical one, or "auto" for one that fades as the
-        networks come to fit (:class:`~counterpoint.training.DiversityGate`); for "ncl" its strength. If ``lam`` is not
-        given either, "correlation" takes 0.5 after a warm-up of half the epochs, which is close to independent
-        training where the networks fit their rows anyway.
+        The weight of diversity: for "correlation" as a share of the critical one, or "auto", by a
+        :class:`~counterpoint.training.DiversityGate`; for "ncl" its strength. If ``lam`` is not given either,
+        "correlation" takes 0.5 after a warm-up of half the epochs, unless the networks fit their rows by then, right on
+        98 % of them: explicit diversity would not pay, and they go on by themselves.
     lam : float, optional
         The paper's own weight, in the place of ``diversity``.
     reduction : {"mean", "sum"}, default="mean"
@@ -220,7 +215,7 @@ class DiverseEnsembleClassifier(FittedNetworks):
         rows = self._rows(X, y, weight)
         if self.standardize:
             self.scaler_ = StandardScaler().fit(rows.X, sample_weight=rows.weight)
-        rows, held = self._set_aside(rows, seeds[1])
+        rows, held = rows.set_aside(self.validation_fraction, seeds[1])
         self.history_ = self._train(rows, held, self._optimizer(), int(self.epochs), seeds[1])
         self._warn_of_members(rows)
         return self
@@ -338,10 +333,6 @@ class DiverseEnsembleClassifier(FittedNetworks):
     def _loss(self) -> Any:
         return make_loss(self.loss, self.diversity, self.lam, self.reduction, DEFAULT_DIVERSITY)
 
-    def _warmup(self) -> int:
-        undecided = self.loss == "correlation" and self.diversity is None and self.lam is None
-        return max(int(self.warmup_epochs), int(self.epochs) // 2 if undecided else 0)
-
     def _check_table(self, X: Any, y: ArrayLike, *, reset: bool) -> tuple[NDArray[Any], NDArray[Any]]:
         X, y = validate_data(self, X, y, reset=reset, dtype=[np.float64, np.float32])
         check_classification_targets(y)
@@ -364,18 +355,6 @@ class DiverseEnsembleClassifier(FittedNetworks):
         codes = np.searchsorted(self.classes_, y).clip(max=len(self.classes_) - 1)
         return distinct_rows(X, codes, weight)
 
-    def _set_aside(self, rows: Rows, seed: int) -> tuple[Rows, Rows | None]:
-        """Return the rows to train on and those to choose the epoch by."""
-        if self.validation_fraction == 0:
-            return rows, None
-        mask = held_out(rows.codes, self.validation_fraction, np.random.RandomState(seed))
-        if not mask.any():
-            raise ValueError(
-                f"`validation_fraction` must leave rows of a class to set aside; got {self.validation_fraction} of "
-                f"{len(rows.codes)} distinct rows."
-            )
-        return rows.take(np.flatnonzero(~mask)), rows.take(np.flatnonzero(mask))
-
     def _tensors(self, rows: Rows) -> tuple[Tensor, Tensor, Tensor | None]:
         device = next(self.ensemble_.parameters()).device
         return rows.balanced(self.class_weight, self.classes_).tensors(self.scaler_, device)
@@ -397,13 +376,17 @@ class DiverseEnsembleClassifier(FittedNetworks):
         if held is not None:
             validation = [tensor for tensor in self._tensors(held) if tensor is not None]
             more |= {"validation": [validation], "metric": "loss", "patience": self.patience}
-        warmup = self._warmup() if epochs > 1 else 0
+        undecided = self.loss == "correlation" and self.diversity is None and self.lam is None
+        least = int(self.epochs) // 2 if undecided else 0
+        warmup = max(int(self.warmup_epochs), least) if epochs > 1 else 0
         self.ensemble_.readout = None  # fit gives one where the loss needs it
         history = History()
         with private_generator(device, seed), warnings.catch_warnings():
             # A few small batches may leave a learner where chance put it; fit looks at the end.
             warnings.simplefilter("ignore", MemberWarning)
             for loss, count in ((IndependentLoss(), warmup), (self._loss(), epochs - warmup)):
+                if undecided and len(history) and history[-1]["member_accuracy"] >= FITS:
+                    loss = IndependentLoss()
                 if count:
                     part = fit(self.ensemble_, batches, loss=loss, epochs=count, **more)
                     before = len(history)
@@ -412,20 +395,3 @@ class DiverseEnsembleClassifier(FittedNetworks):
                     history.best_epoch = None if part.best_epoch is None else before + part.best_epoch
         self.ensemble_.eval()
         return history
-
-    def _warn_of_members(self, rows: Rows) -> None:
-        """Name the learners that ended constant, or against the truth."""
-        x, y, weight = rows.tensors(self.scaler_, next(self.ensemble_.parameters()).device)
-        proba = self._raw_logits(x).softmax(-1)
-        each = (len(proba), len(y))
-        found = correlations(
-            proba.unsqueeze(1), y.expand(each), weight=None if weight is None else weight.expand(each)
-        )
-        for learner, r_tl in enumerate(found.r_tl.tolist()):  # 0 where nothing is defined
-            if r_tl == 0:
-                warnings.warn(
-                    f"Learner {learner} puts out the same for every row.", MemberWarning, stacklevel=3
-                )
-            elif r_tl < -3 / len(y) ** 0.5:
-                message = f"Learner {learner} stands against the truth: their correlation is {r_tl:.3f}."
-                warnings.warn(message, MemberWarning, stacklevel=3)

@@ -1,4 +1,4 @@
-"""The diversity chosen by cross-validation, and whether it pays."""
+"""The diversity, and the weight decay if wanted, chosen by cross-validation, and whether diversity pays."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
-from scipy.stats import rankdata
 from sklearn.model_selection import StratifiedKFold, check_cv
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
@@ -16,9 +15,10 @@ from torch import nn
 
 from counterpoint._validation import FloatArray, IntArray, check_interval
 from counterpoint.estimators._batched import Fold, Schedule, train_path
+from counterpoint.estimators._candidates import Candidate, at_best_decay, of_fit, results, verdict
 from counterpoint.estimators._fitted import FittedNetworks
 from counterpoint.estimators._making import Module, draw_seeds, make_nets, pick_device, private_generator
-from counterpoint.estimators._paired import PairedTest, corrected_paired_test
+from counterpoint.estimators._paired import corrected_paired_test
 from counterpoint.estimators._rows import Rows, check_sample_weight, distinct_rows, n_batches
 from counterpoint.estimators.diverse import DiverseEnsembleClassifier
 from counterpoint.estimators.diversity_path import DiversityPathDisplay
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 __all__ = ["DiverseEnsembleClassifierCV"]
 
-_LEVEL = 0.05  # of the test behind the verdict
 _TRY = (0.0, 0.25, 0.5, 0.75, 0.9, 1.0)
 
 
 class DiverseEnsembleClassifierCV(FittedNetworks):
     """Choose the diversity by cross-validation, and say whether it beats independent training of the same networks.
 
-    All diversities, folds and networks train as one batched program. Then the choice is trained on all rows.
+    All diversities, weight decays, folds and networks train as one batched program. Then the choice is trained on all
+    rows.
 
     Parameters
     ----------
@@ -47,8 +47,10 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
         The diversities to try, as shares of the critical one. Independent training is always tried too.
     cv : int, splitter or iterable, default=5
         The number of stratified folds, or any splitter of scikit-learn; with repeated folds the verdict is sharper.
-    warmup_epochs, epochs, learning_rate, batch_size, weight_decay
+    warmup_epochs, epochs, learning_rate, batch_size
         How to train, as for :class:`DiverseEnsembleClassifier`.
+    weight_decay : float or sequence of float, default=0.1
+        That of all networks, or those to try with each diversity and with independent training.
     voting, standardize, class_weight, device, random_state, verbose
         As for :class:`DiverseEnsembleClassifier`.
 
@@ -56,14 +58,19 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
     ----------
     best_diversity_ : float or None
         The choice; None is independent training.
+    best_weight_decay_ : float
+        That of the choice.
     verdict_ : str
         Whether explicit diversity beats independent training of the same networks on this data, with the test; and how
         well the members fit: diversity pays where they underfit.
     test_ : PairedTest
-        Of the best diversity against independent training: mean difference in accuracy, standard error, p-value.
+        Of the best diversity against independent training, each at its best weight decay: mean difference in accuracy,
+        standard error, p-value.
     cv_results_ : dict of arrays
-        As that of ``GridSearchCV``, with independent training first (its diversity is NaN), and the accuracy of the
-        members on their own training rows.
+        As that of ``GridSearchCV``, a row for each diversity and weight decay, with independent training first (its
+        diversity is NaN), and the accuracy of the members on their own training rows.
+    best_index_ : int
+        The row of the choice.
     best_estimator_ : DiverseEnsembleClassifier
         The choice, trained on all rows; it has ``save``.
     classes_, estimators_, ensemble_, readout_, scaler_, history_, n_features_in_, feature_names_in_
@@ -71,9 +78,11 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
 
     Notes
     -----
-    The diversity with the most accurate vote over the folds is chosen if it leads independent training by more than
-    the standard error of the difference, else independent training. Error and p-value are those of the corrected
-    resampled t-test (Nadeau and Bengio 2003), the p-value multiplied by the number of diversities tried.
+    Each diversity, and independent training, takes its weight decay with the most accurate vote over the folds, the
+    first of equals. Then the diversity with the most accurate vote is chosen if it leads independent training by more
+    than the standard error of the difference, else independent training. Error and p-value are those of the corrected
+    resampled t-test (Nadeau and Bengio 2003), the p-value multiplied by the number of diversities times that of weight
+    decays.
 
     Examples
     --------
@@ -86,6 +95,9 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
     (3,)
     >>> bool(search.score(X, y) > 0.9)
     True
+    >>> search = search.set_params(diversities=(1.0,), weight_decay=(0.01, 0.1)).fit(X, y)
+    >>> search.cv_results_["param_weight_decay"]
+    array([0.01, 0.1 , 0.01, 0.1 ])
     """
 
     best_estimator_: DiverseEnsembleClassifier
@@ -102,7 +114,7 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
         epochs: int = 100,
         learning_rate: float = 0.003,
         batch_size: int = 32,
-        weight_decay: float = 0.1,
+        weight_decay: float | Sequence[float] = 0.1,
         voting: str = "soft",
         standardize: bool = True,
         class_weight: Mapping[Any, float] | str | None = None,
@@ -143,7 +155,7 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
         -------
         self
         """
-        diversities = self._check_parameters()
+        diversities, decays = self._check_parameters()
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
         check_classification_targets(y)
         n_samples = len(X)
@@ -160,14 +172,18 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
         splits = self._splits(rows, n_samples, kept, splitting)
         seeds = draw_seeds(rng, len(splits))
         parts = [_Part(self, rows, *split, seed) for split, seed in zip(splits, seeds, strict=True)]
-        self._judge(diversities, parts)
-        self.best_estimator_ = self.estimator(self.best_diversity_, refitting)
+        self._judge(diversities, decays, parts)
+        self.best_estimator_ = self.estimator(
+            self.best_diversity_, refitting, weight_decay=self.best_weight_decay_
+        )
         self.best_estimator_.fit(X, y, sample_weight)
         for name in ("ensemble_", "scaler_", "history_"):
             setattr(self, name, getattr(self.best_estimator_, name))
         return self
 
-    def estimator(self, diversity: float | None, random_state: Any = None) -> DiverseEnsembleClassifier:
+    def estimator(
+        self, diversity: float | None, random_state: Any = None, *, weight_decay: float | None = None
+    ) -> DiverseEnsembleClassifier:
         """Return the unfitted estimator of one diversity, or None for independent training.
 
         Parameters
@@ -176,6 +192,8 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
             A candidate.
         random_state : int, RandomState or None, default=None
             Its randomness.
+        weight_decay : float, optional
+            That of the candidate; by default the only one, or the first to try.
 
         Returns
         -------
@@ -184,13 +202,16 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
         shared = self.get_params(deep=False)
         for name in ("diversities", "cv", "random_state"):
             del shared[name]
+        shared["weight_decay"] = (
+            float(np.ravel(self.weight_decay)[0]) if weight_decay is None else weight_decay
+        )
         kind = "independent" if diversity is None else "correlation"
         if diversity is None:
             shared["warmup_epochs"] = 0  # all of it is independent training
         return DiverseEnsembleClassifier(**shared, loss=kind, diversity=diversity, random_state=random_state)
 
     def plot_path(self, ax: "Axes | None" = None) -> "DiversityPathDisplay":
-        """Draw the accuracy over the diversities, beside that of independent training.
+        """Draw the accuracy over the diversities, beside that of independent training; each at its best weight decay.
 
         Parameters
         ----------
@@ -204,12 +225,18 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
         check_is_fitted(self)
         return DiversityPathDisplay.from_estimator(self).plot(ax)
 
-    def _check_parameters(self) -> list[float]:
+    def _check_parameters(self) -> tuple[list[float], list[float]]:
+        """Return the diversities and the weight decays to try."""
         diversities: FloatArray = check_interval(np.asarray(self.diversities), "diversities", 0)
         if diversities.ndim != 1 or len(np.unique(diversities)) < len(diversities):
             raise ValueError(f"`diversities` must be distinct numbers in a row; got {self.diversities!r}.")
+        decays: FloatArray = check_interval(np.asarray(self.weight_decay), "weight_decay", 0)
+        if decays.ndim > 1 or len(np.unique(decays)) < decays.size:
+            raise ValueError(
+                f"`weight_decay` must be a number or distinct numbers in a row; got {self.weight_decay!r}."
+            )
         self.estimator(float(diversities[0]))._check_parameters()
-        return diversities.tolist()  # type: ignore[no-any-return]
+        return diversities.tolist(), np.atleast_1d(decays).tolist()
 
     def _splits(
         self, rows: Rows, n_samples: int, kept: IntArray, seed: int
@@ -226,35 +253,53 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
         splits = [(place[train], place[test]) for train, test in found]
         return [(train[train >= 0], test[test >= 0]) for train, test in splits]
 
-    def _judge(self, diversities: list[float], parts: "list[_Part]") -> None:
+    def _judge(self, diversities: list[float], decays: list[float], parts: "list[_Part]") -> None:
         """Train the path, score it, choose and give the verdict."""
+        candidates = [Candidate(d, decay) for d in (None, *diversities) for decay in decays]
+        votes, members = self._scores(diversities, decays, candidates, parts)
+        rows = at_best_decay(votes, len(decays))  # independent training first
+        best = rows[1 + int(votes[rows[1:]].mean(axis=1).argmax())]
+        share = float(np.mean([part.n_test / part.n_train for part in parts]))
+        test = corrected_paired_test(votes[best] - votes[rows[0]], share)
+        n_tried = len(candidates) - len(decays)
+        self.test_ = test._replace(p_value=min(1.0, test.p_value * n_tried))
+        leads = test.difference > 0 and test.difference > test.standard_error
+        self.best_index_ = int(best if leads else rows[0])
+        self.best_diversity_, self.best_weight_decay_ = candidates[self.best_index_]
+        self.cv_results_ = results(candidates, votes, members)
+        self.verdict_ = (
+            f"{verdict(candidates, best, rows[0], votes, self.test_)} {of_fit(members[rows[0]].mean())}"
+        )
+
+    def _scores(
+        self,
+        diversities: list[float],
+        decays: list[float],
+        candidates: list[Candidate],
+        parts: "list[_Part]",
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the accuracies of the vote on held-out rows and of members on their own, (candidates, folds) each."""
         schedule = Schedule(
             epochs=int(self.epochs),
             n_batches=max(n_batches(len(part.fold.y), int(self.batch_size)) for part in parts),
             learning_rate=float(self.learning_rate),
-            weight_decay=float(self.weight_decay),
+            weight_decay=decays[0],
         )
         path = train_path(
             [part.fold for part in parts],
             diversities,
             schedule,
+            weight_decays=decays,
             warmup_epochs=int(self.warmup_epochs),
             progress=self.verbose > 0,
         )
         scores = np.array(
-            [[part.score(e, c > 0) for part, e in zip(parts, row, strict=True)] for c, row in enumerate(path)]
+            [
+                [part.score(e, candidate.diversity is not None) for part, e in zip(parts, row, strict=True)]
+                for candidate, row in zip(candidates, path, strict=True)
+            ]
         )
-        votes, members = scores[..., 0], scores[..., 1]  # (candidates, folds)
-        share = float(np.mean([part.n_test / part.n_train for part in parts]))
-        best = 1 + int(votes[1:].mean(axis=1).argmax())
-        test = corrected_paired_test(votes[best] - votes[0], share)
-        self.test_ = test._replace(p_value=min(1.0, test.p_value * len(diversities)))
-        leads = test.difference > 0 and test.difference > test.standard_error
-        self.best_diversity_ = diversities[best - 1] if leads else None
-        self.best_index_ = best if leads else 0
-        self.cv_results_ = _results(diversities, votes, members)
-        fit = f"Trained independently, a member is right on {100 * members[0].mean():.1f} % of its training rows."
-        self.verdict_ = f"{_verdict(diversities, best, votes, self.test_)} {fit}"
+        return scores[..., 0], scores[..., 1]
 
 
 class _Part:
@@ -302,34 +347,3 @@ class _Part:
             float(np.average(right, weights=self.test_weight)),
             float(np.average(own, weights=self.train_weight)),
         )
-
-
-def _results(diversities: list[float], votes: FloatArray, members: FloatArray) -> dict[str, Any]:
-    mean = votes.mean(axis=1)
-    results: dict[str, Any] = {
-        "param_diversity": np.array([np.nan, *diversities]),
-        "params": [{"loss": "independent"}, *({"loss": "correlation", "diversity": d} for d in diversities)],
-    }
-    results |= {f"split{k}_test_score": votes[:, k] for k in range(votes.shape[1])}
-    results |= {
-        "mean_test_score": mean,
-        "std_test_score": votes.std(axis=1),
-        "rank_test_score": rankdata(-mean.round(12), method="min").astype(int),
-        "mean_member_train_score": members.mean(axis=1),
-    }
-    return results
-
-
-def _verdict(diversities: list[float], best: int, votes: FloatArray, test: PairedTest) -> str:
-    explicit, independent = 100 * votes[best].mean(), 100 * votes[0].mean()
-    tried = f"the best of {len(diversities)} diversities" if len(diversities) > 1 else "one diversity"
-    numbers = (
-        f"at diversity {diversities[best - 1]:g} the vote is right on {explicit:.1f} % of the rows held out, with the "
-        f"same nets trained independently on {independent:.1f} % (corrected paired t-test over {votes.shape[1]} folds "
-        f"for {tried}: p = {test.p_value:.2g})."
-    )
-    if test.p_value >= _LEVEL:
-        return f"No difference can be told on this data: {numbers}"
-    if test.difference > 0:
-        return f"Explicit diversity pays on this data: {numbers}"
-    return f"Explicit diversity costs on this data: {numbers}"

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from counterpoint._validation import FloatArray
+from counterpoint.estimators._candidates import at_best_decay
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,9 +22,9 @@ class DiversityPathDisplay:
     diversities : ndarray of shape (n_diversities,)
         In increasing order.
     scores : ndarray of shape (n_diversities, n_folds)
-        Accuracies of the vote.
+        Accuracies of the vote; where several weight decays were tried, at the best of each diversity.
     independent : ndarray of shape (n_folds,)
-        Those of the same networks, trained independently.
+        Those of the same networks, trained independently, likewise.
 
     Attributes
     ----------
@@ -61,9 +62,11 @@ class DiversityPathDisplay:
         results = search.cv_results_
         n_folds = sum(name.startswith("split") for name in results)
         votes = np.stack([results[f"split{k}_test_score"] for k in range(n_folds)], axis=1)
-        diversities = results["param_diversity"][1:]
-        order = np.argsort(diversities)
-        return cls(diversities[order], votes[1:][order], votes[0])
+        diversities = results["param_diversity"]
+        rows = at_best_decay(votes, int(np.isnan(diversities).sum()))
+        diversities, votes = diversities[rows], votes[rows]
+        order = 1 + np.argsort(diversities[1:])
+        return cls(diversities[order], votes[order], votes[0])
 
     def plot(self, ax: "Axes | None" = None) -> Self:
         """Draw the mean over the folds, with one standard error of the difference to independent training.

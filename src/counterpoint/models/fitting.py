@@ -132,9 +132,11 @@ def fit_table(
             **settings,
         },
     )
+    # The rows are held out, so what would be said of training rows does not apply.
+    advice = tuple(finding for finding in assessment.advice if finding.code != "explicit_diversity")
     return TableFit(
         model,
-        replace(assessment, name=table.path.stem),
+        replace(assessment, name=table.path.stem, advice=advice),
         judged.history_.trajectory,
         chosen,
         verdict,

@@ -1,8 +1,8 @@
 r"""The two correlations of a batch, their loss, and its gradient.
 
 Notation: N learners, B samples, m classes. Logits are ``(..., N, B, m)``: leading axes are groups that train side by
-side (folds, diversities), each with a loss of its own. :math:`z_{nk}` is column k of learner n, centred over the batch
-and of unit norm, :math:`y_k` that of the truth; ``lam`` is the paper's :math:`\lambda`.
+side (folds, diversities), each with a loss of its own. :math:`z_{nk}` is column k of learner n, with mean 0 and mean
+square 1 over the batch, :math:`y_k` that of the truth; ``lam`` is the paper's :math:`\lambda`.
 
 Inside, the batch comes last, ``(..., N, m, B)``: sums over it then run along memory, and a softmax over few classes is
 several times faster. Stacked networks put out their logits so, and pay nothing for it.
@@ -57,7 +57,7 @@ def correlations(outputs: Tensor, target: Tensor, *, weight: Tensor | None = Non
 
     Notes
     -----
-    With unit-norm centred columns, :math:`\sum_{i<j} z_i \cdot z_j = (\|\sum_i z_i\|^2 - N) / 2`: the cost is linear
+    With centred columns of unit norm, :math:`\sum_{i<j} z_i \cdot z_j = (\|\sum_i z_i\|^2 - N) / 2`: the cost is linear
     in the number of learners. :mod:`counterpoint.measures` gives the same numbers for arrays.
 
     Examples
@@ -117,18 +117,17 @@ def loss_and_state(
     logits: Tensor, target: Tensor, lam: float | Tensor, reduction: str, outputs: str, weight: Tensor | None
 ) -> tuple[Tensor, "Standardised"]:
     """Return the loss, and the columns that made it, detached."""
-    columns = class_columns(logits)
-    lam = lam.to(columns) if isinstance(lam, Tensor) else float(lam)
-    proba = columns.softmax(-2) if outputs == "softmax" else columns
-    work = _Work(target, lam, reduction == "mean", weight)
-    loss: Tensor = _CorrelationFunction.apply(proba, work)  # type: ignore[no-untyped-call]
-    return loss, work.state
+    logits = _wide(logits)
+    lam = lam.to(logits) if isinstance(lam, Tensor) else float(lam)
+    task = _Task(target, lam, reduction == "mean", outputs == "softmax", weight)
+    states: list[Standardised] = []
+    loss: Tensor = _CorrelationFunction.apply(logits, task, states)  # type: ignore[no-untyped-call]
+    return loss, states[0]
 
 
 def class_columns(logits: Tensor) -> Tensor:
     """Return ``(..., N, B, m)`` as ``(..., N, m, B)`` in memory, of two classes at least, in float32 or float64."""
-    columns = two_columns(logits).mT
-    return (columns if columns.dtype == torch.float64 else columns.float()).contiguous()
+    return _wide(logits).mT.contiguous()
 
 
 def two_columns(logits: Tensor) -> Tensor:
@@ -136,35 +135,44 @@ def two_columns(logits: Tensor) -> Tensor:
     return F.pad(logits, (1, 0)) if logits.shape[-1] == 1 else logits
 
 
+def _wide(logits: Tensor) -> Tensor:
+    """Return logits of two classes at least, in float32 or float64."""
+    logits = two_columns(logits)
+    return logits if logits.dtype == torch.float64 else logits.float()
+
+
 def one_hot(target: Tensor, columns: Tensor) -> Tensor:
     """Return the target, labels or one-hot rows, as columns of zeros and ones (..., m, B)."""
     n_classes, batch = columns.shape[-2:]
-    if target.is_floating_point() and target.dim() > 1 and target.shape[-2:] == (batch, n_classes):
+    soft = target.is_floating_point()
+    if soft and target.dim() > 1 and target.shape[-2:] == (batch, n_classes):
         return target.mT.to(columns.dtype)
-    if target.is_floating_point() or target.shape[-1:] != (batch,):
+    if soft or target.shape[-1:] != (batch,):
         raise ValueError(
             f"`target` must hold {batch} labels, or rows of {n_classes} for them, as `logits`; "
             f"got {target.dtype} of shape {tuple(target.shape)}."
         )
-    zeros = columns.new_zeros(*target.shape[:-1], n_classes, batch)
-    return zeros.scatter_(-2, target.long().unsqueeze(-2), 1.0)
+    groups = target.shape[:-1] if target.dim() > 1 else ()
+    return columns.new_zeros(*groups, n_classes, batch).scatter_(-2, target.long().unsqueeze(-2), 1.0)
 
 
 class Standardised(NamedTuple):
-    """Centred columns of unit norm, zero where they are constant; so the truth."""
+    """Columns of mean 0 and mean square 1, zero where they are constant; so the truth."""
 
     columns: Tensor  # (..., N, m, B)
-    inverse_norm: Tensor  # (..., N, m, 1), before the columns were scaled; 0 where constant
+    inverse: Tensor  # (..., N, m, 1), one over the spread of the columns as they were; 0 where constant
     truth: Tensor  # (..., 1, m, B)
     summed: Tensor  # (..., 1, m, B), the sum of the columns over the learners
     n_columns: float | Tensor  # (...), columns that are not constant
     n_defined: float | Tensor  # (...), columns with a correlation to the truth, at least 1
     n_pairs: float | Tensor  # (...), pairs of columns with a correlation, at least 1
+    root: Tensor | None  # (..., 1, 1, B), square roots of the weights
 
     def means(self) -> Correlations:
         """Return the averages over what is defined, 0 where nothing is."""
-        sum_tl = (self.summed * self.truth).sum((-3, -2, -1))
-        sum_ll = (self.summed.square().sum((-3, -2, -1)) - self.n_columns) / 2
+        batch = self.columns.shape[-1]
+        sum_tl = (self.summed * self.truth).sum((-3, -2, -1)) / batch
+        sum_ll = (self.summed.square().sum((-3, -2, -1)) / batch - self.n_columns) / 2
         return Correlations(sum_tl / self.n_defined, sum_ll / self.n_pairs)
 
 
@@ -173,37 +181,52 @@ def standardise(outputs: Tensor, target: Tensor, weight: Tensor | None) -> Stand
 
     Weights enter as their square roots, so that products of columns are weighted sums.
     """
-    *_, n_learners, n_classes, batch = outputs.shape
-    truth = one_hot(target, outputs).unsqueeze(-3)
-    columns = torch.cat([outputs, truth], -3)  # as one more learner: half the operations
+    n_learners, n_classes, batch = outputs.shape[-3:]
+    truth, root = one_hot(target, outputs).unsqueeze(-3), None
     if weight is None:
-        total = columns.sum(-1, keepdim=True)
-        columns.sub_(total, alpha=1 / batch)
+        columns, mean, inverse = torch.native_layer_norm(outputs, (batch,), None, None, 0.0)
+        truth, mean_truth, inverse_truth = torch.native_layer_norm(truth, (batch,), None, None, 0.0)
     else:
         root = _root(weight, outputs)
-        total = (root.square() * columns).sum(-1, keepdim=True)
-        columns.sub_(total, alpha=1 / batch).mul_(root)
-    norm = torch.linalg.vector_norm(columns, dim=-1, keepdim=True)
-    flattest = _FLAT / 4 * batch**0.5  # mean (1 - mean) is a quarter at most
-    # On the CPU a look at the least norm is cheaper than masking and counting; a GPU would be waited for.
-    if outputs.device.type == "cpu" and norm.amin().item() > flattest:
-        inverse = norm.reciprocal_()
-        n_columns: float | Tensor = float(n_classes * n_learners)
-        n_defined, n_pairs = n_columns, max(n_columns * (n_learners - 1) / 2, 1.0)
-    else:
-        mean = total / batch
-        slack = 4 * torch.finfo(mean.dtype).eps / _FLAT  # the mean of ones is one but for rounding
-        flat = (mean * (1 + slack - mean)).abs_().mul_(_FLAT * batch**0.5)
-        defined = norm > flat.clamp_(torch.finfo(mean.dtype).tiny ** 0.5, flattest)
-        inverse = torch.where(defined, norm.reciprocal_(), 0.0)
-        count = defined[..., :-1, :, 0].sum(-2).to(mean.dtype)  # (..., m)
-        n_columns = count.sum(-1)
-        n_defined = (count * defined[..., -1, :, 0]).sum(-1).clamp_(min=1)
-        n_pairs = ((count.square().sum(-1) - n_columns) / 2).clamp_(min=1)
-    columns.mul_(inverse)
-    own, truth = columns.narrow(-3, 0, n_learners), columns.narrow(-3, n_learners, 1)
-    summed = own.sum(-3, keepdim=True)
-    return Standardised(own, inverse.narrow(-3, 0, n_learners), truth, summed, n_columns, n_defined, n_pairs)
+        parts = _weighted_norm(torch.cat([outputs, truth], -3), root)
+        (columns, truth), (mean, mean_truth), (inverse, inverse_truth) = (
+            part.split_with_sizes((n_learners, 1), -3) for part in parts
+        )
+    # On the CPU a look at the least spread is cheaper than masking and counting; a GPU would be waited for.
+    steepest = 4 / _FLAT  # mean (1 - mean) is a quarter at most
+    if outputs.is_cpu and inverse.amax().item() < steepest and inverse_truth.amax().item() < steepest:
+        n = float(n_learners * n_classes)
+        pairs = max(n * (n_learners - 1) / 2, 1.0)
+        return Standardised(columns, inverse, truth, columns.sum(-3, keepdim=True), n, n, pairs, root)
+    flat = _flat(torch.cat([mean, mean_truth], -3), torch.cat([inverse, inverse_truth], -3))
+    own, others = flat.split_with_sizes((n_learners, 1), -3)
+    columns.masked_fill_(own, 0.0)
+    truth.masked_fill_(others, 0.0)
+    inverse.masked_fill_(own, 0.0)
+    count = own.logical_not().squeeze(-1).sum(-2, dtype=mean.dtype)  # (..., m)
+    n_columns = count.sum(-1)
+    n_defined = count.masked_fill(others[..., 0, :, 0], 0.0).sum(-1).clamp_(min=1)
+    n_pairs = ((count.square().sum(-1) - n_columns) / 2).clamp_(min=1)
+    return Standardised(
+        columns, inverse, truth, columns.sum(-3, keepdim=True), n_columns, n_defined, n_pairs, root
+    )
+
+
+def _weighted_norm(columns: Tensor, root: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return what a layer norm does: columns of mean 0 and mean square 1, their means, and one over their spreads."""
+    mean = (root.square() * columns).mean(-1, keepdim=True)
+    centred = (columns - mean).mul_(root)
+    norm = torch.linalg.vector_norm(centred, dim=-1, keepdim=True)
+    inverse = norm.reciprocal_().mul_(root.shape[-1] ** 0.5)
+    return centred.mul_(inverse), mean, inverse
+
+
+def _flat(mean: Tensor, inverse: Tensor) -> Tensor:
+    """Tell which columns count as constant; those that hold NaN do not, so that it is passed on."""
+    number = torch.finfo(mean.dtype)
+    slack = 4 * number.eps / _FLAT  # the mean of ones is one but for rounding
+    size = (1 + slack - mean).mul_(mean).abs_().clamp_(number.tiny**0.5 / _FLAT, 0.25)
+    return size.mul_(inverse) >= 1 / _FLAT
 
 
 def _root(weight: Tensor, outputs: Tensor) -> Tensor:
@@ -212,38 +235,49 @@ def _root(weight: Tensor, outputs: Tensor) -> Tensor:
     return (share * weight.shape[-1]).sqrt().to(outputs.dtype)[..., None, None, :]
 
 
-class _Work:
-    """The loss of outputs with its gradient at once: with small nets the fewest operations are the fastest."""
+class _Task(NamedTuple):
+    """What the loss of some logits depends on besides them."""
 
-    state: Standardised
+    target: Tensor
+    lam: float | Tensor
+    mean: bool
+    softmax: bool
+    weight: Tensor | None
 
-    def __init__(self, target: Tensor, lam: float | Tensor, mean: bool, weight: Tensor | None) -> None:
-        self.target, self.lam, self.mean, self.weight = target, lam, mean, weight
 
-    def loss_and_gradient(self, outputs: Tensor, with_gradient: bool) -> tuple[Tensor, Tensor | None]:
-        r"""Return :math:`\frac b2 (\|S\|^2 - n) - a \, S \cdot y`, with S the sum of the columns, and its gradient."""
-        self.state = state = standardise(outputs, self.target, self.weight)
-        a, b = (1 / state.n_defined, self.lam / state.n_pairs) if self.mean else (1.0, self.lam)
-        half = state.summed * _spread(b / 2)
-        rest = _less(half, a, state.truth)
-        loss = (state.summed * rest).sum((-3, -2, -1)) - b / 2 * state.n_columns
-        return loss, self._gradient(half.add_(rest)) if with_gradient else None
+def _loss_and_gradient(
+    columns: Tensor, task: _Task, with_gradient: bool
+) -> tuple[Tensor, Tensor | None, Standardised]:
+    r"""Return the loss of logits (..., N, m, B), its gradient, and the standardised outputs.
 
-    def _gradient(self, g: Tensor) -> Tensor:
-        r"""Return the gradient in the outputs, (..., N, m, B).
+    With S the sum of the columns over the learners, and n their number, the loss is
+    :math:`\frac b2 (S \cdot S / B - n) - a \, S \cdot y / B`. With
+    :math:`G_{nk} = (-a y_k + b (\sum_i z_{ik} - z_{nk})) / B` its gradient in the outputs is
+    :math:`G - z (z \cdot G) / B` over the spread of the column. The projection removes :math:`z` itself, so G may leave
+    it in, the same for every learner.
 
-        With :math:`G_{nk} = -a y_k + b (\sum_i z_{ik} - z_{nk})` it is :math:`(G - z (z \cdot G)) / \|column\|`. The
-        projection removes :math:`z` itself, so ``g`` (..., 1, m, B) may leave it in, the same for every learner.
-        """
-        z = self.state.columns
-        along = (z * g).sum(-1, keepdim=True)
-        gradient = torch.addcmul(g, z, along, value=-1).mul_(self.state.inverse_norm)
-        if self.weight is None:
-            return gradient
-        # Weighted centring is not symmetric: weight the samples, then take out the weighted mean.
-        root = _root(self.weight, z)
-        gradient = gradient * root
-        return gradient - root.square() / root.shape[-1] * gradient.sum(-1, keepdim=True)
+    All at once, since with small nets the fewest operations are the fastest.
+    """
+    target, lam, mean, softmax, weight = task
+    outputs = columns.softmax(-2) if softmax else columns
+    state = standardise(outputs, target, weight)
+    z, inverse, truth, summed, n_columns, n_defined, n_pairs, root = state
+    batch = outputs.shape[-1]
+    a, b = (1 / n_defined, lam / n_pairs) if mean else (1.0, lam)
+    half = summed * _spread(b / (2 * batch))
+    rest = _less(half, a / batch, truth)
+    loss = (summed * rest).sum((-3, -2, -1)) - b / 2 * n_columns
+    if not with_gradient:
+        return loss, None, state
+    g = half.add_(rest)  # (..., 1, m, B)
+    gradient = torch.addcmul(g, z, (z * g).sum(-1, keepdim=True), value=-1 / batch).mul_(inverse)
+    if root is not None:  # weighted centring is not symmetric: take out the weighted mean
+        gradient.mul_(root)
+        gradient.addcmul_(root.square(), gradient.sum(-1, keepdim=True), value=-1 / batch)
+    if softmax:  # its derivative takes g to p g - p (the sum of p g over the classes)
+        gradient.mul_(outputs)
+        gradient.addcmul_(outputs, gradient.sum(-2, keepdim=True), value=-1)
+    return loss, gradient, state
 
 
 def _less(columns: Tensor, factor: float | Tensor, others: Tensor) -> Tensor:
@@ -259,16 +293,24 @@ def _spread(factor: float | Tensor) -> float | Tensor:
 
 
 class _CorrelationFunction(torch.autograd.Function):
-    """The loss as autograd sees it."""
+    """The loss as autograd sees it: one step from the logits, softmax and all."""
 
     @staticmethod
-    def forward(ctx: Any, outputs: Tensor, work: _Work) -> Tensor:
-        loss, gradient = work.loss_and_gradient(outputs, ctx.needs_input_grad[0])
+    def forward(ctx: Any, logits: Tensor, task: _Task, states: list[Standardised]) -> Tensor:
+        loss, gradient, state = _loss_and_gradient(logits.mT.contiguous(), task, ctx.needs_input_grad[0])
+        states.append(state)
         ctx.save_for_backward(gradient)
         return loss
 
     @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        (gradient,) = ctx.saved_tensors
-        return gradient * (grad[..., None, None, None] if grad.dim() else grad), None
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        # Gradients are on where a graph of this step is asked for, which there is not; the guard has its price.
+        return _backward_once(ctx, grad) if torch.is_grad_enabled() else _backward(ctx, grad)
+
+
+def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+    (gradient,) = ctx.saved_tensors
+    return (gradient * (grad[..., None, None, None] if grad.dim() else grad)).mT, None, None
+
+
+_backward_once = once_differentiable(_backward)

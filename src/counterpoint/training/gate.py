@@ -1,4 +1,4 @@
-"""How much explicit diversity the learners can use, told from how well they fit their training batches."""
+"""Whether learners can use explicit diversity, told from how well they fit their training batches."""
 
 import torch
 from torch import Tensor, nn
@@ -7,18 +7,20 @@ from counterpoint._validation import check_choice, check_count, check_interval
 
 __all__ = ["DiversityGate"]
 
+_OPEN, _UNDECIDED, _SHUT = 1, 0, -1
+
 
 class DiversityGate(nn.Module):
-    r"""The share of explicit diversity in a loss: 1 while the learners underfit, 0 once they fit.
+    r"""Whether a loss has explicit diversity: not at first, and then for good if the learners underfit.
 
     Parameters
     ----------
-    start, end : float, default=0.8, 0.9
-        Where the fit to the training batches is under ``start`` the gate is open, over ``end`` it is shut, and in
-        between it falls smoothly.
+    threshold : float, default=0.6
+        The gate opens if the fit to the training batches is below it when the wait is over.
+    wait : float, default=0.2
+        The share of the training after which the gate decides, once.
     by : {"optimality", "r_tl"}, default="optimality"
-        What the fit is: the correlation of the learners' standardised sum with the truth, or that of single learners,
-        which explicit diversity itself lowers.
+        What the fit is: the correlation of the learners' standardised sum with the truth, or that of single learners.
     horizon : int, default=50
         How many batches the running mean of the fit looks back.
     groups : tuple of int, default=()
@@ -26,55 +28,75 @@ class DiversityGate(nn.Module):
 
     Attributes
     ----------
+    progress : float or None
+        The share of the training that is done, to be set before each training batch; :func:`fit` does so. In a loop of
+        one's own it is ``step / n_steps``.
     fit : Tensor of the shape of the groups
         The running mean, 0 before the first batch.
+    decision : Tensor of the shape of the groups
+        1 where the gate is open, -1 where it is shut, 0 before it has decided.
 
     Notes
     -----
-    Explicit diversity pays where learners underfit and costs where they fit. With the running mean f of the optimality
-    :math:`r_{TL} / \sqrt{((N - 1) r_{LL} + 1) / N}` and :math:`x = (end - f) / (end - start)`, cut to between 0 and 1,
-    the gate gives :math:`w = x^2 (3 - 2 x)`, for a loss :math:`(1 - w) \, CE + w \, L` of the learners' own
-    cross-entropy and a loss L with explicit diversity. What it remembers are two buffers: ``state_dict`` holds them,
-    nothing is read from the device, and it may be compiled. It learns nothing where gradients are off, as in
-    validation, or in evaluation mode.
+    Explicit diversity pays where learners underfit and costs where they fit. Which of the two it will be shows early,
+    while the learners still train independently, in the optimality :math:`r_{TL} / \sqrt{((N - 1) r_{LL} + 1) / N}`.
+    Where the gate stays shut nothing has been spent: the training was independent throughout.
+
+    What the gate remembers are buffers: ``state_dict`` holds them, and nothing is read from the device. It learns
+    nothing where gradients are off, as in validation, or in evaluation mode.
 
     Examples
     --------
-    >>> gate = DiversityGate(start=0.5, end=0.9, horizon=1)
+    >>> gate = DiversityGate(threshold=0.7, wait=0.5, horizon=1)
     >>> r_ll = torch.tensor(1.0)  # learners that are all the same
-    >>> [round(float(gate(torch.tensor(r_tl), r_ll, 5)), 3) for r_tl in (0.3, 0.6, 0.7, 0.8, 0.95)]
-    [1.0, 0.844, 0.5, 0.156, 0.0]
+    >>> for gate.progress, r_tl in ((0.0, 0.1), (0.25, 0.4), (0.5, 0.6), (0.75, 0.9)):
+    ...     print(gate.progress, bool(gate(torch.tensor(r_tl), r_ll, 5)))
+    0.0 False
+    0.25 False
+    0.5 True
+    0.75 True
     """
 
     total: Tensor
     mass: Tensor
+    decision: Tensor
 
     def __init__(
         self,
-        start: float = 0.8,
-        end: float = 0.9,
+        threshold: float = 0.6,
         *,
+        wait: float = 0.2,
         by: str = "optimality",
         horizon: int = 50,
         groups: tuple[int, ...] = (),
     ) -> None:
         super().__init__()
-        self.end = float(check_interval(end, "end", 0, 1))
-        self.start = float(check_interval(start, "start", 0, self.end))
-        if self.start == self.end:
-            raise ValueError(f"`start` must be less than `end`; got {start!r} and {end!r}.")
+        self.threshold = float(check_interval(threshold, "threshold", -1, 1))
+        self.wait = float(check_interval(wait, "wait", 0, 1))
         self.by = check_choice(by, "by", ("optimality", "r_tl"))
         self.horizon = int(check_count(horizon, "horizon", minimum=1))
+        self.progress: float | None = None
         self.register_buffer("total", torch.zeros(groups))
         self.register_buffer("mass", torch.zeros(()))
+        self.register_buffer("decision", torch.full(groups, _UNDECIDED, dtype=torch.int8))
 
     @property
     def fit(self) -> Tensor:
         """The running mean of the fit to the training batches."""
         return self.total / self.mass.clamp(min=torch.finfo(self.mass.dtype).tiny)
 
+    @property
+    def is_open(self) -> Tensor:
+        """Where there is explicit diversity, of the shape of the groups."""
+        return self.decision == _OPEN
+
+    def reset(self) -> None:
+        """Forget everything, as before the first batch."""
+        for buffer in (self.total, self.mass, self.decision):
+            buffer.zero_()
+
     def forward(self, r_tl: Tensor, r_ll: Tensor, n_learners: int) -> Tensor:
-        """Take in the correlations of a batch and return the share of explicit diversity for it.
+        """Take in the correlations of a batch and tell whether there is explicit diversity in its loss.
 
         Parameters
         ----------
@@ -90,16 +112,34 @@ class DiversityGate(nn.Module):
         if self.total.device != r_tl.device:
             self.to(r_tl.device)  # a loss is rarely moved by hand
         if self.training and torch.is_grad_enabled():
+            if self.progress is None:
+                raise ValueError(
+                    "`progress` must be set before each training batch, to the share of the training that is done; "
+                    "got None."
+                )
             fit = r_tl.detach()
             if self.by == "optimality":
                 fit = fit * (((n_learners - 1) * r_ll.detach() + 1) / n_learners).clamp(min=1e-3).rsqrt()
-            self.total.lerp_(fit.to(self.total.dtype), 1 / self.horizon)
-            self.mass.lerp_(
-                torch.ones_like(self.mass), 1 / self.horizon
-            )  # so early means are not pulled to 0
-        open_ = ((self.end - self.fit) / (self.end - self.start)).clamp(0, 1)
-        return open_.square() * (3 - 2 * open_)
+            self._take_in(fit.to(self.total.dtype))
+            if self.progress >= self.wait:
+                self._decide()
+        return self.is_open
+
+    def _take_in(self, fit: Tensor) -> None:
+        self.total.lerp_(fit, 1 / self.horizon)
+        self.mass.lerp_(torch.ones_like(self.mass), 1 / self.horizon)  # so early means are not pulled to 0
+
+    def _decide(self) -> None:
+        """Decide where that has not been done; on the device, which is not waited for."""
+        told = torch.where(self.fit < self.threshold, _OPEN, _SHUT)
+        self.decision.copy_(torch.where(self.decision == _UNDECIDED, told, self.decision))
 
     def extra_repr(self) -> str:
         """Return the settings."""
-        return f"start={self.start}, end={self.end}, by={self.by!r}, horizon={self.horizon}"
+        return f"threshold={self.threshold}, wait={self.wait}, by={self.by!r}, horizon={self.horizon}"
+
+
+def gates_of(loss: object) -> list[DiversityGate]:
+    """Return the gates within a loss."""
+    parts = loss.modules() if isinstance(loss, nn.Module) else ()
+    return [part for part in parts if isinstance(part, DiversityGate)]

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import CyclicLR, LRScheduler, OneCycleLR, ReduceLROnPlateau
@@ -25,6 +24,7 @@ from counterpoint.training.checkpoint import (
     save_checkpoint,
 )
 from counterpoint.training.ensemble import Ensemble, evaluating
+from counterpoint.training.gate import gates_of
 from counterpoint.training.history import History
 from counterpoint.training.preparation import (
     Batches,
@@ -45,11 +45,9 @@ from counterpoint.training.preparation import (
 )
 from counterpoint.training.readout import calibrate
 from counterpoint.training.tally import NotFiniteError, Tally
+from counterpoint.training.watch import MemberWatch
 
 __all__ = ["fit"]
-
-# A learner that starts out against the truth, by chance, has so many epochs to turn.
-_BAD_START = 5
 
 
 def fit(
@@ -129,7 +127,7 @@ def fit(
 
     Notes
     -----
-    A correlation is blind to the scale and offset of a column. If the loss is :class:`CorrelationLoss`, an
+    A correlation is blind to the scale and offset of a column. If a :class:`CorrelationLoss` has left them open, an
     :class:`Ensemble` is calibrated on the training batches at the end, and on some of them before each validation by
     ``"vote_accuracy"``; the accuracies measured on the way in training are of the raw outputs and may look poor.
 
@@ -226,14 +224,15 @@ class _Run:
         self.on_batch_end = hooks(self.callbacks, "on_batch_end")
         self.last = weights(state.ensemble)  # after the last epoch
         self.best: dict[str, Any] = {}  # after the best epoch, if there is one
-        # For each learner: whether it has ever followed the truth, and its last epochs in a row against it.
-        self.followed, self.opposed = np.array(False), np.array(0)
-        self.warned: set[int] = set()
+        self.watch = MemberWatch()
+        self.gates = gates_of(state.loss)
+        for gate in self.gates:
+            gate.reset()  # a loss may have served another run
 
     def read_out(self, max_samples: int = 10_000) -> None:
         """Fit probabilities to what the learners put out, where the loss has not done so."""
         ensemble = self.state.ensemble
-        if isinstance(ensemble, Ensemble) and getattr(self.state.loss, "outputs", None) == "softmax":
+        if isinstance(ensemble, Ensemble) and getattr(self.state.loss, "needs_readout", False):
             before = random_state(self.device, self.generators)
             batches = self.batches(self.state.epoch) if callable(self.batches) else self.batches
             with self.autocast:
@@ -267,7 +266,8 @@ class _Run:
         tally = Tally(state.ensemble, state.loss, every=every, first=state.epoch % every)
         self.go_through(batches, self.train_step, "batches", tally)
         record = {"epoch": state.epoch, **tally.means(), "lr": lr}
-        self.warn(tally)
+        for complaint in self.watch.complaints(tally):
+            warnings.warn(f"{complaint} (epoch {state.epoch}).", MemberWarning, stacklevel=3)  # at fit's call
         return record
 
     def validate(self) -> dict[str, float]:
@@ -304,6 +304,8 @@ class _Run:
 
     def train_step(self, x: Any, y: Tensor, *weight: Tensor) -> tuple[Tensor, Tensor]:
         state = self.state
+        for gate in self.gates:
+            gate.progress = state.progress
         with self.autocast:
             logits = state.ensemble(x)
             loss = state.loss(logits, y, *weight)
@@ -345,19 +347,6 @@ class _Run:
             return not math.isnan(value)
         best = history[history.best_epoch - 1][self.monitor]
         return bool(value < best if self.metric == "loss" else value > best)
-
-    def warn(self, tally: Tally) -> None:
-        """Name the learners that do not pull their weight."""
-        found = dict.fromkeys(tally.collapsed(), "puts out the same for every sample: it has collapsed")
-        r_tl = tally.member_r_tl()
-        self.followed = self.followed | (r_tl > tally.chance)
-        self.opposed = np.where(r_tl < -tally.chance, self.opposed + 1, 0)
-        for i in np.flatnonzero((self.opposed > 0) & (self.followed | (self.opposed >= _BAD_START))).tolist():
-            found[i] = f"is against the truth: their correlation is {r_tl[i]:.3f}"
-        for i in sorted(found.keys() - self.warned):
-            message = f"Learner {i} {found[i]} (epoch {self.state.epoch})."
-            warnings.warn(message, MemberWarning, stacklevel=4)  # where fit was called
-        self.warned |= found.keys()
 
     @contextmanager
     def back_to_the_last_epoch_if_not_finite(self) -> Iterator[None]:

@@ -7,6 +7,7 @@ its own.
 import math
 from functools import lru_cache
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -29,8 +30,9 @@ class CorrelationLoss(nn.Module):
     diversity : float or "auto", optional
         :math:`\lambda` as a share of the critical one, :func:`counterpoint.theory.critical_lambda`: comparable across
         ensemble sizes. Up to 1 the loss asks for perfect learners; above 1 it asks for poor ones. 0.5 if ``lam``
-        is not given. ``"auto"`` is 0.9 while the learners underfit their training batches and fades into their own
-        cross-entropy as they come to fit, by a :class:`DiversityGate`.
+        is not given. ``"auto"`` begins with the learners' own cross-entropy and decides once, by a
+        :class:`DiversityGate`: on to 0.9 if they underfit their training batches, else as it began. Where it does not
+        go on, this is independent training, bit by bit.
     lam : float, optional
         The paper's own number, in the place of ``diversity``.
     reduction : {"mean", "sum"}, default="mean"
@@ -109,12 +111,12 @@ class CorrelationLoss(nn.Module):
                 f"`logits` must have axes (n_learners, batch, n_classes); got shape {tuple(logits.shape)}."
             )
         lam = self.weight_of_likeness(logits.shape[-3])
-        loss, self._last = loss_and_state(logits, target, lam, self.reduction, self.outputs, weight)
+        loss, last = loss_and_state(logits, target, lam, self.reduction, self.outputs, weight)
+        self.__dict__["_last"] = last  # past what a Module does for its parts, at every step
         if self.gate is None:
             return loss
-        share: Tensor = self.gate(self.r_tl, self.r_ll, logits.shape[-3])
-        own: Tensor = IndependentLoss()(logits, target, weight)
-        return own + share * (loss - own)
+        is_open: Tensor = self.gate(self.r_tl, self.r_ll, logits.shape[-3])
+        return torch.where(is_open, loss, IndependentLoss()(logits, target, weight))
 
     @property
     def r_tl(self) -> Tensor:
@@ -125,6 +127,11 @@ class CorrelationLoss(nn.Module):
     def r_ll(self) -> Tensor:
         """Mean learner-learner correlation of the last batch; computed when it is asked for."""
         return self._last.means().r_ll
+
+    @property
+    def needs_readout(self) -> bool:
+        """Whether scale and offset of the learners' outputs have been left open, for a read-out to fit."""
+        return self.outputs == "softmax" and (self.gate is None or bool(self.gate.is_open.any()))
 
     def weight_of_likeness(self, n_learners: int) -> float:
         """Return the lambda in use for so many learners."""

@@ -83,22 +83,22 @@ class Readout(nn.Module):
         if weight is not None and weight.dim() == 1 and not (counts := weight > 0).all():
             logits, target, weight = logits[:, counts], target[counts], weight[counts]
         z = class_columns(logits)  # (N, m, n)
-        if not z.isfinite().all():
+        if not z.sum().isfinite():
             return self  # there is nothing to read
         z = z - z.mean(1, keepdim=True)
-        truth = one_hot(target, z)
         share = torch.ones_like(target, dtype=z.dtype) if weight is None else weight.to(z)
         share = share / share.sum(-1, keepdim=True)
         spread = (z.square().mean(1) * share).sum(-1).sqrt().clamp(min=1e-6)
-        z = z / spread[:, None, None]  # so the scale is measured in units of 1 / spread
+        z.div_(spread[:, None, None])  # so the scale is measured in units of 1 / spread
         start = torch.cat([self.scale[:, 0].to(z) * spread[:, None], self.offset[:, 0].to(z)], 1)
         few = max(z.shape[2] // _FEW, 1)  # most steps on a part of the samples, the last ones on all
         part = share[..., ::few] / share[..., ::few].sum(-1, keepdim=True).clamp(min=1e-12)
         # From the optimum of a part, a step on all the samples is about as good as their optimum (Le Cam).
         close = _CLOSE if few == 1 else 10 * _CLOSE
         with torch.autocast(z.device.type, enabled=False):  # Newton's method needs the digits
-            begun = _minimise(z[..., ::few].contiguous(), truth[..., ::few], part, start, start, close)
-            found = begun if few == 1 else _minimise(z, truth, share, start, begun, close)
+            found = _Samples(z[..., ::few].contiguous(), target[..., ::few], part, start).least(start, close)
+            if few > 1:
+                found = _Samples(z, target, share, start).least(found, close)
         scale, offset = found[:, :1] / spread[:, None], found[:, 1:]
         return type(self)(scale[:, None].to(self.scale), offset[:, None].to(self.offset))
 
@@ -142,7 +142,7 @@ def calibrate(ensemble: "Ensemble", batches: Iterable[Any], *, max_samples: int 
     with evaluating(ensemble):
         for x, y, *weight in batches:
             views = [view.to(device) for view in x] if isinstance(x, list | tuple) else x.to(device)
-            logits.append(two_columns(ensemble(views)).float())
+            logits.append(class_columns(ensemble(views)))
             target = y.to(device)
             targets.append(target.argmax(-1) if target.is_floating_point() else target.long())
             weights += [part.to(device) for part in weight]
@@ -151,58 +151,77 @@ def calibrate(ensemble: "Ensemble", batches: Iterable[Any], *, max_samples: int 
                 break
     if not logits:
         raise ValueError("`batches` must give at least one batch; got none.")
-    raw, target = torch.cat(logits, 1), torch.cat(targets)
+    raw, target = torch.cat(logits, 2).mT, torch.cat(targets)
     start = Readout.identity(raw.shape[0], raw.shape[-1]).to(device)
     ensemble.readout = start.refit(raw, target, torch.cat(weights) if weights else None)
     return ensemble
 
 
-def _minimise(z: Tensor, truth: Tensor, share: Tensor, start: Tensor, first: Tensor, close: float) -> Tensor:
-    """Return scale and offsets (N, 1 + m) of least penalised cross-entropy, by Newton's method with step halving."""
-    theta, (value, log_proba) = first, _objective(first, z, truth, share, start)
-    for _ in range(_STEPS):
-        step = _newton_step(theta, log_proba.exp_(), z, truth, share, start)
-        if step.abs().max() < close:
-            return theta - step
-        size, most = torch.ones_like(value), value + _ROUNDING
-        for _ in range(10):
-            trial = theta - size[:, None] * step
-            value, log_proba = _objective(trial, z, truth, share, start)
-            if not (worse := value > most).any():
-                break
-            size = torch.where(worse, size / 2, size)
-        else:  # there is no way down for some, by rounding: they are where they can be
-            trial = torch.where(worse[:, None], theta, trial)
-            if worse.all():
-                return trial
-            value, log_proba = _objective(trial, z, truth, share, start)
-        theta = trial
-    return theta
+class _Samples:
+    """What the read-out is fitted to: a penalised cross-entropy with one scale and m offsets for each learner.
 
+    Parameters
+    ----------
+    z : Tensor, shape (N, m, n)
+        Logits.
+    target : Tensor, shape (n,) or (N, n)
+        The classes.
+    share : Tensor, of the shape of target
+        Weights that sum to one.
+    start : Tensor, shape (N, 1 + m)
+        The scale and offsets from which the distance is penalised.
+    """
 
-def _objective(
-    theta: Tensor, z: Tensor, truth: Tensor, share: Tensor, start: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Return the penalised cross-entropy of each learner, and the log-probabilities (N, m, n)."""
-    log_proba = torch.addcmul(theta[:, 1:, None], theta[:, :1, None], z).log_softmax(1)
-    cross_entropy = -((log_proba * truth).sum(1) * share).sum(-1)
-    return cross_entropy + _RIDGE / 2 * (theta - start).square().sum(-1), log_proba
+    def __init__(self, z: Tensor, target: Tensor, share: Tensor, start: Tensor) -> None:
+        self.z, self.start, self.share = z, start, share
+        self.labels = target.expand(len(z), -1).unsqueeze(1)  # (N, 1, n)
+        # The gradient of what the true classes get is the same for all scales and offsets.
+        scales = (z.gather(1, self.labels).squeeze(1) * share).sum(-1)
+        offsets = (one_hot(target, z) * share.unsqueeze(-2)).sum(-1).expand(len(z), -1)
+        self.of_truth = torch.cat([scales[:, None], offsets], 1)  # (N, 1 + m)
 
+    def least(self, theta: Tensor, close: float) -> Tensor:
+        """Return scale and offsets (N, 1 + m) of the least value, by Newton's method with step halving."""
+        value, log_proba = self.value(theta)
+        for _ in range(_STEPS):
+            step = self.newton_step(theta, log_proba.exp_())
+            if step.abs().max() < close:
+                return theta - step
+            size, most = torch.ones_like(value), value + _ROUNDING
+            for _ in range(10):
+                trial = theta - size[:, None] * step
+                value, log_proba = self.value(trial)
+                if not (worse := value > most).any():
+                    break
+                size = torch.where(worse, size / 2, size)
+            else:  # there is no way down for some, by rounding: they are where they can be
+                trial = torch.where(worse[:, None], theta, trial)
+                if worse.all():
+                    return trial
+                value, log_proba = self.value(trial)
+            theta = trial
+        return theta
 
-def _newton_step(
-    theta: Tensor, proba: Tensor, z: Tensor, truth: Tensor, share: Tensor, start: Tensor
-) -> Tensor:
-    n_classes = z.shape[1]
-    share = share[..., None, :]
-    miss = (proba - truth) * share
-    gradient = torch.cat([(miss * z).sum((1, 2))[:, None], miss.sum(2)], 1) + _RIDGE * (theta - start)
-    held = proba * share
-    mean = (proba * z).sum(1, keepdim=True)
-    away = held * (z - mean)
-    hessian = _RIDGE * torch.eye(1 + n_classes, dtype=z.dtype, device=z.device).repeat(len(z), 1, 1)
-    hessian[:, 0, 0] += (away * z).sum((1, 2))
-    hessian[:, 0, 1:] += away.sum(2)
-    hessian[:, 1:, 0] += away.sum(2)
-    hessian[:, 1:, 1:] += torch.diag_embed(held.sum(2)) - held @ proba.mT
-    step: Tensor = torch.linalg.solve(hessian.double(), gradient.double())
-    return step.to(z)
+    def value(self, theta: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the penalised cross-entropy of each learner, and the log-probabilities (N, m, n)."""
+        log_proba = torch.addcmul(theta[:, 1:, None], theta[:, :1, None], self.z).log_softmax(1)
+        cross_entropy = -(log_proba.gather(1, self.labels).squeeze(1) * self.share).sum(-1)
+        return cross_entropy + _RIDGE / 2 * (theta - self.start).square().sum(-1), log_proba
+
+    def newton_step(self, theta: Tensor, proba: Tensor) -> Tensor:
+        """Return the step (N, 1 + m), from the probabilities (N, m, n) that theta gives."""
+        z, share = self.z, self.share.unsqueeze(-2)
+        held = proba * share
+        pull = held * z
+        mean = pull.sum(1, keepdim=True)  # (N, 1, n), of the logits under the probabilities, times the share
+        whole, away = held.sum(2), pull.sum(2) - (proba @ mean.mT).squeeze(2)  # (N, m)
+        spread = pull.mul_(z).sum((1, 2)) - (mean.square() / share.clamp(min=1e-12)).sum((1, 2))
+        hessian = _RIDGE * torch.eye(1 + z.shape[1], dtype=z.dtype, device=z.device).repeat(len(z), 1, 1)
+        hessian[:, 0, 0] += spread
+        hessian[:, 0, 1:] += away
+        hessian[:, 1:, 0] += away
+        hessian[:, 1:, 1:] += torch.diag_embed(whole) - held @ proba.mT
+        gradient = torch.cat([mean.sum((1, 2))[:, None], whole], 1) - self.of_truth
+        gradient += _RIDGE * (theta - self.start)
+        step: Tensor = torch.linalg.solve(hessian.double(), gradient.double())
+        return step.to(z)

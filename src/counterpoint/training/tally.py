@@ -175,7 +175,7 @@ class Tally:
         found = standardise(proba, target, weight)
         r_tl, r_ll = found.means()  # (k,), 0 where undefined
         batch = columns.shape[-1]
-        alive = found.inverse_norm.squeeze(-1) > 0  # (k, N, m)
+        alive = found.inverse.squeeze(-1) > 0  # (k, N, m)
         present = found.truth.ne(0).any(-1)  # (k, 1, m)
         whole = [
             votes @ samples.flatten(),
@@ -187,7 +187,7 @@ class Tally:
             batch * (alive.sum(1) > 1).any(-1).sum(),
         ]
         each_learner = [
-            (found.columns * found.truth).sum((0, 2, 3)),
+            (found.columns * found.truth).sum((0, 2, 3)) / batch,
             (alive & present).sum((0, 2)),
             alive.any(-1).sum(0),
         ]

@@ -1,0 +1,106 @@
+"""What a search for the diversity tries, and what its scores say.
+
+Candidates stand in one order: independent training, then the diversities, each with all weight decays in a row.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.stats import rankdata
+
+from counterpoint._validation import FloatArray, IntArray
+from counterpoint.estimators._paired import PairedTest
+
+__all__ = ["FITS", "Candidate", "at_best_decay", "of_fit", "results", "verdict"]
+
+_LEVEL = 0.05  # of the test behind the verdict
+
+# Where networks that train independently are right on so many of their training rows, explicit diversity does not pay
+# on average over other tables: the threshold of docs/when-does-diversity-pay.md.
+FITS = 0.98
+
+
+class Candidate(NamedTuple):
+    """What is tried: a diversity, None for independent training, with a weight decay."""
+
+    diversity: float | None
+    weight_decay: float
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """As parameters of the estimator."""
+        if self.diversity is None:
+            return {"loss": "independent", "weight_decay": self.weight_decay}
+        return {"loss": "correlation", **self._asdict()}
+
+
+def at_best_decay(votes: FloatArray, n_decays: int) -> IntArray:
+    """Return where the mean over the folds is best among each ``n_decays`` candidates in a row, the first of equals.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> at_best_decay(np.array([[0.8, 0.9], [0.9, 0.9], [0.7, 0.7], [0.7, 0.7]]), n_decays=2)
+    array([1, 2])
+    """
+    mean = votes.mean(axis=1).round(12).reshape(-1, n_decays)
+    found: IntArray = mean.argmax(axis=1) + n_decays * np.arange(len(mean))
+    return found
+
+
+def results(candidates: list[Candidate], votes: FloatArray, members: FloatArray) -> dict[str, Any]:
+    """Return the scores, (candidates, folds) of the vote and of the members, as ``GridSearchCV`` lays them out."""
+    mean = votes.mean(axis=1)
+    found: dict[str, Any] = {
+        "param_diversity": np.array([c.diversity for c in candidates], dtype=np.float64),  # None is NaN
+        "param_weight_decay": np.array([c.weight_decay for c in candidates]),
+        "params": [c.params for c in candidates],
+    }
+    found |= {f"split{k}_test_score": votes[:, k] for k in range(votes.shape[1])}
+    found |= {
+        "mean_test_score": mean,
+        "std_test_score": votes.std(axis=1),
+        "rank_test_score": rankdata(-mean.round(12), method="min").astype(int),
+        "mean_member_train_score": members.mean(axis=1),
+    }
+    return found
+
+
+def verdict(
+    candidates: list[Candidate], best: int, independent: int, votes: FloatArray, test: PairedTest
+) -> str:
+    """Return in words how the best candidate does against one of independent training."""
+    n_decays = sum(candidate.diversity is None for candidate in candidates)
+    n_tried = len(candidates) - n_decays
+    what = "diversities" if n_decays == 1 else "pairs of diversity and weight decay"
+    tried = f"the best of {n_tried} {what}" if n_tried > 1 else "one diversity"
+    ours, theirs = f"diversity {candidates[best].diversity:g}", "independently"
+    if n_decays > 1:
+        ours += f" and weight decay {candidates[best].weight_decay:g}"
+        theirs += f" at weight decay {candidates[independent].weight_decay:g}"
+    numbers = (
+        f"at {ours} the vote is right on {100 * votes[best].mean():.1f} % of the rows held out, with the same nets "
+        f"trained {theirs} on {100 * votes[independent].mean():.1f} % (corrected paired t-test over {votes.shape[1]} "
+        f"folds for {tried}: p = {test.p_value:.2g})."
+    )
+    if test.p_value >= _LEVEL:
+        return f"No difference can be told on this data: {numbers}"
+    if test.difference > 0:
+        return f"Explicit diversity pays on this data: {numbers}"
+    return f"Explicit diversity costs on this data: {numbers}"
+
+
+def of_fit(accuracy: float) -> str:
+    """Return in words how well members fit their training rows, and what that usually means.
+
+    Examples
+    --------
+    >>> of_fit(0.9)
+    'Trained independently, a member is right on 90.0 % of its training rows; below 98 % diversity mostly pays.'
+    """
+    usual = f"below {100 * FITS:g} % diversity mostly pays"
+    if accuracy >= FITS:
+        usual = f"from {100 * FITS:g} % on diversity costs as often as it pays"
+    return (
+        f"Trained independently, a member is right on {100 * accuracy:.1f} % of its training rows; {usual}."
+    )
