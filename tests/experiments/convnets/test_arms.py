@@ -5,8 +5,7 @@ import torch
 
 from counterpoint.experiments.convnets.arms import ARMS, Course, Gate, gated
 from counterpoint.theory import critical_lambda
-from counterpoint.training import CorrelationLoss, IndependentLoss, JointLoss, correlations
-from counterpoint.training.gate import DiversityGate
+from counterpoint.training import CorrelationLoss, IndependentLoss, JointLoss
 
 
 @pytest.fixture
@@ -20,36 +19,51 @@ def test_the_groups_have_the_losses_of_the_library(batch):
     arms = [ARMS[name] for name in ("independent", "joint", "0.0", "0.9")]
     losses = [IndependentLoss(), JointLoss(), CorrelationLoss(0.0), CorrelationLoss(0.9)]
     expected = sum(loss(logits[s, a], target[s]) for s in range(2) for a, loss in enumerate(losses))
-    torch.testing.assert_close(Course(arms, 2, 3)(logits, target, late=False), expected)
+    torch.testing.assert_close(Course(arms, 2, 3)(logits, target, 0.0), expected)
 
 
 def test_an_arm_of_two_halves_changes_its_loss_in_the_middle(batch):
     logits, target = batch
     course = Course([ARMS["independent, then 0.9"]], 2, 3)
-    for late, loss in ((False, IndependentLoss()), (True, CorrelationLoss(0.9))):
+    for progress, loss in ((0.49, IndependentLoss()), (0.5, CorrelationLoss(0.9))):
         expected = sum(loss(logits[s, 0], target[s]) for s in range(2))
-        torch.testing.assert_close(course(logits[:, :1], target, late=late), expected)
+        torch.testing.assert_close(course(logits[:, :1], target, progress), expected)
 
 
-def test_a_gate_blends_cross_entropy_and_correlation(batch):
+def test_a_gate_turns_to_correlation_in_the_groups_that_underfit(batch):
     logits, target = batch
-    logits = logits[:, :1] + torch.nn.functional.one_hot(target, 5)[:, None, None]
-    r_tl, r_ll = correlations(logits.softmax(-1).detach(), target[:, None])
-    share = DiversityGate(0.1, 0.9, groups=(2, 1))(r_tl, r_ll, 3)
-    assert ((share > 0.1) & (share < 0.9)).all()
+    truth = torch.nn.functional.one_hot(target, 5)[:, None, None]
+    logits = (
+        logits[:, :1] + torch.tensor([0.0, 9.0]).view(2, 1, 1, 1, 1) * truth
+    )  # the second seed's nets fit
+    course = Course([gated(Gate(threshold=0.5, wait=0.3))], 2, 3)
     own, together = (
         torch.stack([loss(logits[s, 0], target[s]) for s in range(2)])
         for loss in (IndependentLoss(), CorrelationLoss(0.9))
     )
-    found = Course([gated(Gate(0.1, 0.9))], 2, 3)(logits, target, late=False)
-    torch.testing.assert_close(found, torch.lerp(own, together, share[:, 0]).sum())
+    for progress in (0.0, 0.29):
+        torch.testing.assert_close(course(logits, target, progress), own.sum())
+    for progress in (0.3, 0.9):
+        torch.testing.assert_close(course(logits, target, progress), together[0] + own[1])
+    assert course.shut().tolist() == [[False], [True]]
+    explicit = course.history(2)[2]
+    assert explicit[..., 0].tolist() == [[0, 0], [1, 0]]
+
+
+def test_a_shut_gate_has_the_gradients_of_independent_training_bit_by_bit(batch):
+    logits, target = batch
+    logits = logits[:, :1].detach().expand(-1, 2, -1, -1, -1).clone().requires_grad_()
+    course = Course([ARMS["independent"], gated(Gate(threshold=-1.0, wait=0.0))], 2, 3)
+    course(logits, target, 0.5).backward()
+    assert course.shut().tolist() == [[False, True]] * 2
+    assert torch.equal(logits.grad[:, 0], logits.grad[:, 1])
 
 
 def test_the_error_penalty_has_the_gradient_of_its_formula(batch):
     logits, target = batch
     logits = (logits + 2 * torch.nn.functional.one_hot(target, 5)[:, None, None]).detach().requires_grad_()
     course = Course([ARMS["error 0.9"]], 2, 3)
-    (found,) = torch.autograd.grad(course(logits[:, :1], target, late=False), logits)
+    (found,) = torch.autograd.grad(course(logits[:, :1], target, 0.0), logits)
 
     def plain(one, truth):  # the two correlations, pair by pair
         outputs = one.softmax(-1)

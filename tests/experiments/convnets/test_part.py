@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from counterpoint import measures as library
-from counterpoint.experiments.convnets.arms import ARMS
+from counterpoint.experiments.convnets import part as program_of
+from counterpoint.experiments.convnets.arms import ARMS, Gate, gated
 from counterpoint.experiments.convnets.images import load_images
 from counterpoint.experiments.convnets.part import Part, measures, run
 
@@ -34,6 +35,39 @@ def test_an_arm_trains_beside_others_as_it_does_alone(images, own_views):
     np.testing.assert_allclose(
         beside["history"]["r_tl"][:, :, 1], alone["history"]["r_tl"][:, :, 0], atol=1e-3
     )
+
+
+def test_an_arm_whose_gate_stays_shut_is_independent_training(images):
+    arms = (ARMS["independent"], gated(Gate(threshold=-1.0, wait=0.5)), gated(Gate(threshold=1.0, wait=0.5)))
+    found = run(Part("some", 4, 2, arms, (0, 1), 2, 100, batch_size=25), images, CPU)
+    np.testing.assert_array_equal(found["history"]["explicit"][:, :, 1:], [[[0, 0]] * 2, [[0, 1]] * 2])
+    raw, read = found["test"]["raw"], found["test"]["read"]
+    for name in raw:
+        np.testing.assert_array_equal(read[name][:, 1], raw[name][:, 1])  # not read out, as in the library
+    np.testing.assert_allclose(raw["r_tl"][:, 1], raw["r_tl"][:, 0], atol=1e-3)
+    assert (abs(raw["r_ll"][:, 2] - raw["r_ll"][:, 0]) > 1e-4).all()
+    assert (read["r_ll"][:, 2] != raw["r_ll"][:, 2]).all()
+
+
+def test_seeds_are_run_one_by_one_where_memory_is_short(images, monkeypatch):
+    part = Part("some", 2, 2, (ARMS["independent"], ARMS["0.9"]), (0, 1), 1, 100, batch_size=25)
+    whole, at_once = run(part, images, CPU), program_of._run
+
+    def short_of_memory(part, *rest):
+        if len(part.seeds) > 1:
+            raise torch.OutOfMemoryError("too many nets")
+        return at_once(part, *rest)
+
+    monkeypatch.setattr(program_of, "_run", short_of_memory)
+    found = run(part, images, CPU)
+    assert found.keys() == whole.keys()
+    assert found["n_parameters"] == whole["n_parameters"]
+    for name, expected in whole["history"].items():
+        np.testing.assert_allclose(found["history"][name], expected, atol=1e-3)
+    np.testing.assert_allclose(found["test"]["read"]["r_tl"], whole["test"]["read"]["r_tl"], atol=1e-2)
+    monkeypatch.setattr(program_of, "_run", lambda *_: (_ for _ in ()).throw(torch.OutOfMemoryError("any")))
+    with pytest.raises(torch.OutOfMemoryError, match="any"):
+        run(part._replace(seeds=(0,)), images, CPU)
 
 
 def test_held_out_images_are_not_trained_on(images):

@@ -33,13 +33,12 @@ class Mix(NamedTuple):
 class Gate(NamedTuple):
     """The settings of a gate."""
 
-    start: float
-    end: float
-    by: str = "optimality"
+    threshold: float
+    wait: float
 
 
 class Arm(NamedTuple):
-    """A way to train: in the first half, in the second, and where a gate decides between ``own`` and the rest."""
+    """A way to train: in the first half, in the second; a gate decides between ``own`` and what these say."""
 
     name: str
     first: Mix
@@ -53,7 +52,7 @@ class Arm(NamedTuple):
 
 
 def gated(gate: Gate, name: str = "auto") -> Arm:
-    """Return the arm whose correlation loss fades as its learners come to fit."""
+    """Return the arm that goes on to the correlation loss if its learners underfit."""
     mix = Mix(correlation=1.0, diversity=GATED_DIVERSITY)
     return Arm(name, mix, mix, gate)
 
@@ -106,14 +105,11 @@ class Course(nn.Module):
             "error", torch.tensor([[mix.error for mix in half] for half in halves])
         )  # (2, A)
         self.gated = [place for place, arm in enumerate(arms) if arm.gate is not None]
-        self.gates = nn.ModuleList(
-            DiversityGate(**arm.gate._asdict(), groups=(n_seeds,)) for arm in arms if arm.gate is not None
-        )
-        self.found: list[
-            Tensor
-        ] = []  # of each batch: r_tl, r_ll and the share of explicit diversity, (3, S, A)
+        self.gates = [DiversityGate(**arm.gate._asdict(), groups=(n_seeds,)) for arm in arms if arm.gate]
+        # Of each batch: r_tl, r_ll and whether there was explicit diversity, (3, S, A).
+        self.found: list[Tensor] = []
 
-    def forward(self, logits: Tensor, target: Tensor, late: bool) -> Tensor:
+    def forward(self, logits: Tensor, target: Tensor, progress: float) -> Tensor:
         """Return the loss.
 
         Parameters
@@ -122,21 +118,30 @@ class Course(nn.Module):
             What the nets put out.
         target : Tensor, shape (S, B)
             The classes.
-        late : bool
-            Whether this is the second half of the training.
+        progress : float
+            The share of the training that is done.
         """
+        half = int(progress >= 0.5)
         target = target[:, None].expand(-1, logits.shape[1], -1)
         with torch.no_grad():
             r_tl, r_ll = correlations(logits.softmax(-1), target)
-        own, joint, together, lam = self.table[int(late)].unsqueeze(1).expand(-1, *r_tl.shape).clone()
+        own, joint, together, lam = self.table[half].unsqueeze(1).expand(-1, *r_tl.shape).clone()
         for place, gate in zip(self.gated, self.gates, strict=True):
-            together[:, place] = gate(r_tl[:, place], r_ll[:, place], logits.shape[2])
+            gate.progress = progress
+            together[:, place] = gate(r_tl[:, place], r_ll[:, place], logits.shape[2]).float()
             own[:, place] = 1 - together[:, place]
         self.found.append(torch.stack([r_tl, r_ll, together]))
-        lam, factor = _against_errors(lam, r_tl, r_ll, self.error[int(late)])
+        lam, factor = _against_errors(lam, r_tl, r_ll, self.error[half])
         loss: Tensor = own * IndependentLoss()(logits, target) + joint * JointLoss()(logits, target)
         loss = loss + together * factor * correlation_loss(logits, target, lam=lam)
         return loss.sum()
+
+    def shut(self) -> Tensor:
+        """Return where a gate was left shut, so that the training was independent, (S, A)."""
+        found = torch.zeros(self.found[-1].shape[1:], dtype=torch.bool, device=self.table.device)
+        for place, gate in zip(self.gated, self.gates, strict=True):
+            found[:, place] = ~gate.is_open
+        return found
 
     def history(self, n_epochs: int) -> Tensor:
         """Return the means over each epoch, (3, epochs, S, A)."""

@@ -1,7 +1,7 @@
 """When does explicit diversity pay on images? Small ConvNets of several widths on CIFAR-10, trained in many ways.
 
 Each part of the map is one program that trains all its groups at once (:mod:`counterpoint.experiments.convnets.part`)
-and leaves a file; a part whose file is there is not run again.
+and leaves a file; a part whose file is there is not run again, nor one that was run with more arms than are asked for.
 """
 
 import math
@@ -13,29 +13,30 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from counterpoint._validation import FloatArray, check_count
+from counterpoint._plain import plain
+from counterpoint._validation import check_count
 from counterpoint.experiments._record import read_record
+from counterpoint.theory import optimality
 
 if TYPE_CHECKING:
     from counterpoint.experiments.convnets.arms import Gate
     from counterpoint.experiments.convnets.part import Part
 
-__all__ = ["ROWS", "Row", "choose_gate", "plan", "reproduce", "same_size"]
+__all__ = ["ROWS", "Row", "choose_gate", "gates_to_choose_from", "plan", "reproduce", "same_size"]
 
 TITLE = "When does explicit diversity pay on images?"
 
 WIDTHS = {2: 2, 4: 10, 8: 10, 16: 5, 32: 5, 64: 3}  # width -> learners; 2 is for smoke runs
-GATES = {
-    "optimality 0.75 to 0.85": (0.75, 0.85, "optimality"),
-    "optimality 0.78 to 0.88": (0.78, 0.88, "optimality"),
-    "optimality 0.8 to 0.9": (0.8, 0.9, "optimality"),
-    "r_TL 0.45 to 0.65": (0.45, 0.65, "r_tl"),
-}
+WAITS = {
+    f"wait {wait}": wait for wait in (0.1, 0.2, 0.3, 0.5)
+}  # shares of the training before a gate decides
 ALONE = ("independent",)
+GATED = ("independent", "auto")
+FIXED = ("independent", "0.9")
 PAIR = ("independent", "0.9", "auto")
 SHORT = ("independent", "0.5", "0.9", "auto")
-NARROW = ("independent", "joint", "0.0", "0.5", "0.9", "1.0", "1.1", "auto")
-WIDE = ("independent", "joint", "0.0", "0.5", "0.9", "auto")
+NARROW = ("independent", "joint", "0.0", "0.5", "0.9", "1.0", "1.1")
+WIDE = ("independent", "joint", "0.0", "0.5", "0.9")
 TRICKS = ("independent, then 0.9", "0.9, then independent", "error 0.5", "error 0.9")
 
 
@@ -52,33 +53,39 @@ _TUNE = {"n_held_out": 5_000}
 _FEW = {"n_train": 5_000, "epochs": 40}
 _OWN = {"own_views": True}
 
-# The most telling first, what takes long and tells less last.
+# What others depend on first, then the most telling; what takes long and tells less last. A fourth arm costs nothing
+# where three of them would leave nets over that do not fill a group of a convolution.
 ROWS = (
-    Row("tune", (8, 32), (*ALONE, *GATES), _TUNE),
+    Row("tune", (8, 32), ALONE, _TUNE),
+    Row("wait", (8,), (*ALONE, *WAITS), _TUNE),
     Row("width", (8, 4), NARROW),
     Row("width", (32,), WIDE),
     Row("width", (16,), NARROW),
-    Row("width", (64,), PAIR),
+    Row("gate", (4, 8, 16, 32), GATED),
+    Row("gate", (64,), PAIR),
     Row("once", (4, 8, 16, 32), SHORT, {"epochs": 1}),
-    Row("single", (4, 8, 16), ALONE),
+    Row("single", (4, 8, 16, 32, 64), ALONE),
     Row("tricks", (8,), TRICKS),
-    Row("few", (8, 4, 16), SHORT, _FEW),
-    Row("views", (8,), PAIR[:2], _OWN),
+    Row("few", (4, 8), PAIR, _FEW),
+    Row("few", (16,), SHORT, _FEW),
+    Row("few", (32,), PAIR, _FEW),
+    Row("views", (8, 32), FIXED, _OWN),
     Row("learners-3", (8,), SHORT, {"n_learners": 3}),
     Row("learners-5", (8,), SHORT, {"n_learners": 5}),
-    Row("single", (32, 64), ALONE),
-    Row("tricks", (32,), TRICKS[::2]),
-    Row("few", (32,), PAIR, _FEW),
-    Row("views", (32,), PAIR[:2], _OWN),
+    Row("learners-20", (8,), PAIR, {"n_learners": 20}),
     Row("learners-3", (32,), PAIR, {"n_learners": 3}),
+    Row("tricks", (32,), TRICKS[::2]),
 )
 _SMALL = {"n_learners": 2, "epochs": 1, "batch_size": 50}
 SMOKE_ROWS = (
-    Row("tune", (2, 4), (*ALONE, *GATES), {**_SMALL, "n_held_out": 50}),
-    Row("width", (2, 4), SHORT, _SMALL),
+    Row("tune", (2, 4), ALONE, {**_SMALL, "n_held_out": 50}),
+    Row("wait", (2,), (*ALONE, *WAITS), {**_SMALL, "n_held_out": 50}),
+    Row("width", (2, 4), FIXED, _SMALL),
+    Row("gate", (2, 4), GATED, _SMALL),
+    Row("once", (2,), SHORT, _SMALL),
     Row("single", (2, 4), ALONE, _SMALL),
     Row("tricks", (2,), TRICKS, _SMALL),
-    Row("views", (2,), PAIR[:2], {**_SMALL, **_OWN}),
+    Row("views", (2,), FIXED, {**_SMALL, **_OWN}),
 )
 
 
@@ -106,11 +113,7 @@ def reproduce(
     images = load_images(data, smoke=smoke)
     folder = out / "image-map"
     jobs = (
-        Job(
-            part.name,
-            {**part._asdict(), "read_out": [arm.read_out for arm in part.arms]},
-            partial(run, part, images, where),
-        )
+        Job(part.name, _settings(part, folder), partial(run, part, images, where))
         for part in plan(folder, n_seeds, smoke=smoke)
     )
     files = collect(jobs, folder, parts, title=TITLE, device=where)
@@ -120,14 +123,16 @@ def reproduce(
 
 
 def plan(folder: Path, n_seeds: int, *, smoke: bool = False) -> "Iterator[Part]":
-    """Give the parts in order; those with ``"auto"`` use the gate chosen by then."""
-    from counterpoint.experiments.convnets.arms import ARMS, Gate, gated
+    """Give the parts in order, with the gates that are known by then."""
+    from counterpoint.experiments.convnets.arms import ARMS, gated
     from counterpoint.experiments.convnets.part import Part
 
-    gates = {name: gated(Gate(*gate), name) for name, gate in GATES.items()}
     for row in SMOKE_ROWS if smoke else ROWS:
-        arms = {**ARMS, **gates, "auto": gated(choose_gate(folder))}
-        seeds = tuple(range(n_seeds))[: 2 if row.kind == "tune" else None]
+        gates = {**gates_to_choose_from(folder), "auto": choose_gate(folder)}
+        arms = {**ARMS, **{name: gated(gate, name) for name, gate in gates.items()}}
+        if not arms.keys() >= set(row.arms):
+            continue
+        seeds = tuple(range(n_seeds))[: 2 if "n_held_out" in row.settings else None]
         for width in row.widths:
             settings = {"n_learners": WIDTHS[width], **row.settings}
             part_width = width
@@ -137,28 +142,57 @@ def plan(folder: Path, n_seeds: int, *, smoke: bool = False) -> "Iterator[Part]"
             yield Part(f"{row.kind}-{width}", part_width, arms=ways, seeds=seeds, **settings)
 
 
-def choose_gate(folder: Path) -> "Gate":
-    """Return the gate that serves the tuned widths best, by the error on held-out training images.
+def gates_to_choose_from(folder: Path) -> "dict[str, Gate]":
+    """Return a gate for each wait; none before the parts are there that their thresholds come from.
 
-    The one with the least sum over the widths of its error over that of independent training; without those parts, the
-    gate of the library.
+    Narrow nets are to go through and wide ones are not: the threshold is the middle between the optimality that the two
+    tuned widths have on their training batches at that time, when they train independently. An epoch's mean looks back
+    as far as the running mean of a gate does.
     """
+    from counterpoint.experiments.convnets.arms import Gate
+
+    parts = [read_record(path) for path in sorted(folder.glob("tune-*.json"))]
+    if len(parts) < 2:
+        return {}
+    gates = {}
+    for name, wait in WAITS.items():
+        fits = []
+        for part in parts:
+            n = part["config"]["n_learners"]
+            epoch = max(round(wait * part["config"]["epochs"]), 1)
+            history = part["data"]["history"]
+            r_tl, r_ll = (np.array(history[key])[epoch - 1, :, 0] for key in ("r_tl", "r_ll"))
+            fits.append(np.mean(optimality(r_tl, r_ll, n_learners=n)))
+        gates[name] = Gate(round(float(np.mean(fits)), 2), wait)
+    return gates
+
+
+def choose_gate(folder: Path) -> "Gate":
+    """Return the gate with the least error on held-out training images; before it is known, that of the library."""
     from counterpoint.experiments.convnets.arms import Gate
     from counterpoint.training.gate import DiversityGate
 
     own = DiversityGate()
-    files = sorted(folder.glob("tune-*.json"))
-    if not files:
-        return Gate(own.start, own.end, own.by)
-    ratios: FloatArray = np.zeros(1)
-    for file in files:
+    best, least = Gate(own.threshold, own.wait), np.inf
+    for file in sorted(folder.glob("wait-*.json")):
         part = read_record(file)
         errors = np.mean(part["data"]["held_out"]["read"]["soft"], axis=0)
-        base = np.mean(part["data"]["held_out"]["raw"]["soft"], axis=0)[0]  # independent, without a read-out
-        arms = part["config"]["arms"]
-        ratios = ratios + np.array([e / base for e, arm in zip(errors, arms, strict=True) if arm["gate"]])
-    gates = [arm["gate"] for arm in arms if arm["gate"]]
-    return Gate(**gates[int(np.argmin(ratios))])
+        for arm, error in zip(part["config"]["arms"], errors, strict=True):
+            if arm["gate"] is not None and error < least:
+                best, least = Gate(**arm["gate"]), error
+    return best
+
+
+def _settings(part: "Part", folder: Path) -> Mapping[str, Any]:
+    """Return the settings of a part: those on record, if it was run with these arms and others."""
+    own: dict[str, Any] = plain({**part._asdict(), "read_out": [arm.read_out for arm in part.arms]})
+    path = folder / f"{part.name}.json"
+    if not path.is_file():
+        return own
+    known: dict[str, Any] = read_record(path)["config"]
+    ways, more = (list(zip(one["arms"], one["read_out"], strict=True)) for one in (own, known))
+    same = all(known.get(key) == value for key, value in own.items() if key not in ("arms", "read_out"))
+    return known if same and all(way in more for way in ways) else own
 
 
 def same_size(width: int, n_learners: int) -> int:

@@ -1,11 +1,11 @@
 """How the map of image ensembles is shown: errors, gains, what tells them in advance, and a picture.
 
 The error of a vote is that of the outputs as the library would read them: with the read-out where the loss leaves scale
-and offset open, as they are where it is a cross-entropy. A *cell* is a part of the map that has independent training,
-a diversity of 0.9 and the gate.
+and offset open, as they are where it is a cross-entropy. A *cell* is a part of the map that has independent training
+and a diversity of 0.9. What ``"auto"`` does is told beside the independent training of the same program.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,9 +24,10 @@ __all__ = ["arm_values", "cells", "draw", "grids", "in_markdown", "told"]
 Record = Mapping[str, Any]
 Piece = Mapping[str, Any]
 
-TUNED = (8, 32)
-KINDS = {"width": "", "once": "one epoch", "few": "few images", "learners": "other size"}
-MARKERS = {"width": "o", "once": "^", "few": "s", "learners": "D"}
+TUNED = ("width-8", "width-32")
+KINDS = {"width": "", "gate": "", "once": "one epoch", "few": "few images", "learners": "other size"}
+MARKERS = {"width": "o", "gate": "o", "once": "^", "few": "s", "learners": "D"}
+HELD_OUT = {"wait": "The choice of the gate", "tune": "Gates that are open from the start"}
 # What is known of independently trained learners from their training images.
 QUANTITIES: Mapping[str, Callable[[Mapping[str, FloatArray]], FloatArray]] = {
     "member accuracy": lambda d: 1 - d["member"],
@@ -46,7 +47,8 @@ def in_markdown(record: Record) -> str:
 
 def grids(record: Record) -> list[Grid]:
     """Return the tables that the parts at hand make possible."""
-    tables = [_errors(record), _gains(record), _predictors(record), _tricks(record), _tuned(record)]
+    tables = [_errors(record), _gains(record), _gates(record), _predictors(record), _tricks(record)]
+    tables += [_held_out(record, *kind) for kind in HELD_OUT.items()]
     return [table for table in tables if table.rows]
 
 
@@ -58,9 +60,12 @@ def arm_values(piece: Piece, arm: str, measure: str = "soft", kind: str = "test"
 
 
 def cells(record: Record) -> dict[str, Piece]:
-    """Return the parts that compare independent training, a diversity of 0.9 and the gate."""
-    wanted = {"independent", "0.9", "auto"}
-    return {name: piece for name, piece in record["data"].items() if wanted <= set(_arms(piece))}
+    """Return the parts that compare independent training with a diversity of 0.9 on the same views."""
+    return {
+        name: piece
+        for name, piece in record["data"].items()
+        if _kind(name) in KINDS and {"independent", "0.9"} <= set(_arms(piece))
+    }
 
 
 def told(record: Record, quantity: str) -> tuple[float, int, int]:
@@ -71,24 +76,22 @@ def told(record: Record, quantity: str) -> tuple[float, int, int]:
     rank : float
         Spearman's correlation of the quantity with the relative gain, over the cells.
     right, n : int
-        In how many cells of the widths that were not tuned the sign of the gain is told by a threshold, which is the
-        one that tells most signs on the tuned widths; and how many there are.
+        In how many cells a threshold tells the sign of the gain, which is the middle between the two widths that were
+        tuned; and how many there are besides those.
     """
     from scipy.stats import spearmanr
 
-    found = cells(record).values()
-    known = np.array([_known(piece)[quantity].mean() for piece in found])
-    gains = np.array([_gain(piece, "0.9").mean() for piece in found])
-    tuned = np.array([piece["config"]["width"] in TUNED for piece in found])
+    found = cells(record)
+    known = np.array([_known(piece)[quantity].mean() for piece in found.values()])
+    gains = np.array([_gain(piece, "0.9").mean() for piece in found.values()])
+    tuned = np.array([name in TUNED for name in found], dtype=bool)
     if tuned.sum() < 2 or tuned.all() or np.ptp(known) == 0 or np.ptp(gains) == 0:
         return np.nan, 0, 0
     rank = float(spearmanr(known, gains).statistic)
-    sign = 1 if rank > 0 else -1
-    ordered = np.sort(known[tuned])
-    middles = (ordered[1:] + ordered[:-1]) / 2
-    hits = [np.sum((sign * (known[tuned] - t) > 0) == (gains[tuned] > 0)) for t in middles]
-    threshold = middles[int(np.argmax(hits))]
-    right = (sign * (known[~tuned] - threshold) > 0) == (gains[~tuned] > 0)
+    sign = np.sign(
+        np.diff(gains[tuned]) * np.diff(known[tuned])
+    )  # whether more of the quantity is more of a gain
+    right = (sign * (known[~tuned] - known[tuned].mean()) > 0) == (gains[~tuned] > 0)
     return rank, int(right.sum()), int((~tuned).sum())
 
 
@@ -120,9 +123,19 @@ def _known(piece: Piece) -> dict[str, FloatArray]:
     return {name: quantity(data) for name, quantity in QUANTITIES.items()}
 
 
+def _kind(name: str) -> str:
+    return name.split("-")[0]
+
+
 def _main(record: Record) -> dict[int, Piece]:
-    found = {name: piece for name, piece in record["data"].items() if name.startswith("width-")}
-    return {piece["config"]["width"]: piece for piece in sorted(found.values(), key=_width)}
+    """Return for each width the part with the most arms, on all images for all epochs."""
+    found = {_width(piece): piece for name, piece in record["data"].items() if _kind(name) == "gate"}
+    found |= {_width(piece): piece for name, piece in record["data"].items() if _kind(name) == "width"}
+    return dict(sorted(found.items()))
+
+
+def _with_auto(record: Record) -> dict[str, Piece]:
+    return {name: piece for name, piece in record["data"].items() if "auto" in _arms(piece)}
 
 
 def _width(piece: Piece) -> int:
@@ -135,37 +148,57 @@ def _start(record: Record) -> str:
 
 def _errors(record: Record) -> Grid:
     main = _main(record)
-    arms = list(dict.fromkeys(arm for piece in main.values() for arm in _arms(piece)))
+    arms = list(dict.fromkeys(arm for piece in main.values() for arm in _arms(piece) if arm != "auto"))
     rows = []
     for width, piece in main.items():
-        single = record["data"].get(f"single-{width}")
-        cells = [_percent(arm_values(piece, arm)) if arm in _arms(piece) else NONE for arm in arms]
-        one = NONE if single is None else _percent(arm_values(single, "independent"))
-        rows.append([str(width), str(piece["config"]["n_learners"]), *cells, one])
+        row = [_percent(arm_values(piece, arm)) if arm in _arms(piece) else NONE for arm in arms]
+        for name, arm in ((f"gate-{width}", "auto"), (f"single-{width}", "independent")):
+            other = record["data"].get(name)
+            row.append(NONE if other is None else _percent(arm_values(other, arm)))
+        rows.append([str(width), str(piece["config"]["n_learners"]), *row])
     n_seeds = len(next(iter(main.values()))["config"]["seeds"]) if main else 0
     title = f"{_start(record)}Error of the soft vote on the test images in %, n = {n_seeds}"
-    return Grid(title, ["width", "N", *arms, "one net of the same size"], rows)
+    return Grid(title, ["width", "N", *arms, "auto", "one net of the same size"], rows)
 
 
 def _gains(record: Record) -> Grid:
     rows = []
     for name, piece in cells(record).items():
-        known = _known(piece)
-        base = arm_values(piece, "independent")
+        known, base = _known(piece), arm_values(piece, "independent")
         rows.append(
             [
                 _words(name, piece),
                 _percent(base),
-                *(_points(arm_values(piece, arm) - base) for arm in ("0.9", "auto")),
-                *(mean(100 * _gain(piece, arm), 1) for arm in ("0.9", "auto")),
+                _points(arm_values(piece, "0.9") - base),
+                mean(100 * _gain(piece, "0.9"), 1),
                 *(mean(known[key], 3) for key in ("member accuracy", "r_TL", "r_LL", "optimality")),
             ]
         )
     headings = [
-        "part", "independent", "0.9: points", "auto: points", "0.9: % less", "auto: % less",
+        "part", "independent", "0.9: points", "0.9: % less",
         "train accuracy", "train r_TL", "train r_LL", "train optimality",
     ]  # fmt: skip
     title = f"{_start(record)}What diversity changes, and the fit of the members under independent training"
+    return Grid(title, headings, rows)
+
+
+def _gates(record: Record) -> Grid:
+    rows = []
+    for name, piece in _with_auto(record).items():
+        base, found = arm_values(piece, "independent"), arm_values(piece, "auto")
+        explicit = np.array(piece["data"]["history"]["explicit"])[-1, :, _arms(piece).index("auto")]
+        rows.append(
+            [
+                _words(name, piece),
+                _percent(base),
+                _percent(found),
+                _points(found - base),
+                mean(100 * _gain(piece, "auto"), 1),
+                f"{np.sum(explicit > 0)} of {len(explicit)}",
+            ]
+        )
+    headings = ["part", "independent", "auto", "points", "% less", "gate open"]
+    title = f"{_start(record)}What auto does beside independent training in the same program: error in %"
     return Grid(title, headings, rows)
 
 
@@ -198,22 +231,22 @@ def _predictors(record: Record) -> Grid:
     title = (
         f"{_start(record)}What tells the gain of 0.9, known from training images under independent training"
     )
-    return Grid(title, ["quantity", "rank correlation with the gain", "signs told, other widths"], rows)
+    return Grid(title, ["quantity", "rank correlation with the gain", "signs told, other parts"], rows)
 
 
-def _tuned(record: Record) -> Grid:
-    """Return the errors on held-out training images by which the gate was chosen."""
-    found = {name: piece for name, piece in record["data"].items() if name.startswith("tune-")}
+def _held_out(record: Record, kind: str, words: str) -> Grid:
+    """Return the errors on held-out training images, by which gates were chosen."""
+    found = {name: piece for name, piece in record["data"].items() if _kind(name) == kind}
     pieces = sorted(found.values(), key=_width)
-    arms = _arms(pieces[0]) if pieces else []
+    arms = [arm for arm in _arms(pieces[0]) if len(_arms(pieces[0])) > 1] if pieces else []
     rows = [[arm, *(_percent(arm_values(one, arm, kind="held_out")) for one in pieces)] for arm in arms]
     n_seeds = len(pieces[0]["config"]["seeds"]) if pieces else 0
-    title = f"{_start(record)}The choice of the gate: error on held-out training images in %, n = {n_seeds}"
+    title = f"{_start(record)}{words}: error on held-out training images in %, n = {n_seeds}"
     return Grid(title, ["way", *(f"width {_width(one)}" for one in pieces)], rows)
 
 
 def _words(name: str, piece: Piece) -> str:
-    kind = KINDS.get(name.split("-")[0], "")
+    kind = KINDS[_kind(name)]
     return f"width {_width(piece)}, N = {piece['config']['n_learners']}{', ' * bool(kind)}{kind}"
 
 
@@ -230,14 +263,11 @@ def _draw_diversities(ax: "Axes", record: Record) -> None:
     main = _main(record)
     for colour, (width, piece) in zip(sequence(len(main)), main.items(), strict=True):
         fixed = [arm for arm in _arms(piece) if arm.replace(".", "").isdigit()]
-        gains = {arm: -100 * _gain(piece, arm) for arm in (*fixed, "auto")}
-        x = [float(arm) for arm in fixed]
-        y, spread_ = (np.array([f(gains[arm]) for arm in fixed]) for f in (np.mean, _sd))
+        points = [(float(arm), -100 * _gain(piece, arm)) for arm in fixed]
         label = f"width {width}, N = {piece['config']['n_learners']}"
-        ax.errorbar(x, y, spread_, color=colour, marker="o", ms=4, capsize=2, label=label)
-        ax.errorbar(
-            [1.3], [gains["auto"].mean()], [_sd(gains["auto"])], color=colour, marker="*", ms=9, capsize=2
-        )
+        _draw_points(ax, points, color=colour, marker="o", ms=4, label=label)
+        if (gate := record["data"].get(f"gate-{width}")) is not None:
+            _draw_points(ax, [(1.3, -100 * _gain(gate, "auto"))], color=colour, marker="*", ms=9)
     ax.axhline(0, color=PALETTE["muted"], lw=1)
     ax.set_xticks([0, 0.5, 0.9, 1.1, 1.3], ["0", "0.5", "0.9", "1.1", "auto"])
     ax.set_xlim(-0.06, 1.36)
@@ -248,22 +278,27 @@ def _draw_diversities(ax: "Axes", record: Record) -> None:
         ax.legend()
 
 
+def _draw_points(ax: "Axes", points: Sequence[tuple[float, FloatArray]], **style: Any) -> None:
+    """Draw mean and standard deviation of values at their places."""
+    x, values = zip(*points, strict=True)
+    ax.errorbar(x, [each.mean() for each in values], [_sd(each) for each in values], capsize=2, **style)
+
+
 def _draw_gains(ax: "Axes", record: Record) -> None:
     found = cells(record)
     widths = sorted({_width(piece) for piece in found.values()})
     colours = dict(zip(widths, sequence(len(widths)), strict=True))
     for name, piece in found.items():
-        kind = name.split("-")[0]
         ax.scatter(
             _known(piece)["r_TL"].mean(),
             -100 * _gain(piece, "0.9").mean(),
             color=colours[_width(piece)],
-            marker=MARKERS[kind],
+            marker=MARKERS[_kind(name)],
             s=40,
         )
-    for kind in dict.fromkeys(name.split("-")[0] for name in found):
-        label = KINDS[kind] or "50,000 images, 10 epochs"
-        ax.scatter([], [], color=PALETTE["muted"], marker=MARKERS[kind], label=label)
+    labels = {KINDS[_kind(name)] or "50,000 images, 10 epochs": MARKERS[_kind(name)] for name in found}
+    for label, marker in labels.items():
+        ax.scatter([], [], color=PALETTE["muted"], marker=marker, label=label)
     ax.axhline(0, color=PALETTE["muted"], lw=1)
     ax.set_xlabel("Members' r_TL on training images, independent training")
     ax.set_ylabel("Error at 0.9 against independent training, %")

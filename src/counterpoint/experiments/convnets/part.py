@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -62,7 +63,24 @@ def run(part: Part, images: Images, device: torch.device) -> dict[str, Any]:
         ``history``: r_TL, r_LL and the share of explicit diversity on the training batches, ``(epochs, S, A)``.
         ``train``, ``held_out`` and ``test``: what :func:`measures` gives of images of that kind, without augmentation,
         for the outputs as they are (``raw``) and after the read-out (``read``). ``n_parameters`` is that of a group.
+
+    Notes
+    -----
+    Where the device has too little memory for all seeds at once, they are run one after the other.
     """
+    try:
+        return _run(part, images, device)
+    except torch.OutOfMemoryError:
+        if len(part.seeds) == 1:
+            raise
+    torch.cuda.empty_cache()
+    found: dict[str, Any] = _joined(
+        [run(part._replace(seeds=(seed,)), images, device) for seed in part.seeds]
+    )
+    return found
+
+
+def _run(part: Part, images: Images, device: torch.device) -> dict[str, Any]:
     start = clock(device)
     kinds = _kinds(part, images)
     batches = _batches(part, *kinds["train"], device)
@@ -80,6 +98,9 @@ def run(part: Part, images: Images, device: torch.device) -> dict[str, Any]:
             for kind, (x, y) in kinds.items()
             if len(y)
         }
+    shut = course.shut().cpu().numpy()
+    for one in found.values():  # like the library, which reads nothing out where a gate was left shut
+        one["read"] = {name: np.where(shut, one["raw"][name], read) for name, read in one["read"].items()}
     history = dict(zip(("r_tl", "r_ll", "explicit"), course.history(part.epochs).cpu().numpy(), strict=True))
     seconds = {"training": trained, "all": clock(device) - start}
     return {"n_parameters": n_parameters, "history": history, **found, "seconds": seconds}
@@ -154,7 +175,7 @@ def _train(together: nn.Module, course: Course, part: Part, batches: Sequence[Im
         for views, target in _views(batches, part):
             with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
                 logits = together(views)
-            loss = course(logits.float().view(*part.shape, *logits.shape[1:]), target, late=2 * done >= steps)
+            loss = course(logits.float().view(*part.shape, *logits.shape[1:]), target, done / steps)
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             optimizer.step()
@@ -211,3 +232,14 @@ def _mean_correlation(right: Tensor) -> Tensor:
     n = right.shape[2]
     squared: Tensor = unit.sum(2).square().sum(-1)
     return (squared - n) / (n * (n - 1))
+
+
+def _joined(found: Sequence[Any], axis: int = 0) -> Any:
+    """Return what was measured seed by seed as if it had been at once; seconds add up."""
+    first = found[0]
+    if isinstance(first, dict):
+        axes = {key: 1 if key == "history" else axis for key in first}
+        return {key: _joined([one[key] for one in found], axes[key]) for key in first}
+    if isinstance(first, np.ndarray):
+        return np.concatenate(found, axis)
+    return first if isinstance(first, int) else sum(found)

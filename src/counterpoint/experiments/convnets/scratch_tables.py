@@ -60,6 +60,7 @@ def grid(record: Record) -> Grid:
 def draw(record: Record) -> "Figure":
     """Draw error against seconds, beside the published records of single nets."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogFormatter
 
     with house_style():
         figure = Figure(figsize=(7.0, 4.6))
@@ -80,9 +81,12 @@ def draw(record: Record) -> "Figure":
         for name, (error, seconds) in PUBLISHED.items():
             ax.plot(seconds, error, "*", ms=11, color=PALETTE["muted"])
             ax.annotate(
-                f"{name} (A100, published)", (seconds, error), (7, 4), textcoords="offset points", size=8
+                f"{name}\n(A100, published)", (seconds, error), (7, 4), textcoords="offset points", size=8
             )
         ax.set_xscale("log")
+        ax.margins(x=0.12)
+        for axis in (ax.xaxis.set_major_formatter, ax.xaxis.set_minor_formatter):
+            axis(LogFormatter(minor_thresholds=(2, 0.5)))
         ax.set_xlabel(f"Seconds of training on {record['device'][0]}")
         ax.set_ylabel("Error of the soft vote, %")
         ax.set_title("Error against seconds, from scratch")

@@ -25,7 +25,7 @@ def program(nets: Sequence[nn.Module], n_views: int = 1) -> "SideBySide | Chunks
     """Return ConvNets as one module that takes ``(V, B, C, H, W)`` to ``(K, B, m)``."""
     width = next(part for part in nets[0].modules() if isinstance(part, nn.Conv2d)).out_channels
     _, how, channels = next(layout for layout in _LAYOUTS if width <= layout[0])
-    if how == "dense":
+    if how == "dense" or width % 4:  # grouped kernels are made for even numbers of channels
         return Chunks(nets, n_views, max(channels // width, 1))
     return SideBySide(nets, n_views, channels)
 
