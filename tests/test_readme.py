@@ -1,10 +1,14 @@
 """The numbers of the README are those of the committed results."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+from counterpoint.estimators._candidates import FITS
+from counterpoint.experiments.pretrained.paper import TABLES
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -33,11 +37,24 @@ def test_errors_of_small_convnets(words, part):
         assert row(words)[place] == spread(100 * np.array(test[how]["soft"])[:, names.index(arm)])
 
 
-def test_errors_of_pretrained_networks():
-    runs = result("table-5.json")["data"]["runs"]
-    for place, way in ((1, "independent"), (2, "lambda 0.1")):
-        errors = [run["test"]["soft"] for run in runs if run["way"] == way]
-        assert row("three pretrained networks")[place] == spread(errors)
+@pytest.mark.parametrize(
+    ("table", "group", "lam"), [(4, "networks", 0.3), (5, "networks", 0.1), (6, "copies", 0.1)]
+)
+def test_errors_of_pretrained_networks(table, group, lam):
+    runs = result(f"table-{table}.json")["data"]["runs"]
+    cells = row(f"Table {table},")
+    assert f"λ = {lam}" in cells[0]
+    assert cells[1] == f"{TABLES[f'table-{table}'].paper[f'{group} lambda {lam}']:.2f}"
+    for place, way in ((2, f"lambda {lam}"), (3, "independent"), (4, "vote")):
+        errors = [run["test"]["soft"] for run in runs if run["way"] == way and run["group"] == group]
+        assert cells[place] == (spread(errors) if len(errors) > 1 else f"{errors[0]:.2f}")
+
+
+def test_the_line_between_members_that_underfit_and_those_that_fit():
+    page = (ROOT / "docs" / "when-does-diversity-pay.md").read_text(encoding="utf-8")
+    assert f"{100 * FITS:g} % of their training rows" in README
+    less = float(re.search(r"At diversity 0.5, learners .*? err ([\d.]+) % less", page)[1])
+    assert 100 / 8 < less < 100 / 6  # every seventh
 
 
 def test_ranks_of_the_arena():
