@@ -10,14 +10,14 @@ import pytest
 
 from counterpoint.cli import main
 from counterpoint.cli._arena import _folder
-from counterpoint.experiments.arena import SMOKE, arena, run
+from counterpoint.experiments.arena import SMOKE, arena, rivals, run
 from counterpoint.experiments.arena.cells import Cell, Store
-from counterpoint.experiments.arena.encoding import PiecewiseLinear, for_nets, for_trees
+from counterpoint.experiments.arena.encoding import PiecewiseLinear, for_nets, for_trees, nominal_columns
 from counterpoint.experiments.arena.methods import METHODS, Settings
 from counterpoint.experiments.arena.page import fill_document, grids, html, markdown, sentences
 from counterpoint.experiments.arena.rivals import CANDIDATES, run_rival
 from counterpoint.experiments.arena.summary import summarise
-from counterpoint.experiments.arena.tables import Table, outer_folds, read_suite
+from counterpoint.experiments.arena.tables import Split, Table, outer_folds, read_suite
 
 ROOT = Path(__file__).parents[3]
 QUICK = ["one-net", "independent", "correlation-1.0", "diverse-cv", "decorate-tree"]
@@ -117,6 +117,39 @@ def test_rivals_from_elsewhere_run_where_they_are_installed(labor, method):
     assert 0 <= found["error"] <= 0.7
 
 
+def test_catboost_is_told_what_is_nominal_and_does_the_same_again(labor):
+    pytest.importorskip("catboost")
+    fold = outer_folds(labor, 0, 3)[0]
+    fitted = rivals._fitted(labor, fold.outer, "catboost", {}, SMOKE, 0)
+    assert fitted.model.get_cat_feature_indices() == nominal_columns(labor.X)
+    assert fitted.model.get_params()["thread_count"] == 1
+    seen = fitted.seen(labor.X)
+    for name in labor.X:
+        missing = labor.X[name].isna()
+        if labor.X[name].dtype == "category":  # missing is a value of its own
+            assert seen[name].dtype.kind == "i"
+            np.testing.assert_array_equal(seen[name] == -1, missing)
+        else:
+            np.testing.assert_array_equal(seen[name].isna(), missing)
+    one, other = (run_rival(labor, fold, "catboost", SMOKE, seed=[0, 0]) for _ in range(2))
+    del one["seconds"], other["seconds"]
+    np.testing.assert_equal(one, other)
+
+
+def test_catboost_takes_a_value_as_a_name_and_not_as_a_number():
+    pytest.importorskip("catboost")
+    # the value in the midst of nine decides; one cut of the codes as numbers could not single it out
+    column = pd.Series(list("abcdefghi") * 20, dtype="category")
+    y = (column == "e").to_numpy().astype(np.int64)
+    table = Table("colours", pd.DataFrame({"colour": column}), y, ("other", "e"))
+    split = Split(np.arange(90), np.arange(90, 180))
+    stump = {"one_hot_max_size": 10, "depth": 1, "random_strength": 0}
+    fitted = rivals._fitted(table, split, "catboost", stump, replace(SMOKE, n_trees=1), 0)
+    votes = fitted.model.predict_proba(fitted.seen(table.X))[:, 1]
+    assert len(np.unique(votes)) == 2
+    assert votes[y == 1].min() > votes[y == 0].max()
+
+
 def test_a_class_that_training_rows_lack_counts_as_an_error_and_breaks_nothing():
     rng = np.random.default_rng(0)
     y = np.array([0, 1] * 20 + [2])
@@ -126,7 +159,7 @@ def test_a_class_that_training_rows_lack_counts_as_an_error_and_breaks_nothing()
         assert found["error"] == (2 in y[fold.outer.test]) / found["n_test"]
 
 
-@pytest.mark.parametrize("method", ["decorate-net", "hist-gradient-boosting", "lightgbm"])
+@pytest.mark.parametrize("method", ["decorate-net", "hist-gradient-boosting", "lightgbm", "catboost"])
 def test_an_inner_fold_of_one_class_breaks_nothing(method):
     if package := METHODS[method].package:
         pytest.importorskip(package)

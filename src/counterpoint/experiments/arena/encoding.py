@@ -13,7 +13,7 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEnc
 
 from counterpoint._validation import FloatArray
 
-__all__ = ["PiecewiseLinear", "for_nets", "for_trees", "nominal_columns"]
+__all__ = ["PiecewiseLinear", "for_catboost", "for_nets", "for_trees", "nominal_columns"]
 
 _RARE = 2  # rows that a value needs to have a column of its own
 _MOST_VALUES = 200  # of a nominal column, for trees
@@ -108,6 +108,29 @@ def for_trees(X: Any) -> Pipeline:
     )
     columns = ColumnTransformer([("codes", codes, nominal_columns(X))], remainder="passthrough")
     return make_pipeline(columns)
+
+
+def for_catboost(X: Any) -> FunctionTransformer:
+    """Return the encoder of a table for CatBoost: whole numbers for nominal values, -1 for a missing one.
+
+    CatBoost refuses a missing nominal value; numbers keep theirs, and columns their places.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> X = pd.DataFrame({"size": [1.5, None, 3.0], "colour": pd.Categorical(["red", None, "blue"])})
+    >>> for_catboost(X).fit_transform(X)
+       size  colour
+    0   1.5       1
+    1   NaN      -1
+    2   3.0       0
+    """
+    return FunctionTransformer(_coded, kw_args={"places": nominal_columns(X)})
+
+
+def _coded(X: Any, places: list[int]) -> Any:
+    nominal = X.columns[places]
+    return X.assign(**dict(zip(nominal, _codes(X[nominal]).T, strict=True))) if places else X
 
 
 def _codes(X: Any) -> NDArray[np.int64]:

@@ -19,7 +19,7 @@ from sklearn.tree import DecisionTreeClassifier
 from counterpoint._validation import FloatArray
 from counterpoint.assessment.members import member_outputs
 from counterpoint.estimators import DecorateClassifier
-from counterpoint.experiments.arena.encoding import PiecewiseLinear, for_trees, nominal_columns
+from counterpoint.experiments.arena.encoding import PiecewiseLinear, for_catboost, for_trees, nominal_columns
 from counterpoint.experiments.arena.methods import Settings
 from counterpoint.experiments.arena.scores import aligned, judged
 from counterpoint.experiments.arena.tables import OuterFold, Split, Table
@@ -65,10 +65,19 @@ CANDIDATES: Mapping[str, tuple[Parameters, ...]] = MappingProxyType(
             {"min_child_samples": 5, "learning_rate": 0.05, "n_estimators": 200},
             {"min_child_samples": 10, "learning_rate": 0.05, "n_estimators": 200, "reg_lambda": 1.0},
         ),
-        "catboost": ({}, {"depth": 4}, {"depth": 8}, {"l2_leaf_reg": 10.0}, {"l2_leaf_reg": 1.0, "depth": 4}),
+        "catboost": (
+            {},
+            {"one_hot_max_size": 10, "depth": 8},
+            {"one_hot_max_size": 10, "depth": 4},
+            {"one_hot_max_size": 10, "learning_rate": 0.1, "iterations": 200},
+            {"one_hot_max_size": 10, "learning_rate": 0.1, "iterations": 200, "l2_leaf_reg": 10.0},
+        ),
         "tabm": tuple({"weight_decay": decay} for decay in (0.1, 0.03, 0.3, 0.0, 1.0)),
     }
 )
+
+# What each kind of boosting calls its number of rounds.
+_ROUNDS = {"hist-gradient-boosting": "max_iter", "lightgbm": "n_estimators", "catboost": "iterations"}
 
 
 class Fitted(NamedTuple):
@@ -161,8 +170,8 @@ def _made(method: str, given: dict[str, Any], X: Any, settings: Settings, seed: 
     if method in ("random-forest", "extra-trees"):
         forest = RandomForestClassifier if method == "random-forest" else ExtraTreesClassifier
         return forest(settings.n_trees, random_state=seed, **given), codes
-    if settings.smoke and method in ("hist-gradient-boosting", "lightgbm"):
-        given["max_iter" if method == "hist-gradient-boosting" else "n_estimators"] = settings.n_trees
+    if settings.smoke and method in _ROUNDS:
+        given[_ROUNDS[method]] = settings.n_trees
     if method == "hist-gradient-boosting":
         boosting = HistGradientBoostingClassifier(
             categorical_features=nominal or None, early_stopping=False, random_state=seed, **given
@@ -175,13 +184,9 @@ def _made(method: str, given: dict[str, Any], X: Any, settings: Settings, seed: 
     if method == "catboost":
         from catboost import CatBoostClassifier
 
-        fixed = {
-            "iterations": settings.n_trees,
-            "thread_count": 1,
-            "allow_writing_files": False,
-            "verbose": 0,
-        }
-        return CatBoostClassifier(random_seed=seed, **fixed, **given), codes
+        fixed = {"thread_count": 1, "allow_writing_files": False, "verbose": 0}
+        told = {"cat_features": nominal_columns(X), "iterations": 100, **given}
+        return CatBoostClassifier(random_seed=seed, **fixed, **told), for_catboost(X)
     from counterpoint.experiments.arena.encoding import for_nets
     from counterpoint.experiments.arena.tabm import TabMClassifier
 

@@ -6,11 +6,13 @@ from typing import Any
 import numpy as np
 
 from counterpoint._validation import FloatArray
+from counterpoint.estimators._candidates import FITS
 from counterpoint.experiments._tables import Grid, number
 from counterpoint.experiments._tables import markdown as in_markdown
 from counterpoint.experiments.diversity_map.analysis import (
     CHOSEN,
     HIGH,
+    MIDDLE,
     PREDICTORS,
     Map,
     Predictor,
@@ -62,12 +64,27 @@ def findings(soft: Map, hard: Map) -> list[str]:
         f"{_change(large)} (geometric mean over tables and numbers of learners).",
         f"Over the whole map that diversity takes away {_percent(reduction(chosen.mean()))} % of the errors of a soft "
         f"vote, and {_percent(reduction(by_count.mean()))} % of those of a hard vote.",
+        *(_by_fit(soft, loss) for loss in (MIDDLE, HIGH) if loss in soft.losses),
         f"Of what can be measured on the training rows of independently trained learners, the {PREDICTORS[best.name]} "
         f"tells best whether diversity will pay (AUC {best.auc:.2f}): use it {best.pays}. With "
         f"thresholds from the other tables the sign is right in {best.hits} of {best.n} cells, and the rule takes away "
         f"{_percent(reduction(best.gain))} % of the errors; always to use diversity "
         f"{_percent(reduction(chosen.mean()))} %, hindsight {_percent(reduction(np.maximum(chosen, 0).mean()))} %.",
     ]
+
+
+def _by_fit(found: Map, loss: str) -> str:
+    """Return what a diversity does to learners that underfit their training rows, and to those that fit them."""
+    gain, underfits = at(found.gain, found.losses.index(loss)), found.train["member"] < FITS
+    words = []
+    for some in (gain[underfits], gain[~underfits]):
+        change = _change(reduction(some.mean())) if len(some) else "nothing"
+        better, worse = int((some > 0).sum()), int((some < 0).sum())
+        words.append(f"{change} (better in {better} of {len(some)} cells, worse in {worse})")
+    return (
+        f"At diversity {loss}, learners that are right on less than {100 * FITS:g} % of their training rows when they "
+        f"train independently err {words[0]}; learners that fit better than that {words[1]}."
+    )
 
 
 def map_grids(found: Map) -> list[Grid]:
