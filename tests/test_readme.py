@@ -53,8 +53,12 @@ def test_errors_of_pretrained_networks(table, group, lam):
 def test_the_line_between_members_that_underfit_and_those_that_fit():
     page = (ROOT / "docs" / "when-does-diversity-pay.md").read_text(encoding="utf-8")
     assert f"{100 * FITS:g} % of their training rows" in README
-    less = float(re.search(r"At diversity 0.5, learners .*? err ([\d.]+) % less", page)[1])
-    assert 100 / 8 < less < 100 / 6  # every seventh
+    none, middle = (
+        float(re.search(rf"At diversity {d}, learners .*? err ([\d.]+) % less", page)[1])
+        for d in ("0", "0.5")
+    )
+    assert 100 / 8 < middle < 100 / 6  # every seventh
+    assert none / middle == pytest.approx(2 / 3, abs=0.08)
 
 
 def test_ranks_of_the_arena():

@@ -17,6 +17,7 @@ from counterpoint._validation import FloatArray, IntArray
 FIRST = 2  # place of the first diversity among the losses: after independent and joint training
 LEVEL = 0.05
 CHOSEN = "the diversity that is best on the other tables"
+NONE = "0"  # the loss without its reward of difference
 MIDDLE = "0.5"  # the default of the library
 HIGH = "0.9"  # the diversity that is shown beside the one chosen on the other tables
 

@@ -13,6 +13,7 @@ from counterpoint.experiments.diversity_map.analysis import (
     CHOSEN,
     HIGH,
     MIDDLE,
+    NONE,
     PREDICTORS,
     Map,
     Predictor,
@@ -64,7 +65,7 @@ def findings(soft: Map, hard: Map) -> list[str]:
         f"{_change(large)} (geometric mean over tables and numbers of learners).",
         f"Over the whole map that diversity takes away {_percent(reduction(chosen.mean()))} % of the errors of a soft "
         f"vote, and {_percent(reduction(by_count.mean()))} % of those of a hard vote.",
-        *(_by_fit(soft, loss) for loss in (MIDDLE, HIGH) if loss in soft.losses),
+        *(_by_fit(soft, loss) for loss in (NONE, MIDDLE, HIGH) if loss in soft.losses),
         f"Of what can be measured on the training rows of independently trained learners, the {PREDICTORS[best.name]} "
         f"tells best whether diversity will pay (AUC {best.auc:.2f}): use it {best.pays}. With "
         f"thresholds from the other tables the sign is right in {best.hits} of {best.n} cells, and the rule takes away "
