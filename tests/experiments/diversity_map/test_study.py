@@ -119,7 +119,7 @@ def test_tables_hold_the_numbers_of_the_record(record):
     for h, units in enumerate(found.hidden):
         errors = " | ".join(f"{100 * e:.2f}" for e in found.error[:, :, h].mean(axis=(0, 1)))
         assert f"| {units} | {errors} |" in text
-    always = analysis.shown_gains(found)["diversity 0.9"]
+    always = analysis.gains_of(found.gain, found.losses.index("0.9"))
     assert f"| always diversity |  |  |  |  | {(always > 0).sum()} of {(always != 0).sum()} |" in text
 
 

@@ -56,6 +56,7 @@ class Map(NamedTuple):
     train: dict[str, FloatArray]  # of each predictor, (S, L, H), for independent training
     folds: list[FloatArray]  # of each table (L, H, C, folds), the share of wrong rows
     n_folds: int  # of one pass over a table
+    n_parameters: FloatArray  # (S, L, H), of an ensemble
 
     @property
     def diversities(self) -> list[float]:
@@ -93,6 +94,7 @@ def read_map(record: Mapping[str, Any], vote: str = "soft") -> Map:
     shape = (len(tables), len(learners), len(hidden))
     error, gain = np.empty((*shape, len(losses))), np.empty((*shape, len(losses)))
     train = {key: np.empty(shape) for key in PREDICTORS if key != "gap"}
+    n_parameters = np.empty(shape)
     folds = []
     for s, name in enumerate(tables):
         rates = []
@@ -104,11 +106,14 @@ def read_map(record: Mapping[str, Any], vote: str = "soft") -> Map:
             error[(s, *at)] = counts * n_repeats / rows.sum()
             gain[(s, *at)] = np.log((counts[0] + 0.5) / (counts + 0.5))
             rates.append(wrong / rows)
+            n_parameters[(s, *at)] = part["n_parameters"]
             for key, values in train.items():
                 values[(s, *at)] = part["train"][key]["independent"]
         folds.append(np.reshape(rates, (*shape[1:], len(losses), -1)))
     train["gap"] = train["vote"] - train["member"]
-    return Map(vote, tables, learners, hidden, losses, error, gain, train, folds, config["folds"])
+    return Map(
+        vote, tables, learners, hidden, losses, error, gain, train, folds, config["folds"], n_parameters
+    )
 
 
 def reduction(gain: Any) -> Any:
@@ -154,10 +159,15 @@ def at(values: FloatArray, chosen: IntArray | int) -> FloatArray:
     return found
 
 
-def shown_gains(found: Map) -> dict[str, FloatArray]:
-    """Return the gains (S, L, H) of the high diversity, where it was tried, and of the chosen one."""
-    high = {f"diversity {HIGH}": at(found.gain, found.losses.index(HIGH))} if HIGH in found.losses else {}
-    return {**high, CHOSEN: at(found.gain, choose(found.gain))}
+def shown(found: Map) -> dict[str, int | None]:
+    """Return the places of the diversities that are shown, where they were tried; None is that chosen elsewhere."""
+    fixed = {f"diversity {loss}": found.losses.index(loss) for loss in (MIDDLE, HIGH) if loss in found.losses}
+    return {**fixed, CHOSEN: None}
+
+
+def gains_of(gain: FloatArray, loss: int | None) -> FloatArray:
+    """Return the gains (S, L, H) of a loss, or with None of the diversity chosen on the other tables."""
+    return at(gain, choose(gain) if loss is None else loss)
 
 
 def significant(found: Map, chosen: IntArray | int) -> NDArray[np.int_]:
@@ -198,15 +208,19 @@ def takes(values: FloatArray, cut: tuple[float, bool]) -> NDArray[np.bool_]:
     return values < cut[0] if cut[1] else values > cut[0]
 
 
-def judge(name: str, found: Map, gains: FloatArray) -> Predictor:
-    """Return how well one quantity of independent training foretells gains (S, L, H)."""
+def judge(name: str, found: Map, loss: int | None) -> Predictor:
+    """Return how well one quantity of independent training foretells the gains of a loss, None for the chosen one.
+
+    Neither a threshold nor a diversity that it rests on has seen the table that it is judged on.
+    """
     from sklearn.metrics import roc_auc_score
 
-    values = found.train[name]
+    values, gains = found.train[name], gains_of(found.gain, loss)
     taken = np.zeros(gains.shape, dtype=bool)
     for s in range(len(gains)):
         others = np.arange(len(gains)) != s
-        taken[s] = takes(values[s], threshold(values[others].ravel(), gains[others].ravel()))
+        known = gains_of(found.gain[others], loss)
+        taken[s] = takes(values[s], threshold(values[others].ravel(), known.ravel()))
     signed = gains != 0
     pays = gains[signed] > 0
     auc = roc_auc_score(pays, values[signed]) if 0 < pays.sum() < len(pays) else 0.5

@@ -1,6 +1,7 @@
 """The map of diversity as figures."""
 
 from collections.abc import Mapping
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -8,7 +9,6 @@ import numpy as np
 from counterpoint._validation import FloatArray
 from counterpoint.experiments._tables import number
 from counterpoint.experiments.diversity_map.analysis import (
-    CHOSEN,
     FIRST,
     PREDICTORS,
     Map,
@@ -16,10 +16,11 @@ from counterpoint.experiments.diversity_map.analysis import (
     at,
     budgets,
     choose,
+    gains_of,
     judge,
     read_map,
     reduction,
-    shown_gains,
+    shown,
 )
 from counterpoint.plots import PALETTE, house_style
 from counterpoint.plots.style import diverging, sequence
@@ -39,7 +40,7 @@ def draw_map(record: Mapping[str, Any]) -> "Figure":
     from matplotlib.figure import Figure
 
     found = read_map(record)
-    gains = shown_gains(found)
+    gains = {way: gains_of(found.gain, loss) for way, loss in shown(found).items()}
     with house_style():
         figure = Figure(figsize=(11.5, 8.0))
         start = "Smoke run: errors" if record["config"]["smoke"] else "Errors"
@@ -50,7 +51,7 @@ def draw_map(record: Mapping[str, Any]) -> "Figure":
         maps = upper.subplots(1, len(gains), squeeze=False)[0]
         for ax, (way, gain) in zip(maps, gains.items(), strict=True):
             _draw_heat(ax, found, 100 * reduction(gain.mean(axis=0)))
-            ax.set_title(way.capitalize())
+            ax.set_title(fill(way.capitalize(), 30))
         curves = lower.subplots(1, len(found.hidden), sharey=True, squeeze=False)[0]
         for place, ax in enumerate(curves):
             _draw_curves(ax, found, place)
@@ -64,8 +65,8 @@ def draw_rule(record: Mapping[str, Any]) -> "Figure":
     from matplotlib.figure import Figure
 
     found = read_map(record)
-    gain = shown_gains(found)[CHOSEN]
-    best = max((judge(name, found, gain) for name in PREDICTORS), key=lambda one: one.auc)
+    gain = gains_of(found.gain, None)
+    best = max((judge(name, found, None) for name in PREDICTORS), key=lambda one: one.auc)
     with house_style():
         figure = Figure(figsize=(11.5, 4.6))
         left, right = figure.subplots(1, 2)
@@ -101,21 +102,17 @@ def _draw_curves(ax: "Axes", found: Map, place: int) -> None:
 
 def _draw_prediction(ax: "Axes", found: Map, gain: FloatArray, best: Predictor) -> None:
     """Draw every cell: what was measured on the training rows, and what diversity brought."""
-    values = found.train[best.name]
+    values, percent = found.train[best.name], 100 * reduction(gain)
+    # One table on which a perfect vote became imperfect would press all others together: such cells stand at the edge.
+    low = min(1.2 * np.quantile(percent, 0.02), -10)
     for place, colour in enumerate(sequence(len(found.hidden))):
-        ax.scatter(
-            values[:, :, place],
-            100 * reduction(gain[:, :, place]),
-            color=colour,
-            s=16,
-            label=str(found.hidden[place]),
-        )
+        x, y = values[:, :, place].ravel(), percent[:, :, place].ravel()
+        ax.scatter(x[y >= low], y[y >= low], color=colour, s=16, label=str(found.hidden[place]))
+        ax.scatter(x[y < low], np.full((y < low).sum(), low), color=colour, s=24, marker="v", clip_on=False)
     ax.axhline(0, color=PALETTE["muted"], lw=0.8, zorder=1)
     if np.isfinite(best.threshold):
         ax.axvline(best.threshold, color=PALETTE["muted"], lw=0.8, ls="--", zorder=1)
-    # One table on which a perfect vote became imperfect would press all others together.
-    low = np.quantile(100 * reduction(gain), 0.02)
-    ax.set_ylim(bottom=min(1.2 * low, -10))
+    ax.set_ylim(bottom=low)
     ax.set(
         title="A cell for each table, size and number",
         xlabel=f"{PREDICTORS[best.name]}, training rows, independent",

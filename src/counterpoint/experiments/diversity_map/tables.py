@@ -10,7 +10,6 @@ from counterpoint.estimators._candidates import FITS
 from counterpoint.experiments._tables import Grid, number
 from counterpoint.experiments._tables import markdown as in_markdown
 from counterpoint.experiments.diversity_map.analysis import (
-    CHOSEN,
     HIGH,
     MIDDLE,
     NONE,
@@ -20,10 +19,11 @@ from counterpoint.experiments.diversity_map.analysis import (
     at,
     budgets,
     choose,
+    gains_of,
     judge,
     read_map,
     reduction,
-    shown_gains,
+    shown,
     significant,
 )
 
@@ -56,9 +56,9 @@ def origin(record: Mapping[str, Any]) -> str:
 
 def findings(soft: Map, hard: Map) -> list[str]:
     """Return what the map says, in sentences with numbers."""
-    chosen, by_count = (shown_gains(found)[CHOSEN] for found in (soft, hard))
+    chosen, by_count = (gains_of(found.gain, None) for found in (soft, hard))
     small, large = (reduction(chosen[:, :, h].mean()) for h in (0, -1))
-    best = max(predictors(soft, chosen), key=lambda one: one.auc)
+    best = max(predictors(soft, None), key=lambda one: one.auc)
     return [
         f"With the diversity that is best on the other tables, learners of {_units(soft.hidden[0])} err "
         f"{_change(small)} than the same learners trained independently, learners of {_units(soft.hidden[-1])} "
@@ -77,15 +77,20 @@ def findings(soft: Map, hard: Map) -> list[str]:
 def _by_fit(found: Map, loss: str) -> str:
     """Return what a diversity does to learners that underfit their training rows, and to those that fit them."""
     gain, underfits = at(found.gain, found.losses.index(loss)), found.train["member"] < FITS
-    words = []
-    for some in (gain[underfits], gain[~underfits]):
-        change = _change(reduction(some.mean())) if len(some) else "nothing"
-        better, worse = int((some > 0).sum()), int((some < 0).sum())
-        words.append(f"{change} (better in {better} of {len(some)} cells, worse in {worse})")
+    larger = np.broadcast_to(np.array(found.hidden) > found.hidden[0], gain.shape)
+    under, without, over = (_counted(gain[some]) for some in (underfits, underfits & larger, ~underfits))
     return (
         f"At diversity {loss}, learners that are right on less than {100 * FITS:g} % of their training rows when they "
-        f"train independently err {words[0]}; learners that fit better than that {words[1]}."
+        f"train independently err {under}, without those of {_units(found.hidden[0])} {without}; learners that fit "
+        f"better than that {over}."
     )
+
+
+def _counted(gains: FloatArray) -> str:
+    if not len(gains):
+        return "(no cells)"
+    better, worse = int((gains > 0).sum()), int((gains < 0).sum())
+    return f"{_change(reduction(gains.mean()))} (better in {better} of {len(gains)} cells, worse in {worse})"
 
 
 def map_grids(found: Map) -> list[Grid]:
@@ -99,7 +104,7 @@ def map_grids(found: Map) -> list[Grid]:
                 for place, h in enumerate(found.hidden)
             ],
         )
-        for way, gain in shown_gains(found).items()
+        for way, gain in ((way, gains_of(found.gain, loss)) for way, loss in shown(found).items())
     ]
 
 
@@ -138,26 +143,28 @@ def budget_grid(found: Map) -> Grid:
     for units, cells in budgets(found).items():
         for n, h in cells:
             errors = [f"{100 * error[:, n, h].mean():.2f}" for error in ways.values()]
-            rows.append([f"about {units}", f"{found.learners[n]} of {found.hidden[h]}", *errors])
+            parameters = f"{found.n_parameters[:, n, h].mean():,.0f}"
+            rows.append([f"about {units}", f"{found.learners[n]} of {found.hidden[h]}", parameters, *errors])
     return Grid(
         "Error of the soft vote in %, mean over tables, at about the same number of hidden units in all",
-        ["hidden units in all", "learners", *ways],
+        ["hidden units in all", "learners", "parameters", *ways],
         rows,
         n_words=2,
     )
 
 
-def predictors(found: Map, gain: FloatArray) -> list[Predictor]:
-    """Return how well each quantity foretells gains (S, L, H)."""
-    return [judge(name, found, gain) for name in PREDICTORS]
+def predictors(found: Map, loss: int | None) -> list[Predictor]:
+    """Return how well each quantity foretells the gains of a loss."""
+    return [judge(name, found, loss) for name in PREDICTORS]
 
 
 def predictor_grids(found: Map) -> list[Grid]:
-    """Return how well each quantity foretells the gain, at a high diversity and at the chosen one."""
-    return [_predictor_grid(found, way, gain) for way, gain in shown_gains(found).items()]
+    """Return how well each quantity foretells the gain, at each diversity that is shown."""
+    return [_predictor_grid(found, way, loss) for way, loss in shown(found).items()]
 
 
-def _predictor_grid(found: Map, way: str, gain: FloatArray) -> Grid:
+def _predictor_grid(found: Map, way: str, loss: int | None) -> Grid:
+    gain = gains_of(found.gain, loss)
     rows = [
         [
             PREDICTORS[one.name],
@@ -168,7 +175,7 @@ def _predictor_grid(found: Map, way: str, gain: FloatArray) -> Grid:
             f"{one.hits} of {one.n}",
             _percent(reduction(one.gain)),
         ]
-        for one in predictors(found, gain)
+        for one in predictors(found, loss)
     ]
     pays, n = int((gain > 0).sum()), int((gain != 0).sum())
     for words, hits, reached in (
