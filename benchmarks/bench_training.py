@@ -135,8 +135,9 @@ def main() -> None:
         print("TorchEnsemble is not installed and left out.")
     times: dict[str, list[float]] = {name: [] for name in contestants}
     for repeat in range(args.repeats + 1):
-        for name, work in contestants.items():  # side by side, so that a busy machine slows all alike
-            seconds = timed(work)
+        # Side by side, so that a busy machine slows all alike; back and forth, so that none always follows another.
+        for name in list(contestants)[:: -1 if repeat % 2 else 1]:
+            seconds = timed(contestants[name])
             if repeat:  # the first warms up
                 times[name].append(seconds)
     median = {name: statistics.median(values) for name, values in times.items()}

@@ -142,6 +142,10 @@ def test_a_number_for_every_row_is_kept_with_a_warning(tmp_path):
         ("", "must have columns; it is empty"),
         ("x,y\n", "must have rows; it has none below its header"),
         ("x,z\n1,2\n", r"`target` must be a column of .*, one of 'x', 'z'; got 'y'"),
+        (
+            "x;y\n1;a\n",
+            r"data\.csv must separate its cells by commas, .*; got semicolons in its header, 'x;y'",
+        ),
         ("x,x,y\n1,2,3\n", "must have distinct column names; got 'x' twice"),
         ("x,,y\n1,2,3\n", "must name its columns; column 2 has no name"),
         ("x,y\n1,a\n2,a\n", "target 'y' must hold at least two classes; got 'a' in every row"),

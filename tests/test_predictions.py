@@ -191,7 +191,7 @@ def row(number):
     [
         ("", "must have columns; it is empty."),
         ("y_true,net\n", "must have rows; it has none below its header."),
-        ("y_true;net\n0;1\n", "must have at least two columns, the truth and a learner; got 'y_true;net'."),
+        ("y_true\n0\n", "must have at least two columns, the truth and a learner; got 'y_true'."),
         (
             "ytrue,net\n0,1\n",
             r"`truth` must be a column of .*, one of 'ytrue', 'net'; got 'y_true'. Did you mean 'ytrue'\?",
@@ -223,6 +223,12 @@ def row(number):
             "y_true,net\n" + "".join(f"{i % 2},{i}\n" for i in range(30)),
             "28 of its 30 labels are not among them, such as '2' in data row 3",
         ),
+        (
+            "y_true;net\n0;1\n",
+            "must separate its cells by commas, as its ending says; got semicolons in its header, 'y_true;net'.",
+        ),
+        ("y_true\tnet\n0\t1\n", "cells by commas, as its ending says; got tabs in its header"),
+        ('"y_true";"net"\n0;1\n', "cells by commas, as its ending says; got semicolons in its header"),
         (b"y_true,net\n0,1\n\xe9,1\n", "must be UTF-8 text; got byte 0xe9 in line 3."),
         ("y_true,net\n0,1\n".encode("utf-16"), "must be UTF-8 text; got byte 0xff in line 1."),
         (

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from counterpoint.estimators._batched import Fold, Group, Schedule, train_groups
+from counterpoint.estimators._batched import Fold, Group, Program, Schedule, _Batches, _Losses, train_groups
 from counterpoint.training import CorrelationLoss, IndependentLoss, JointLoss, NegativeCorrelationLoss
 
 SCHEDULE = Schedule(epochs=6, n_batches=3, learning_rate=0.02, weight_decay=0.1)
@@ -89,6 +89,49 @@ class Branching(nn.Module):
 
     def forward(self, x):
         return self.left(x) + self.right(x).tanh()
+
+
+@pytest.mark.parametrize("loss", [IndependentLoss(), CorrelationLoss(0.5), JointLoss()])
+def test_a_fold_with_fewer_rows_than_steps_sits_the_rest_out(folds, loss):
+    x, y, _, nets, seed = folds[0]
+    short = Fold(x[:4], y[:4], None, nets, seed)
+    schedule = Schedule(epochs=1, n_batches=10, learning_rate=0.02, weight_decay=0.0)
+    steps = []
+    program = Program([Group(short, loss), Group(folds[1], loss)])
+    loss_of = _Losses(program.groups, 0)
+    for rows, target, weight in _Batches(program, schedule.n_batches):
+        program.net.zero_grad()
+        loss_of(program.forward(rows), target, weight).backward()
+        gradient = next(program.net.parameters()).grad
+        assert gradient.isfinite().all()
+        steps.append(gradient.flatten(1).abs().sum(1).unflatten(0, (2, 3)).sum(1) > 0)
+    moved = torch.stack(steps)
+    assert not moved[4:, 0].any()  # no rows left
+    assert moved[:, 1].all()
+    assert moved[:4, 0].all() == (not isinstance(loss, CorrelationLoss))  # a row by itself has no correlation
+    together = train_groups([Group(short, loss), Group(folds[1], loss)], schedule).ensembles()[0]
+    alone = train_groups([Group(short, loss)], schedule).ensembles()[0]
+    for name, value in together.state_dict().items():
+        torch.testing.assert_close(value, alone.state_dict()[name], atol=2e-4, rtol=2e-4)
+
+
+def without_parameters():
+    return nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8, affine=False), nn.ReLU(), nn.Linear(8, 3))
+
+
+def one_wide():
+    return nn.Sequential(nn.Linear(4, 1), nn.BatchNorm1d(1), nn.ReLU(), nn.Linear(1, 3))
+
+
+@pytest.mark.parametrize("make", [without_parameters, one_wide])
+def test_running_statistics_are_those_of_the_group_whatever_the_width(folds, make):
+    fold = folds[0]._replace(nets=[make() for _ in range(3)])
+    groups = [Group(fold, loss) for loss in (IndependentLoss(), CorrelationLoss(0.5))]
+    for group, ensemble in zip(groups, train_groups(groups, SCHEDULE).ensembles(), strict=True):
+        alone = train_groups([group], SCHEDULE).ensembles()[0].learners
+        for one, other in zip(ensemble.learners, alone, strict=True):
+            torch.testing.assert_close(one[1].running_var, other[1].running_var, atol=2e-3, rtol=2e-3)
+            assert (one[1].running_mean != 0).all()
 
 
 def normalised():

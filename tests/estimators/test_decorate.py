@@ -296,6 +296,53 @@ def test_constant_and_empty_columns_are_harmless(estimator):
     assert model.predict(X.head(1)).dtype == bool
 
 
+@pytest.mark.parametrize("estimator", [None, LogisticRegression()])
+def test_a_table_of_missing_nominal_values_alone_gives_the_frequencies_of_the_classes(estimator):
+    X = pd.DataFrame({"no value": pd.Categorical([None] * 8, categories=[])})
+    model = DecorateClassifier(estimator, 1).fit(X, [0, 1, 1, 1] * 2)
+    np.testing.assert_allclose(model.predict_proba(X), [[0.25, 0.75]] * 8, rtol=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["Categorical", "Enum", "String"])
+def test_a_polars_frame_is_read_as_one_of_pandas(kind, labor, monkeypatch):
+    polars = pytest.importorskip("polars")
+    monkeypatch.delattr(polars.DataFrame, "to_pandas")  # which needs pyarrow
+    nominal = [name for name, dtype in labor.X.dtypes.items() if dtype == "category"]
+    columns = {name: labor.X[name].to_numpy() for name in labor.X if name not in nominal}
+    for name in nominal:
+        values = [value if isinstance(value, str) else None for value in labor.X[name]]
+        known = labor.X[name].cat.categories.tolist()
+        dtype = polars.Enum(known) if kind == "Enum" else getattr(polars, kind)
+        columns[name] = polars.Series(values, dtype=dtype)
+    frame = polars.DataFrame({name: columns[name] for name in labor.X})
+    listed = nominal if kind == "String" else None
+    model = DecorateClassifier(n_estimators=3, categorical_features=listed, random_state=0)
+    expected = clone(model).fit(labor.X, labor.y).predict_proba(labor.X)
+    np.testing.assert_array_equal(model.fit(frame, labor.y).predict_proba(frame), expected)
+    assert model.feature_names_in_.tolist() == labor.X.columns.tolist()
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(frame[frame.columns[::-1]])
+
+
+def test_all_values_of_a_polars_enum_count_and_a_table_of_arrow_is_read():
+    polars, arrow = pytest.importorskip("polars"), pytest.importorskip("pyarrow")
+    values, y = ["r", "b", None, "r"], [0, 1, 0, 1]
+    frame = polars.DataFrame({"colour": polars.Series(values, dtype=polars.Enum(["b", "g", "r"]))})
+    seen = DecorateClassifier(Recorder(), 1).fit(frame, y).estimators_[0].X_
+    np.testing.assert_array_equal(seen, [[0, 0, 1], [1, 0, 0], [0, 0, 0], [0, 0, 1]])
+    table = arrow.table({"colour": arrow.array(values).dictionary_encode()})
+    seen = DecorateClassifier(Recorder(), 1).fit(table, y).estimators_[0].X_
+    assert seen.sum(axis=1).tolist() == [1, 1, 0, 1]
+
+
+def test_an_array_after_a_frame_is_warned_of_once(labor):
+    model = DecorateClassifier(n_estimators=2, random_state=0).fit(labor.X, labor.y)
+    with pytest.warns(UserWarning, match="does not have valid feature names") as told:
+        found = model.predict_proba(labor.X.astype(object).to_numpy())
+    assert len(told) == 1
+    np.testing.assert_array_equal(found, model.predict_proba(labor.X))
+
+
 # of one class a tree returns one column of probabilities and a network two
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("estimator", [None, MLPClassifier((2,), max_iter=2)], ids=["tree", "network"])
@@ -338,12 +385,41 @@ def test_bad_options_are_refused_by_name(options, error, message):
         DecorateClassifier(**options).fit(iris.X, iris.y)
 
 
+@pytest.mark.parametrize("kind", ["str", "object", "array", "polars"])
+def test_a_column_of_text_that_is_not_listed_is_refused_by_name(kind):
+    text = pd.DataFrame(
+        {"size": [1.0, 2, 3, 4], "number": ["1", "2", "3", "nan"], "colour": ["1", "u", "v", "u"]}
+    )
+    X = text if kind == "str" else text.astype({"number": object, "colour": object})
+    if kind == "polars":
+        X = pytest.importorskip("polars").DataFrame({name: X[name].tolist() for name in X})
+    elif kind == "array":
+        X = X.to_numpy()
+    name = 2 if kind == "array" else "colour"
+    rule = "must hold numbers in columns that are not among the `categorical_features`"
+    with pytest.raises(ValueError, match=f"`X` {rule}; got 'u' in column {name!r}."):
+        DecorateClassifier(n_estimators=1).fit(X, [0, 1, 0, 1])
+    model = DecorateClassifier(n_estimators=1, categorical_features=[2], random_state=0)
+    assert model.fit(X, [0, 1, 0, 1]).n_features_in_ == 3
+    odd = text.assign(number=["1", "2", "three", "4"])
+    with pytest.raises(
+        ValueError, match=f"`X` {rule}; got 'three' in column {odd.columns[1] if name != 2 else 1!r}"
+    ):
+        model.predict(odd.to_numpy() if kind == "array" else odd)
+
+
 def test_a_table_with_other_columns_is_refused(labor):
     model = DecorateClassifier(n_estimators=1).fit(labor.X, labor.y)
     with pytest.raises(ValueError, match="feature names should match"):
         model.predict(labor.X[labor.X.columns[::-1]])
     with pytest.raises(ValueError, match="feature names should match"):
         model.predict(labor.X.iloc[:, 1:])
+
+
+def test_an_array_with_fewer_columns_is_refused():
+    model = DecorateClassifier(n_estimators=1, categorical_features=[2]).fit(np.eye(3), [0, 1, 1])
+    with pytest.raises(ValueError, match="X has 2 features, but DecorateClassifier is expecting 3"):
+        model.predict(np.eye(2))
 
 
 def test_no_listed_column_is_no_nominal_column(glass):

@@ -1,5 +1,6 @@
 import copy
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -223,6 +224,56 @@ def test_a_mapping_of_class_weights_is_a_sample_weight(iris):
     np.testing.assert_allclose(weighted, expected, atol=1e-5)
 
 
+def test_rows_of_a_class_without_weight_are_absent(iris):
+    X, y = iris
+    model = small(class_weight={0: 0, 1: 1, 2: 1}, batch_size=4, standardize=False, loss="joint").fit(X, y)
+    weight = (y > 0).astype(float)
+    some = small(batch_size=4, standardize=False, loss="joint").partial_fit
+    some(X, y, classes=[0, 1, 2], sample_weight=weight)  # the same batches, of the same rows
+    assert model.history_[0]["loss"] == pytest.approx(some.__self__.history_[0]["loss"])
+    assert (model.predict(X) != 0).all()
+
+
+@pytest.mark.parametrize(
+    ("weights", "match"),
+    [
+        ({0: -1}, r"`class_weight` must be at least 0; got -1"),
+        ({0: np.nan}, "`class_weight` must not be NaN"),
+        ({0: np.inf}, "`class_weight` must be finite, and above zero .*; got infinity"),
+        ({0: 0, 1: 0, 2: 0}, "`class_weight` must be finite, and above zero .*; got zero for all of them"),
+    ],
+)
+def test_a_bad_class_weight_is_named(iris, weights, match):
+    with pytest.raises(ValueError, match=match):
+        small(class_weight=weights).fit(*iris)
+
+
+def test_one_hidden_layer_may_be_a_number(iris):
+    one, several = (small(hidden_layer_sizes=sizes, epochs=2).fit(*iris) for sizes in (5, (5,)))
+    np.testing.assert_array_equal(one.predict_proba(iris[0]), several.predict_proba(iris[0]))
+
+
+def test_partial_fit_refuses_what_decides_after_a_share_of_the_training(iris):
+    for settings in ({"diversity": "auto"}, {"loss": CorrelationLoss("auto")}):
+        with pytest.raises(ValueError, match=r"`diversity` must be a number for partial_fit, .*; got 'auto'"):
+            small(**settings).partial_fit(*iris, classes=[0, 1, 2])
+
+
+def make_dropout(n_features, n_classes):
+    return nn.Sequential(nn.Linear(n_features, 8), nn.Dropout(0.5), nn.Linear(8, n_classes))
+
+
+def test_threads_take_turns_and_leave_the_global_generator_as_it_was(iris):
+    X, y = iris
+    torch.manual_seed(3)
+    before = torch.get_rng_state()
+    with ThreadPoolExecutor(4) as pool:
+        fits = [pool.submit(small(make_dropout, epochs=5).fit, X, y) for _ in range(4)]
+    found = [fit.result().predict_proba(X) for fit in fits]
+    assert all(np.array_equal(found[0], other) for other in found)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
 def test_nets_may_come_from_a_callable(iris):
     X, y = iris
     model = small(make_net, epochs=40).fit(X, y)
@@ -280,6 +331,15 @@ BAD = [
     ({"hidden_layer_sizes": (0,)}, ValueError, "`hidden_layer_sizes` must be at least 1"),
     ({"loss": "hinge"}, ValueError, "`loss` must be one of 'correlation', .*; got 'hinge'"),
     ({"loss": 3}, TypeError, "`loss` must be a name or a loss module; got 3"),
+    ({"loss": IndependentLoss}, TypeError, "`loss` must be a name or a loss module; got the class Indep"),
+    ({"loss": nn.CrossEntropyLoss()}, ValueError, r"`loss` must take logits .*; got CrossEntropyLoss\(\)"),
+    ({"loss": lambda *_: 3.0}, ValueError, r"`loss` must take .* and return one number; got .* returns 3.0"),
+    (
+        {"loss": lambda logits, *_: logits},
+        ValueError,
+        r"return one number; got .* returns shape \(3, 5, 3\)",
+    ),
+    ({"hidden_layer_sizes": "wide"}, TypeError, "`hidden_layer_sizes` must be an integer or an array"),
     (
         {"loss": "joint", "diversity": 0.5},
         ValueError,

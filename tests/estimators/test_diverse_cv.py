@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy import stats
 from sklearn.datasets import load_iris, make_classification
-from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.model_selection import KFold, StratifiedKFold, TimeSeriesSplit
 from torch import nn
 
 from counterpoint.datasets import load
@@ -214,7 +214,7 @@ def test_each_candidate_is_judged_at_its_best_weight_decay(monkeypatch):
     assert "trained independently at weight decay 0.03 on 80.0 %" in search.verdict_
     assert "for the best of 4 pairs of diversity and weight decay: p = 0)" in search.verdict_
     assert (
-        "a member is right on 10.0 % of its training rows; below 98 % diversity mostly pays."
+        "a member is right on 10.0 % of its training rows; below 98 % diversity paid more often"
         in search.verdict_
     )
 
@@ -280,6 +280,37 @@ def test_a_fold_may_lack_a_class_and_rows_may_weigh_nothing():
     assert (search.cv_results_["mean_test_score"] < 0.2).all()
 
 
+def test_folds_of_any_size_train_as_the_estimator_does_on_them(table):
+    X, y = table
+    splits = [(np.arange(n), np.arange(100, 121)) for n in (96, 13, 6, 92)]
+    search = small(cv=splits, batch_size=4).fit(X, y)
+    rng = np.random.RandomState(0)
+    rng.randint(np.iinfo(np.int32).max, size=2)
+    seeds = rng.randint(np.iinfo(np.int32).max, size=4)
+    for k, seed in enumerate(seeds[:3]):  # the last has as many steps as the first, one more than alone
+        train, test = splits[k]
+        for c, diversity in enumerate((None, 0.5, 1.0)):
+            model = search.estimator(diversity, int(seed)).fit(X[train], y[train])
+            score = search.cv_results_[f"split{k}_test_score"][c]
+            assert score == pytest.approx(model.score(X[test], y[test]))
+
+
+def test_a_window_that_grows_is_a_cross_validation_too():
+    X, y = load_iris(return_X_y=True)
+    order = np.random.default_rng(0).permutation(150)
+    search = small(cv=TimeSeriesSplit(5), batch_size=4).fit(X[order], y[order])
+    assert (search.cv_results_["mean_test_score"] > 0.8).all()
+
+
+def test_rows_of_a_class_without_weight_are_not_trained_on():
+    X, y = load_iris(return_X_y=True)
+    settings = {"class_weight": {0: 0, 1: 1, 2: 1}, "batch_size": 4, "learning_rate": 0.02}
+    search = small(**settings).fit(X, y)
+    assert (search.cv_results_["mean_test_score"] <= 2 / 3).all()
+    assert (search.cv_results_["mean_member_train_score"] > 0.8).all()  # of the rows with a weight
+    assert (search.predict(X) != 0).all()
+
+
 def test_the_path_is_data_first_and_a_picture_second(table):
     from matplotlib.figure import Figure
 
@@ -309,7 +340,7 @@ def test_differences_without_spread_have_a_p_value_too():
 
 
 BAD = [
-    ({"diversities": ()}, TypeError, "`diversities` must be a number or an array of numbers"),
+    ({"diversities": ()}, ValueError, r"`diversities` must hold at least one number; got \(\)"),
     ({"diversities": (0.5, 0.5)}, ValueError, "`diversities` must be distinct numbers"),
     ({"diversities": 0.5}, ValueError, "`diversities` must be distinct numbers"),
     ({"diversities": (-0.5,)}, ValueError, "`diversities` must be at least 0; got -0.5"),
@@ -323,6 +354,7 @@ BAD = [
     ({"weight_decay": (0.1, -1)}, ValueError, "`weight_decay` must be at least 0; got -1"),
     ({"epochs": 0}, ValueError, "`epochs` must be at least 1; got 0"),
     ({"voting": "loud"}, ValueError, "`voting` must be one of"),
+    ({"cv": [(np.arange(90), np.arange(90, 121))]}, ValueError, "`cv` must give at least two folds; got 1"),
     ({"cv": 1}, ValueError, "k-fold cross-validation requires at least one train/test split"),
 ]
 
@@ -346,5 +378,5 @@ def test_what_is_said_of_the_fit_is_what_the_map_found():
     assert np.mean(np.array(found[True]) > 0) > 0.6
     assert abs(np.mean(found[False])) < 0.05
     assert np.mean(np.array(found[False]) > 0) < 0.5
-    assert "mostly pays" in of_fit(FITS - 0.01)
-    assert "costs as often" in of_fit(FITS)
+    assert "below 98 % diversity paid more often than not" in of_fit(FITS - 0.01)
+    assert "from 98 % on diversity paid less often than not" in of_fit(FITS)

@@ -8,7 +8,7 @@ import torch
 from sklearn.datasets import load_iris
 from torch import nn
 
-from counterpoint.estimators import DiverseEnsembleClassifier
+from counterpoint.estimators import DiverseEnsembleClassifier, _onnx
 from counterpoint.training import CorrelationLoss, save_checkpoint
 
 
@@ -67,6 +67,22 @@ def test_a_loss_of_ones_own_is_given_back_at_loading(iris, tmp_path):
     np.testing.assert_array_equal(loaded.predict(iris[0]), model.predict(iris[0]))
 
 
+@pytest.mark.parametrize("weights", [None, "balanced", {"setosa": 2, "virginica": np.float64(0.5)}])
+def test_the_weights_of_the_classes_are_kept(iris, tmp_path, weights):
+    model = small(class_weight=weights, hidden_layer_sizes=4, epochs=2).fit(*iris)
+    model.save(tmp_path / "model")
+    loaded = DiverseEnsembleClassifier.load(tmp_path / "model")
+    assert loaded.class_weight == weights
+    assert loaded.hidden_layer_sizes == 4
+
+
+def test_whole_numbers_stay_the_names_of_weighted_classes(tmp_path):
+    X, y = load_iris(return_X_y=True)
+    weights = {np.int64(0): 2, 1: 1, 2: 0.5}
+    small(class_weight=weights, epochs=2).fit(X, y).save(tmp_path / "model")
+    assert DiverseEnsembleClassifier.load(tmp_path / "model").class_weight == weights
+
+
 def test_a_file_holds_no_code(iris, tmp_path):
     small(make_net).fit(*iris).save(tmp_path / "model")
     with pytest.raises(ValueError, match=r"`module` must be given, for nets made by .*make_net; got None"):
@@ -101,6 +117,40 @@ def test_an_onnx_file_says_what_the_estimator_says(iris, tmp_path, module, setti
     props = {entry.key: entry.value for entry in onnx.load(path).metadata_props}
     assert json.loads(props["classes"]) == ["setosa", "versicolor", "virginica"]
     assert sorted(p.name for p in path.parent.iterdir()) == ["model.onnx"]
+
+
+@pytest.mark.parametrize("voting", ["soft", "hard"])
+def test_features_far_from_zero_go_to_onnx_if_float32_can_hold_them(tmp_path, voting):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnx")
+    far = np.random.default_rng(0).normal(size=(300, 2))
+    labels = (far[:, 0] > 0).astype(int)
+    path = tmp_path / "model.onnx"
+    # float32 holds 24 bits: steps of 1/8 at 2e6, and of 128 at 1.7e9
+    near = np.float32(far * [50, 1] + [2e6, 0])
+    model = small(epochs=40, voting=voting).fit(near.astype(np.float64), labels)
+    model.to_onnx(path)
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    (found,) = session.run(None, {"features": near})
+    np.testing.assert_allclose(found, model.predict_proba(near.astype(np.float64)), atol=1e-4)
+    path.unlink()
+    model = small(epochs=40, voting=voting).fit(far * [50, 1] + [1.7e9, 0], labels)
+    with pytest.raises(
+        ValueError, match=r"float32, the input of the file, .*; got feature 0 with mean 1\.7e\+09"
+    ):
+        model.to_onnx(path)
+    assert not path.exists()
+
+
+def test_a_file_that_says_otherwise_is_not_written(iris, tmp_path, monkeypatch):
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnx")
+    model = small(epochs=2).fit(*iris)
+    twin = small(epochs=2, random_state=1).fit(*iris)
+    monkeypatch.setattr(_onnx, "_Deployed", lambda _, made=_onnx._Deployed: made(twin))
+    with pytest.raises(RuntimeError, match="must say what the estimator says"):
+        model.to_onnx(tmp_path / "model.onnx")
+    assert not any(tmp_path.iterdir())
 
 
 def test_a_binary_net_with_one_logit_goes_to_onnx(iris, tmp_path):

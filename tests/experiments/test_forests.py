@@ -258,7 +258,6 @@ def test_the_command_prints_the_means_and_where_it_wrote(capsys, tmp_path, recor
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["figure-3", "--smoke"], "`--smoke` has no meaning for figure-3."),
         (["figure-3", "--data", "x"], "`--data` has no meaning for figure-3."),
         (["table-1", "--smoke", "--n-learners", "7"], "`--n-learners` has no meaning for table-1."),
         (["figure-6", "--smoke", "--data", "x"], "`--data` has no meaning with `--smoke`."),

@@ -9,9 +9,11 @@ import pytest
 import torch
 from sklearn.naive_bayes import GaussianNB
 
+from counterpoint.cli import main
 from counterpoint.datasets import load
 from counterpoint.estimators import DecorateClassifier, DiverseEnsembleClassifierCV
 from counterpoint.estimators._batched import Group, Schedule, train_groups
+from counterpoint.estimators._candidates import choose
 from counterpoint.estimators._lockstep import decorate_together
 from counterpoint.estimators._paired import corrected_paired_test
 from counterpoint.experiments import decorated, figure_7, reproduce, table_2, table_3, tabular
@@ -160,15 +162,7 @@ def test_the_choice_is_that_of_the_estimator(seed):
         n_estimators=3, diversities=(0.0, 0.9), cv=3, epochs=4, learning_rate=0.02, random_state=seed
     ).fit(X, y)
     votes = np.stack([search.cv_results_[f"split{k}_test_score"] for k in range(3)], axis=1)
-    assert tabular.best_candidate(votes, test_share=0.5) == search.best_index_
-
-
-def test_a_lead_within_its_standard_error_is_no_lead():
-    noisy = np.array([[0.8, 0.8, 0.8], [0.99, 0.7, 0.8]])
-    assert tabular.best_candidate(noisy, test_share=0.5) == 0
-    assert tabular.best_candidate(noisy[::-1], test_share=0.5) == 0
-    assert tabular.best_candidate(np.full((2, 3), 0.8), test_share=0.5) == 0
-    assert tabular.best_candidate(np.array([[0.8] * 3, [0.7] * 3, [0.9] * 3]), test_share=0.5) == 2
+    assert choose(votes, test_share=0.5).chosen == search.best_index_
 
 
 def test_where_independent_training_is_chosen_its_error_is_that_of_independent_nets(smoke):
@@ -239,6 +233,40 @@ def test_a_cell_holds_the_paper_the_mean_over_repeats_and_the_best_epoch():
     assert {row[0]: row[2] for row in against.rows}["paper, mean"] == f"−0.50 ({p:.2g})"  # noqa: RUF001
 
 
+def test_the_terminal_has_room_for_a_table_with_spread_for_each_data_set(monkeypatch, tmp_path, capsys):
+    wide = {
+        "error": [[90.0, 91, 90], [70, 71, 70]],
+        "best_test": [[90.0, 91, 90]] * 2,
+        "n_members": [[1, 2, 3]] * 2,
+    }
+    good = {**wide, "error": [[2.0, 3, 2], [2, 3, 2]]}  # far enough below for the longest p-value
+    rows = dict.fromkeys(table_3.LINES, wide) | {"independent": good}
+    rows["searched"] = {**wide, "diversity": [[0.5, None, 0.5]] * 2}
+    part = {"rows": rows, "device": "CPU", "seconds": 1.0}
+    monkeypatch.setattr(table_3, "_run", lambda *_: ({name: {"all": part} for name in table_3.REPEATS}, []))
+    monkeypatch.setenv("COLUMNS", "80")
+    table_3.reproduce(tmp_path, repeats=2, device="cpu")
+    printed = capsys.readouterr().out.splitlines()
+    assert max(map(len, printed)) <= 80
+    p = corrected_paired_test(np.subtract(wide["error"], good["error"]).ravel(), 1 / 9).p_value
+    end = f"80.33 ± 14.14 90.33 +78.00 ({p:.2g})"
+    assert "e-" in end
+    for row, line in table_3.LINES.items():
+        told = [words for words in printed if words.strip().startswith(f"{line.words}  ") and " ± " in words]
+        assert len(told) == len(table_3.REPEATS)
+        assert row == "independent" or all(" ".join(words.split()).endswith(end) for words in told)
+    for name in table_3.REPEATS:
+        assert any(words.startswith(f"{name}: 10-fold, repeats: 2") for words in printed)
+
+
+def test_the_time_is_counted_by_device():
+    record = made_up({"mean": np.ones((2, 3))})
+    record["data"]["iris"]["fixed"].update(device="a GPU", seconds=1200.4)
+    record["data"]["segment"] = {"fixed": {"rows": {}, "device": "CPU", "seconds": 3.0}}
+    record["data"]["breast-w"] = {"fixed": {"rows": {}, "device": "a GPU", "seconds": 9.0}}
+    assert table_3.text(record).endswith("\nTime: 3 s on CPU, 1,209 s on a GPU.\n")
+
+
 def test_what_was_kept_and_chosen_is_counted():
     record = made_up({"mean": np.ones((2, 3))})
     record["data"]["iris"]["searched"] = {
@@ -247,7 +275,7 @@ def test_what_was_kept_and_chosen_is_counted():
     record["data"]["iris"]["decorate-nets"] = {
         "rows": {"decorate-nets": {"n_members": [[1, 2, 3], [4, 5, 15]]}}
     }
-    cells = {row[0]: row[2] for row in table_3._choices(record)}
+    cells = {row[0]: row[2] for row in table_3._choices(record).rows}
     assert cells == {
         "DECORATE, trees: members": "–",  # noqa: RUF001
         "DECORATE, nets: members": "5.0",
@@ -301,16 +329,60 @@ def test_members_are_placed_as_the_measures_place_them(splits):
     assert way[1, 1, 1] == pytest.approx(pairs.mean(), abs=1e-6)
 
 
-TABLES = [name for name in ("table-2", "table-3") if (ROOT / "results" / f"{name}.json").exists()]
+def test_without_a_second_member_decorate_has_no_line_and_the_figure_says_so(splits, monkeypatch):
+    one = [lambda rows: np.full((len(rows), 2), 0.5)]
+    assert figure_7._of_sizes(splits, [one, one], 5) is None
+    monkeypatch.setattr(figure_7, "grow_nets", lambda *_: [one, one])
+    found = figure_7.compute(SMOKE, CPU)
+    assert found["members"] == [1, 1]
+    assert all("decorate" not in found[part] for part in figure_7.PARTS)
+    figure = figure_7.draw(found, 3, smoke=False)
+    assert figure.get_suptitle() == "Ensembles of 3 nets (DECORATE keeps 1) in training on breast-w"
+    shown = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+    assert shown == ["independent nets", "the paper's loss, mean", "the paper's loss, sum"]
+    assert figure_7.caption({"data": found, "config": {"n_learners": 3}}) == (
+        "Of 3 nets that it may have, DECORATE keeps 1 in 2 of the 2 folds. "
+        "One net alone has no place on the plane, so DECORATE has no line.\n"
+    )
 
 
-@pytest.mark.parametrize("name", TABLES)
+def test_the_figure_counts_the_folds_behind_decorate():
+    way = {"r_tl": [0.5, 0.6], "r_ll": [0.4, 0.5]}
+    ways = {"decorate": way, "independent": way}
+    found = {"members": [1, 2, 2, 4], "train": ways, "held_out": ways}
+    figure = figure_7.draw(found, 5, smoke=True)
+    assert (
+        figure.get_suptitle()
+        == "Smoke run: ensembles of 5 nets (DECORATE keeps 1 to 4) in training on breast-w"
+    )
+    assert figure.axes[0].get_legend().get_texts()[0].get_text() == "DECORATE, nets (3 of 4 folds)"
+    assert figure_7.caption({"data": found, "config": {"n_learners": 5}}) == (
+        "Of 5 nets that it may have, DECORATE keeps 1 in 1, 2 in 2, 4 in 1 of the 4 folds. "
+        "One net alone has no place on the plane, so DECORATE's line is the mean over 3 of 4 folds, "
+        "of which 2 end where they begin, with two nets.\n"
+    )
+
+
+@pytest.mark.parametrize("name", ["table-2", "figure-3"])
+def test_what_runs_in_seconds_anyway_takes_smoke_and_does_the_same(name, tmp_path, capsys):
+    for folder, options in ((tmp_path / "plain", []), (tmp_path / "smoke", ["--smoke"])):
+        assert main(["reproduce", name, *options, "--out", str(folder)]) == 0
+    plain, smoke = ((tmp_path / folder / f"{name}.json").read_bytes() for folder in ("plain", "smoke"))
+    assert plain == smoke
+
+
+PARTS_OF_THE_PAGE = {
+    "table-2": lambda record, _: markdown([table_2.grid(record)]),
+    "table-3": table_3.text,
+    "figure-7": lambda record, _: figure_7.caption(record),
+}
+
+
+@pytest.mark.parametrize("name", PARTS_OF_THE_PAGE)
 def test_the_document_says_what_the_record_says(name):
-    record = json.loads((ROOT / "results" / f"{name}.json").read_text(encoding="utf-8"))
-    if name == "table-2":
-        grids = [table_2.grid(record)]
-    else:
-        weka = json.loads((ROOT / "results" / "bench_decorate.json").read_text(encoding="utf-8"))
-        grids = table_3.grids(record, weka)
+    record, weka = (
+        json.loads((ROOT / "results" / f"{one}.json").read_text(encoding="utf-8"))
+        for one in (name, "bench_decorate")
+    )
     text = (ROOT / "docs" / "tables-2-3.md").read_text(encoding="utf-8")
-    assert fill(text, name, markdown(grids)) == text
+    assert fill(text, name, PARTS_OF_THE_PAGE[name](record, weka)) == text

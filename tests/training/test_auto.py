@@ -177,3 +177,15 @@ def test_auto_says_so():
 def test_what_auto_cannot_do_is_refused(options, message):
     with pytest.raises(ValueError, match=message):
         CorrelationLoss(**options)
+
+
+def test_a_loss_left_in_evaluation_mode_decides_all_the_same():
+    loss = CorrelationLoss("auto").eval()
+    train(learners(), 10, hard=True, loss=loss)
+    assert int(loss.gate.decision) == 1
+
+
+@pytest.mark.parametrize(("epochs", "decision"), [(1, 0), (2, 1)])
+def test_without_a_length_the_gate_decides_at_the_start_of_an_epoch(epochs, decision):
+    loss = train(learners(), epochs, batches=lambda epoch: iter(data(hard=True)))
+    assert int(loss.gate.decision) == decision

@@ -84,6 +84,11 @@ def test_a_file_of_another_kind_is_refused(tmp_path):
         load_checkpoint(tmp_path / "other")
 
 
+def test_a_folder_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="`path` must be a checkpoint; got the folder"):
+        load_checkpoint(tmp_path)
+
+
 def test_the_random_state_brings_back_every_generator(tmp_path):
     own = torch.Generator().manual_seed(5)
     draw = lambda: (  # noqa: E731

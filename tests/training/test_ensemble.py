@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from counterpoint.training import Ensemble, Stacked, can_stack
+from counterpoint.training import Ensemble, Stacked, calibrate, can_stack
 
 
 def mlp():
@@ -135,6 +135,21 @@ def test_learners_that_share_parameters_are_not_stacked():
     assert not can_stack([nn.Sequential(layer, nn.Linear(4, 2)), nn.Sequential(layer, nn.Linear(4, 2))])
 
 
+def test_learners_with_tied_layers_are_not_stacked_and_stay_tied():
+    def tied():
+        layer = nn.Linear(4, 4)
+        return nn.Sequential(layer, nn.ReLU(), layer, nn.Linear(4, 2))
+
+    def tied_statistics():
+        layer = nn.BatchNorm1d(4, affine=False)
+        return nn.Sequential(layer, nn.Linear(4, 4), layer, nn.Linear(4, 2))
+
+    assert not can_stack([tied_statistics() for _ in range(3)])
+    ensemble = Ensemble([tied() for _ in range(3)])
+    assert not ensemble.is_stacked
+    assert sum(p.numel() for p in ensemble.parameters()) == 90
+
+
 def test_frozen_parameters_stay_frozen():
     learners = [nn.Sequential(nn.Linear(4, 4).requires_grad_(False), nn.Linear(4, 2)) for _ in range(2)]
     flags = [p.requires_grad for p in Ensemble(learners).parameters()]
@@ -151,6 +166,113 @@ def test_the_path_of_convolutions_is_measured_once_and_changes_nothing(nets):
     assert torch.equal(torch.get_rng_state(), state)
     assert all(torch.equal(stacked.state_dict()[name], value) for name, value in before.items())
     assert all(p.grad is None for p in stacked.parameters())
+
+
+@pytest.mark.parametrize("frozen", ["one", "all"])
+def test_convolutions_with_frozen_layers_run(frozen):
+    learners = [conv() for _ in range(3)]
+    for learner in learners:
+        (learner if frozen == "all" else learner[0]).requires_grad_(False)
+    ensemble = Ensemble(learners)
+    assert ensemble(torch.randn(5, 3, 8, 8)).requires_grad is (frozen == "one")
+    assert (ensemble.members.grouped is None) is (frozen == "all")
+
+
+def test_a_first_call_without_gradients_leaves_the_path_of_convolutions_open():
+    ensemble = Ensemble([conv(), conv()])
+    with torch.no_grad():
+        ensemble(torch.randn(5, 3, 8, 8))
+    assert ensemble.members.grouped is None
+    ensemble(torch.randn(5, 3, 8, 8))
+    assert ensemble.members.grouped is not None
+
+
+# Nets whose layers have a stacked form, and samples for which these layers have none, or only after they are flattened.
+OTHER_SHAPES = {
+    "linear on sequences": (lambda: [nn.Linear(4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(15, 2)], (5, 4)),
+    "norm on sequences": (lambda: [nn.BatchNorm1d(5), nn.Flatten(), nn.Linear(20, 2)], (5, 4)),
+    "layer norm on maps": (
+        lambda: [nn.Conv2d(1, 4, 3), nn.LayerNorm(6), nn.Flatten(), nn.Linear(144, 2)],
+        (1, 8, 8),
+    ),
+    "linear on maps": (
+        lambda: [nn.Conv2d(1, 4, 3), nn.Linear(6, 2), nn.Flatten(), nn.Linear(48, 2)],
+        (1, 8, 8),
+    ),
+    "grey images": (lambda: [nn.Flatten(), nn.Linear(64, 2)], (8, 8)),
+    "colour images": (lambda: [nn.ReLU(), nn.Flatten(), nn.BatchNorm1d(48), nn.Linear(48, 2)], (3, 4, 4)),
+    "films": (lambda: [nn.Flatten(), nn.Linear(48, 2)], (2, 3, 2, 4)),
+}
+
+
+@pytest.mark.parametrize("size", [3, 6])  # as many samples as learners, and more
+@pytest.mark.parametrize("views", [False, True])
+@pytest.mark.parametrize("kind", OTHER_SHAPES)
+def test_stacked_learners_take_samples_of_any_shape(kind, views, size):
+    torch.manual_seed(0)
+    make, shape = OTHER_SHAPES[kind]
+    learners = [nn.Sequential(*make()) for _ in range(3)]
+    ensemble = Ensemble(learners)
+    assert ensemble.is_stacked
+    batches = [torch.randn(size, *shape) for _ in range(3)] if views else [torch.randn(size, *shape)] * 3
+    found = ensemble(batches if views else batches[0])
+    expected = torch.stack([learner(x) for learner, x in zip(learners, batches, strict=True)])
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+    scales = torch.randn(3, size, 2)
+    (found * scales).sum().backward()
+    (expected * scales).sum().backward()
+    gradients = {name: p.grad for name, p in ensemble.members.layers[-1].named_parameters()}
+    own = torch.stack([learner[-1].weight.grad for learner in learners])
+    torch.testing.assert_close(gradients["weight"], own, atol=1e-4, rtol=1e-4)
+    for one, other in zip(ensemble.learners, learners, strict=True):  # statistics moved alike
+        torch.testing.assert_close(one.state_dict(), other.state_dict(), atol=1e-6, rtol=1e-6)
+
+
+def test_samples_of_other_shapes_drop_entries_of_their_own_in_training_alone():
+    learners = [
+        nn.Sequential(nn.Linear(4, 50), nn.Dropout(0.5), nn.Flatten(), nn.Linear(100, 2)) for _ in range(2)
+    ]
+    learners[1].load_state_dict(learners[0].state_dict())
+    ensemble, x = Ensemble(learners), torch.ones(3, 2, 4)
+    assert not torch.allclose(*ensemble(x))
+    assert torch.allclose(*ensemble.eval()(x))
+
+
+def test_statistics_that_are_frozen_stay_so_for_samples_of_other_shapes():
+    ensemble = Ensemble([nn.Sequential(nn.BatchNorm1d(5), nn.Flatten(), nn.Linear(20, 2)) for _ in range(2)])
+    for part in ensemble.modules():
+        if isinstance(part, nn.BatchNorm1d):
+            part.eval()
+    ensemble(torch.randn(6, 5, 4) + 3)
+    assert all((learner[0].running_mean == 0).all() for learner in ensemble.learners)
+
+
+def test_views_may_differ_in_size_where_the_learners_allow_it():
+    learners = [conv().eval() for _ in range(2)]
+    views = [torch.randn(5, 3, 8, 8), torch.randn(5, 3, 10, 10)]
+    expected = torch.stack([learner(view) for learner, view in zip(learners, views, strict=True)])
+    assert torch.allclose(Ensemble(learners)(views), expected, atol=1e-5)
+
+
+def test_outputs_that_are_no_rows_are_refused():
+    with pytest.raises(ValueError, match="`learners` must put out one row for each sample; got 3 axes"):
+        Ensemble([nn.Linear(4, 2), nn.Linear(4, 2)])(torch.randn(6, 5, 4))
+
+
+def test_learners_come_back_of_their_type_and_frozen_where_they_are():
+    ensemble = Ensemble([mlp() for _ in range(2)]).double()
+    ensemble.members.layers[0].bias.requires_grad_(False)
+    ensemble.members.layers[1].norm.weight.requires_grad_(False)
+    for learner in ensemble.learners:
+        assert learner[1].running_mean.dtype == torch.float64
+        assert learner[1].num_batches_tracked.dtype == torch.int64
+        flags = {name: p.requires_grad for name, p in learner.named_parameters()}
+        assert [name for name in flags if not flags[name]] == ["0.bias", "1.weight"]
+        assert {p.dtype for p in learner.parameters()} == {torch.float64}
+    x = torch.randn(5, 6).double()
+    again = Ensemble(ensemble.learners)
+    assert again.is_stacked
+    assert torch.equal(again.eval()(x), ensemble.eval()(x))
 
 
 def test_a_restored_ensemble_convolves_the_way_it_did():
@@ -183,6 +305,30 @@ def test_one_logit_is_a_binary_answer():
     assert torch.allclose(proba.sum(1), torch.ones(4))
 
 
+@pytest.mark.parametrize("n_columns", [1, 2])
+def test_learners_may_put_out_probabilities(n_columns):
+    torch.manual_seed(0)
+    last = nn.Sigmoid() if n_columns == 1 else nn.Softmax(-1)
+    learners = [nn.Sequential(nn.Linear(3, n_columns), last) for _ in range(2)]
+    x = torch.randn(50, 3)
+    own = torch.stack([learner(x) for learner in learners]).detach()
+    found = Ensemble(learners, outputs="identity").member_proba(x)
+    torch.testing.assert_close(found, torch.cat([1 - own, own], -1) if n_columns == 1 else own)
+    assert set(found.argmax(-1).flatten().tolist()) == {0, 1}
+
+
+def test_an_ensemble_within_a_module_is_restored_with_its_read_out():
+    def outer():
+        return nn.ModuleDict({"net": Ensemble([nn.Linear(3, 2) for _ in range(2)])})
+
+    one, other, x = outer(), outer(), torch.randn(20, 3)
+    calibrate(one["net"], [(x, torch.arange(20) % 2)])
+    other.load_state_dict(one.state_dict())
+    assert torch.equal(other["net"].predict_proba(x), one["net"].predict_proba(x))
+    other.load_state_dict(outer().state_dict())
+    assert other["net"].readout is None
+
+
 def test_predicting_leaves_the_mode_of_every_module(nets):
     learners, x = nets
     ensemble = Ensemble(learners).train()
@@ -212,6 +358,16 @@ def test_state_dicts_round_trip(nets):
             lambda: Ensemble([Odd()], voting="loud"),
             ValueError,
             "`voting` must be one of 'soft', 'hard'; got 'loud'",
+        ),
+        (
+            lambda: Ensemble([Odd()], outputs="tanh"),
+            ValueError,
+            "`outputs` must be one of 'softmax', 'identity'; got 'tanh'",
+        ),
+        (
+            lambda: calibrate(Ensemble([Odd()], outputs="identity"), []),
+            ValueError,
+            "`ensemble` must put out logits, to be calibrated",
         ),
         (lambda: Ensemble([Odd(), Odd()], weights=[1]), ValueError, r"`weights` must have shape \(2,\)"),
         (

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+import torch
 
 from counterpoint.plots import TradeoffDisplay
 from counterpoint.training import History
@@ -40,7 +41,7 @@ def test_columns_rows_and_length():
     assert history.columns == ["epoch", "loss", "r_tl", "r_ll", "late"]
     np.testing.assert_array_equal(history["epoch"], [1, 2, 3])
     np.testing.assert_array_equal(history["late"], [math.nan, math.nan, 1.0])
-    assert history[-1]["r_tl"] == 0.6
+    assert history[-1]["r_tl"] == history[np.int64(2)]["r_tl"] == 0.6
     assert [record["epoch"] for record in history] == [1, 2, 3]
     assert repr(history).startswith("<History of 3 epochs, best_epoch=2: epoch, loss")
 
@@ -48,6 +49,17 @@ def test_columns_rows_and_length():
 def test_an_unknown_column_is_an_error_that_names_the_known_ones():
     with pytest.raises(KeyError, match="`accuracy` must be one of epoch, loss, r_tl, r_ll, late"):
         example()["accuracy"]
+
+
+@pytest.mark.parametrize("value", [np.float32(0.5), np.array(0.5), torch.tensor(0.5)])
+def test_numbers_of_numpy_and_torch_become_plain_ones(value):
+    assert json.loads(History([{"own": value}]).to_json())["epochs"] == [{"own": 0.5}]
+
+
+@pytest.mark.parametrize("value", ["good", None, [0.5]])
+def test_what_is_no_number_is_refused_by_its_name(value):
+    with pytest.raises(TypeError, match=r"`note` must be a number, to be kept in a history; got .*\."):
+        History([{"note": value}]).to_json()
 
 
 def test_an_empty_history_has_empty_columns():

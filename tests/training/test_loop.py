@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorDataset
 
 from counterpoint.exceptions import MemberWarning
 from counterpoint.measures import learner_learner_correlation, truth_learner_correlation
@@ -206,6 +206,44 @@ def test_one_hot_targets_and_single_logits_are_measured():
     binary = Ensemble([nn.Linear(2, 1) for _ in range(3)])
     history = train(binary, [(x, (y == 0).long())], loss=IndependentLoss(), epochs=30)
     assert history["vote_accuracy"][-1] > 0.9
+
+
+@pytest.mark.parametrize("kind", [torch.int64, torch.bool])
+def test_one_hot_targets_of_whole_numbers_are_measured(kind):
+    x, y = blobs()
+    options = {"loss": IndependentLoss(), "epochs": 2}
+    expected = train(mlps(), batched(x, y), **options)
+    found = train(mlps(), batched(x, nn.functional.one_hot(y).to(kind)), **options)
+    for name in ("loss", "r_tl", "vote_accuracy", "member_accuracy"):
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-5)
+
+
+def test_learners_that_put_out_probabilities_vote_as_they_are_measured():
+    torch.manual_seed(0)
+    x, y = blobs()
+    y = (y == 0).long()
+    learners = [nn.Sequential(nn.Linear(2, 1), nn.Sigmoid()) for _ in range(3)]
+    ensemble = Ensemble(learners, outputs="identity")
+    loss = CorrelationLoss(0.5, outputs="identity")
+    history = train(ensemble, batched(x, y), loss=loss, validation=[(x, y)], epochs=30)
+    votes = (ensemble.predict(x) == y).double().mean().item()
+    assert history["val_vote_accuracy"][history.best_epoch - 1] == pytest.approx(votes)
+    assert votes > 0.9
+
+
+def test_a_batch_without_weight_teaches_nothing():
+    x, y = blobs()
+    ensemble = mlps()
+    start = state_of(ensemble)
+    history = train(
+        ensemble,
+        [(x, y, torch.zeros(120))],
+        optimizer=lambda p: torch.optim.SGD(p, lr=0.1),
+        loss=IndependentLoss(),
+    )
+    assert same(ensemble.state_dict(), start)
+    assert history["loss"].tolist() == [0.0] * 5
+    assert np.isnan(history["vote_accuracy"]).all()
 
 
 def test_any_module_of_the_right_shape_is_trained():
@@ -489,6 +527,54 @@ def test_a_member_that_never_followed_the_truth_is_named_after_five_epochs():
     assert [message[-10:] for message in messages] == ["(epoch 5)."]
 
 
+def test_a_resumed_run_warns_of_what_the_whole_run_would_have(tmp_path):
+    x, y = blobs()
+
+    class Turn(Callback):
+        def on_epoch_begin(self, state):
+            if state.epoch == 4:
+                with torch.no_grad():
+                    state.ensemble.members.layers[-1].weight[1] *= -1
+
+    ensemble = mlps()
+    with torch.no_grad():
+        for layer in (ensemble.members.layers[0], ensemble.members.layers[-1]):
+            layer.weight[2] = 0
+    options = {
+        "checkpoint": tmp_path / "run",
+        "callbacks": [Turn()],
+        "loss": against,
+        "optimizer": lambda p: torch.optim.SGD(p, lr=0.1),
+    }
+    first = caught(ensemble, batched(x, y), epochs=3, **options)
+    second = caught(ensemble, batched(x, y), epochs=5, **options)
+    whole = mlps()
+    with torch.no_grad():
+        for layer in (whole.members.layers[0], whole.members.layers[-1]):
+            layer.weight[2] = 0
+    assert first + second == caught(whole, batched(x, y), epochs=5, **(options | {"checkpoint": None}))
+    assert first
+    assert second
+
+
+@pytest.mark.parametrize("kind", ["sampler", "batch sampler"])
+def test_a_generator_within_a_sampler_goes_on_where_it_was(tmp_path, kind):
+    x, y = blobs()
+    data = TensorDataset(x, y)
+
+    def loader():
+        sampler = RandomSampler(data, generator=torch.Generator().manual_seed(7))
+        if kind == "sampler":
+            return DataLoader(data, batch_size=32, sampler=sampler)
+        return DataLoader(data, batch_sampler=BatchSampler(sampler, 32, drop_last=False))
+
+    whole, broken = mlps(), mlps()
+    train(whole, loader(), epochs=4)
+    train(broken, loader(), epochs=2, checkpoint=tmp_path / "run")
+    train(broken, loader(), epochs=4, checkpoint=tmp_path / "run")
+    assert same(whole.state_dict(), broken.state_dict())
+
+
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
@@ -508,6 +594,26 @@ def test_a_member_that_never_followed_the_truth_is_named_after_five_epochs():
             ValueError,
             "`optimizer` must hold parameters of `ensemble`, .* got 2 of 2",
         ),
+        (
+            {"optimizer": torch.optim.LBFGS},
+            TypeError,
+            "`optimizer` must take its steps without a closure, as Adam and SGD do; got LBFGS",
+        ),
+        (
+            {"loss": IndependentLoss},
+            TypeError,
+            "`loss` must be an object to be called with logits and targets; got <class .*IndependentLoss",
+        ),
+        (
+            {"loss": nn.CrossEntropyLoss()},
+            TypeError,
+            r"`loss` must take the logits .* as IndependentLoss does .*; got CrossEntropyLoss\(\)",
+        ),
+        (
+            {"loss": CorrelationLoss(outputs="identity")},
+            ValueError,
+            "`outputs` must be the same for the loss and the ensemble; got 'identity' and 'softmax'",
+        ),
         ({"validation": iter([])}, TypeError, "`validation` must be a DataLoader, .* got an iterator"),
         ({"validation": []}, ValueError, "`validation` must give at least one batch; got none in epoch 1"),
     ],
@@ -524,12 +630,34 @@ def test_bad_arguments_are_refused(options, error, message):
         (iter([]), TypeError, "`batches` must be a DataLoader, .* got an iterator"),
         ([], ValueError, "`batches` must give at least one batch; got none in epoch 1"),
         ([torch.zeros(3, 2)], TypeError, r"`batches` must give \(x, y\) or \(x, y, weight\); got Tensor"),
+        (
+            [(torch.ones(3, 2), torch.arange(3), torch.ones(3)), (torch.ones(3, 2), torch.arange(3))],
+            ValueError,
+            "`batches` must give weights with each batch or with none; got some of both",
+        ),
         ([(np.zeros((3, 2)), np.zeros(3))], TypeError, "`batches` must give tensors; got ndarray"),
     ],
 )
 def test_bad_batches_are_refused(batches, error, message):
     with pytest.raises(error, match=message):
         train(mlps(), batches)
+
+
+@pytest.mark.parametrize("resume", [True, False])
+def test_a_folder_is_no_checkpoint(tmp_path, resume):
+    x, y = blobs()
+    with pytest.raises(ValueError, match="`checkpoint` must be a file; got the folder '"):
+        train(mlps(), batched(x, y), checkpoint=tmp_path, resume=resume)
+
+
+def test_a_note_in_the_history_that_is_no_number_is_named(tmp_path):
+    class Note(Callback):
+        def on_epoch_end(self, state):
+            state.history[-1]["note"] = "good"
+
+    x, y = blobs()
+    with pytest.raises(TypeError, match="`note` must be a number, to be kept in a history; got 'good'"):
+        train(mlps(), batched(x, y), callbacks=[Note()], checkpoint=tmp_path / "run")
 
 
 def test_an_ensemble_without_parameters_is_refused():

@@ -118,11 +118,24 @@ def test_the_order_of_the_learners_does_not_matter(loss):
     assert loss(logits[[2, 0, 3, 1]], target).item() == pytest.approx(loss(logits, target).item(), abs=1e-12)
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.int64, torch.bool])
+@pytest.mark.parametrize("size", [40, 3])  # also where there are as many samples as classes
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
-def test_one_hot_targets_are_labels(loss):
-    logits, target = batch()
-    one_hot = nn.functional.one_hot(target, 3).double()
+def test_one_hot_targets_of_any_type_are_labels(loss, size, dtype):
+    logits, target = batch(size=size)
+    one_hot = nn.functional.one_hot(target, 3).to(dtype)
     assert loss(logits, one_hot).item() == pytest.approx(loss(logits, target).item(), abs=1e-12)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_groups_as_large_as_batches_and_classes_are_told_apart_by_their_axes(loss):
+    logits = torch.randn(3, 2, 3, 3, dtype=torch.float64)  # groups, learners, batch, classes
+    labels = torch.stack([torch.randperm(3) for _ in range(3)])
+    expected = [loss(logits[g], labels[g]).item() for g in range(3)]
+    assert loss(logits, labels).tolist() == pytest.approx(expected, abs=1e-12)
+    assert loss(logits, nn.functional.one_hot(labels, 3)).tolist() == pytest.approx(expected, abs=1e-12)
+    shared = [loss(logits[g], labels[0]).item() for g in range(3)]
+    assert loss(logits, nn.functional.one_hot(labels[0], 3).double()).tolist() == pytest.approx(shared)
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
@@ -260,11 +273,70 @@ def test_autocast_changes_nothing():
     assert value.item() == CorrelationLoss(0.5)(logits, target).item()
 
 
-def test_a_label_that_is_no_class_is_refused():
+@pytest.mark.parametrize("label", [3, -1, -100])  # the last is one that torch's cross-entropy skips
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_a_label_that_is_no_class_is_refused(loss, weighted, label):
     logits, target = batch()
-    target[3] = 3
-    with pytest.raises(RuntimeError, match="out of bounds"):
-        CorrelationLoss(0.5)(logits, target)
+    target[3] = label
+    with pytest.raises(ValueError, match=f"`target` must hold labels from 0 to 2; got {label}"):
+        loss(logits, target, torch.ones(40) if weighted else None)
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        (torch.zeros(8), r"`target` must hold 8 labels, or rows of 2 for them.*float32 of shape \(8,\)"),
+        (torch.zeros(7).long(), r"`target` must hold 8 labels.*shape \(7,\)"),
+        (torch.zeros(8, 1).long(), r"`target` must hold 8 labels.*shape \(8, 1\)"),
+        (torch.zeros(5, 8, 2), r"`target` must hold 8 labels.*shape \(5, 8, 2\)"),
+    ],
+)
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_all_losses_refuse_the_same_targets(loss, target, words):
+    with pytest.raises(ValueError, match=words):
+        loss(torch.zeros(3, 8, 2), target)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_all_losses_refuse_the_logits_of_one_net(loss):
+    with pytest.raises(ValueError, match=r"`logits` must have axes .*; got shape \(8, 2\)"):
+        loss(torch.zeros(8, 2), torch.zeros(8).long())
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_a_batch_without_weight_has_neither_loss_nor_gradient(loss):
+    logits, target = batch(dtype=torch.float32)
+    value = loss(logits, target, torch.zeros(40))
+    value.backward()
+    assert value.item() == 0
+    assert (logits.grad == 0).all()
+
+
+@pytest.mark.parametrize("size", [1e-44, 1e-40, 1e38])
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_the_size_of_the_weights_does_not_matter(loss, size):
+    logits, target = batch(dtype=torch.float32)
+    value, expected = loss(logits, target, torch.full((40,), size)), loss(logits, target)
+    (gradient,) = torch.autograd.grad(value, logits)
+    assert value.item() == pytest.approx(expected.item(), rel=1e-4)
+    torch.testing.assert_close(gradient, torch.autograd.grad(expected, logits)[0], rtol=1e-3, atol=1e-6)
+
+
+def test_one_column_of_probabilities_is_that_of_class_1():
+    logits, target = batch(n_classes=2)
+    proba = logits.detach().softmax(-1)
+    two, one = (p.requires_grad_() for p in (proba.clone(), proba[..., 1:].clone()))
+    loss = CorrelationLoss(0.5, outputs="identity")
+    assert loss(one, target).item() == pytest.approx(loss(two, target).item(), abs=1e-12)
+    torch.testing.assert_close(correlations(one, target), correlations(two, target))
+    loss(one, target).backward()
+    assert torch.isfinite(one.grad).all()
+
+
+def test_there_are_no_correlations_before_a_batch():
+    with pytest.raises(RuntimeError, match="those of the last batch; there has been none"):
+        _ = CorrelationLoss().r_tl
 
 
 def test_groups_and_weights_with_a_constant_truth_are_masked():
@@ -334,6 +406,13 @@ def test_the_cost_is_linear_in_the_number_of_learners():
         (lambda: CorrelationLoss(-0.1), ValueError, r"`diversity` must be at least 0; got -0\.1"),
         (lambda: CorrelationLoss(lam=float("nan")), ValueError, "`lam` must not be NaN"),
         (
+            lambda: CorrelationLoss([0.1, 0.2]),
+            ValueError,
+            r"`diversity` must be one finite number; got \[0\.1, 0\.2\]",
+        ),
+        (lambda: CorrelationLoss(float("inf")), ValueError, "`diversity` must be one finite number; got inf"),
+        (lambda: NegativeCorrelationLoss([0.5]), ValueError, "`strength` must be one finite number"),
+        (
             lambda: CorrelationLoss(reduction="max"),
             ValueError,
             "`reduction` must be one of 'mean', 'sum'; got 'max'",
@@ -341,16 +420,6 @@ def test_the_cost_is_linear_in_the_number_of_learners():
         (lambda: CorrelationLoss(outputs="tanh"), ValueError, "`outputs` must be one of"),
         (lambda: NegativeCorrelationLoss(1.5), ValueError, r"`strength` must be between 0 and 1; got 1\.5"),
         (lambda: NegativeCorrelationLoss(base="hinge"), ValueError, "`base` must be one of"),
-        (
-            lambda: CorrelationLoss()(torch.zeros(3, 8, 2), torch.zeros(7).long()),
-            ValueError,
-            r"`target` must hold 8 labels, or rows of 2 for them.*shape \(7,\)",
-        ),
-        (
-            lambda: CorrelationLoss()(torch.zeros(8, 2), torch.zeros(8).long()),
-            ValueError,
-            r"`logits` must have axes \(n_learners, batch, n_classes\); got shape \(8, 2\)",
-        ),
     ],
 )
 def test_bad_input_is_refused_by_name_rule_and_value(call, error, words):

@@ -3,6 +3,7 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
 
+from counterpoint.training import Ensemble, calibrate
 from counterpoint.training import readout as _readout
 from counterpoint.training.readout import Readout
 
@@ -125,3 +126,41 @@ def test_learners_do_not_wait_for_each_other():
         for readout in (Readout(together.scale[:3], together.offset[:3]), alone)
     )
     torch.testing.assert_close(one, other, atol=2e-3, rtol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.bool])
+def test_calibrate_takes_one_hot_targets_of_any_type(dtype):
+    torch.manual_seed(0)
+    ensemble, x = Ensemble([torch.nn.Linear(2, 4) for _ in range(2)]), torch.randn(40, 2)
+    y = torch.arange(40) % 4
+    expected = calibrate(ensemble, [(x, y)]).readout
+    found = calibrate(ensemble, [(x, torch.nn.functional.one_hot(y, 4).to(dtype))]).readout
+    assert torch.equal(found.offset, expected.offset)
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-40])
+def test_weights_of_next_to_nothing_give_a_finite_read_out(size):
+    logits, y = drifted(40)
+    found = Readout.identity(3, 2).refit(logits, y, torch.full((40,), size))
+    expected = Readout.identity(3, 2).refit(logits, y) if size else Readout.identity(3, 2)
+    torch.testing.assert_close(found(logits), expected(logits), atol=1e-2, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("batches", "message"),
+    [
+        ([], "`batches` must give at least one batch; got none"),
+        (
+            [
+                (torch.ones(4, 2), torch.zeros(4).long(), torch.ones(4)),
+                (torch.ones(4, 2), torch.zeros(4).long()),
+            ],
+            "`batches` must give weights with each batch or with none; got some of both",
+        ),
+        ([(torch.ones(4, 2), torch.zeros(4))], "`target` must hold 4 labels, or rows of 2"),
+        ([(torch.ones(4, 2), torch.full((4,), -100))], "`target` must hold labels from 0 to 1; got -100"),
+    ],
+)
+def test_calibrate_refuses_bad_batches(batches, message):
+    with pytest.raises(ValueError, match=message):
+        calibrate(Ensemble([torch.nn.Linear(2, 2) for _ in range(2)]), batches)

@@ -73,7 +73,7 @@ def arena(
         paths = write_report(folder)
     else:
         tables = _tables(data, target, suite, sets, data_dir, smoke=smoke)
-        names = _listed(methods) if methods else []
+        names = [] if methods is None else _listed(methods)
         paths = run(
             tables, folder, methods=names, repeats=repeats, folds=folds, jobs=jobs, device=device, smoke=smoke
         )
@@ -82,9 +82,9 @@ def arena(
 
 def _folder(data: Path | None, *, smoke: bool) -> Path:
     """Return where results go by default: those of a file, or of tiny learners, are not mixed with the suite's."""
-    if smoke:
-        return Path("out/arena-smoke")
-    return Path("results/arena") if data is None else Path(f"out/arena-{data.stem}")
+    if data is None:
+        return Path("out/arena-smoke" if smoke else "results/arena")
+    return Path(f"out/arena-{data.stem}{'-smoke' if smoke else ''}")
 
 
 def _tables(
@@ -129,5 +129,7 @@ def _show(folder: Path, paths: list[Path]) -> None:
     for paid in summary["paid"].values():
         if paid:
             typer.echo(paid["sentence"])
+    for sentence in summary["uneven"].values():
+        typer.echo(sentence)
     for path in paths:
         typer.echo(f"  {path}")

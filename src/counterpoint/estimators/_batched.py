@@ -130,9 +130,12 @@ class Program:
     def _copies(self) -> Ensemble:
         """Return all networks of all groups as one ensemble, which holds copies."""
         stacked = Ensemble([net for fold in self.folds for net in fold.nets])
-        n, parameters = self.n_learners, list(stacked.parameters())
-        members = stacked.members
-        if isinstance(members, Stacked) and all(len(p) == len(self.folds) * n for p in parameters):
+        n, members = self.n_learners, stacked.members
+        if (
+            isinstance(members, Stacked)
+            and next(members.buffers(), None) is None
+            and all(len(p) == len(self.folds) * n for p in members.parameters())
+        ):
             chosen = (self.fold_of[:, None] * n + torch.arange(n)).flatten()
             return _chosen(stacked, members, chosen)
         return Ensemble([copy.deepcopy(net) for group in self.groups for net in group.fold.nets])
@@ -162,7 +165,7 @@ def train_groups(
     -----
     The sum of the groups' losses falls apart into one for each group, and AdamW steps entry by entry, so each group
     trains as if it were alone. Folds of unequal size are filled up with rows of weight zero, which would count to batch
-    normalisation: networks with it must be trained fold by fold.
+    normalisation: networks with it must be trained fold by fold. A batch without rows has the loss 0.
     """
     program = Program(groups)
     optimizer, shrink = _optimizer(program, schedule)
@@ -252,6 +255,10 @@ class _Losses:
 
     def __call__(self, logits: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
         total = logits.new_zeros(())
+        empty = None
+        if weight is not None:  # a fold with fewer rows than there are steps has nothing in the last of them
+            empty = (weight == 0).all(-1)
+            weight = weight.masked_fill(empty[:, None], 1.0)
         for loss, some, lam in self.parts:
             own = None if weight is None else weight[some]
             if lam is not None:
@@ -266,7 +273,7 @@ class _Losses:
                 )
             else:
                 found = loss(logits[some], target[some], own)
-            total = total + found.sum()
+            total = total + (found if empty is None else found.masked_fill(empty[some], 0.0)).sum()
         return total
 
 

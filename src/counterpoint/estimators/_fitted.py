@@ -135,7 +135,8 @@ class FittedNetworks(ClassifierMixin, BaseEstimator):
 
         Notes
         -----
-        Where onnxruntime is installed, the file is run and held against the estimator.
+        Features that float32 cannot hold, such as times in seconds that differ by a minute, are refused. Where
+        onnxruntime is installed, the file is run and held against the estimator before it is written.
         """
         from counterpoint.estimators._onnx import export
 

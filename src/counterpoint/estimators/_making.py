@@ -1,6 +1,7 @@
 """What the estimators make of their parameters: networks, losses, the device, randomness."""
 
 import copy
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
@@ -12,24 +13,49 @@ from sklearn.utils import check_random_state
 from torch import Tensor, nn
 
 from counterpoint._validation import check_choice, check_count
-from counterpoint.training import CorrelationLoss, IndependentLoss, JointLoss, NegativeCorrelationLoss
+from counterpoint.training import (
+    CorrelationLoss,
+    Ensemble,
+    IndependentLoss,
+    JointLoss,
+    NegativeCorrelationLoss,
+)
 from counterpoint.training.device import pick_device
+from counterpoint.training.ensemble import evaluating
+from counterpoint.training.gate import gates_of
 
-__all__ = ["Module", "count_nets", "draw_seeds", "make_loss", "make_nets", "pick_device", "private_generator"]
+__all__ = [
+    "Module",
+    "check_endless",
+    "check_loss",
+    "count_nets",
+    "draw_seeds",
+    "make_loss",
+    "make_nets",
+    "pick_device",
+    "private_generator",
+]
 
 Module = Callable[[int, int], nn.Module] | Sequence[nn.Module] | None
 
 LOSSES = ("correlation", "independent", "joint", "ncl")
 
+# Initial weights and dropout draw from torch's global generator, of which there is one for all threads.
+_TURN = threading.RLock()
+
 
 def make_nets(
-    module: Module, n_estimators: int, hidden_layer_sizes: Sequence[int], n_features: int, n_classes: int
+    module: Module,
+    n_estimators: int,
+    hidden_layer_sizes: int | Sequence[int],
+    n_features: int,
+    n_classes: int,
 ) -> list[nn.Module]:
     """Return networks for the task: new ones, or copies of those given; torch's generator draws their values."""
     if module is None:
-        sizes = list(hidden_layer_sizes)
+        sizes = np.ravel(hidden_layer_sizes).tolist()
         if sizes:
-            check_count(sizes, "hidden_layer_sizes", minimum=1)
+            check_count(hidden_layer_sizes, "hidden_layer_sizes", minimum=1)
         nets: list[nn.Module] = [_mlp([n_features, *sizes, n_classes]) for _ in range(n_estimators)]
     elif callable(module) and not isinstance(module, nn.Module):
         nets = [module(n_features, n_classes) for _ in range(n_estimators)]
@@ -62,8 +88,9 @@ def make_loss(
 ) -> Callable[..., Tensor]:
     """Return the loss of a name, at the default diversity where none is given, or the loss that was given."""
     if not isinstance(loss, str):
-        if not callable(loss):
-            raise TypeError(f"`loss` must be a name or a loss module; got {loss!r}.")
+        if isinstance(loss, type) or not callable(loss):
+            got = f"the class {loss.__name__}" if isinstance(loss, type) else repr(loss)
+            raise TypeError(f"`loss` must be a name or a loss module; got {got}.")
         _refuse_dials(loss, diversity=diversity, lam=lam)
         return copy.deepcopy(loss)
     check_choice(loss, "loss", LOSSES)
@@ -79,6 +106,32 @@ def make_loss(
     return IndependentLoss() if loss == "independent" else JointLoss()
 
 
+def check_loss(
+    loss: Callable[..., Tensor], ensemble: Ensemble, x: Tensor, y: Tensor, weight: Tensor | None
+) -> None:
+    """Call a loss on a few rows as training will, and look at what it returns."""
+    rule = "take logits (n_learners, batch, n_classes), classes (batch,) and weights (batch,) as those of counterpoint"
+    some = [tensor[:5] for tensor in (x, y, weight) if tensor is not None]
+    with evaluating(ensemble):
+        logits = ensemble(some[0])
+        try:
+            found = loss(logits, *some[1:])
+        except (IndexError, RuntimeError, TypeError, ValueError) as error:
+            raise ValueError(f"`loss` must {rule} do; got {loss!r}, which says: {error}") from error
+    if not isinstance(found, Tensor) or found.dim():
+        got = f"shape {tuple(found.shape)}" if isinstance(found, Tensor) else repr(found)
+        raise ValueError(f"`loss` must {rule} do, and return one number; got {loss!r}, which returns {got}.")
+
+
+def check_endless(loss: object) -> None:
+    """Refuse a loss that decides after a share of the training, where the length of it is not known."""
+    if gates_of(loss):
+        raise ValueError(
+            "`diversity` must be a number for partial_fit, since 'auto' decides after a share of all the training "
+            "there will be; got 'auto'."
+        )
+
+
 def draw_seeds(random_state: int | np.random.RandomState | None, count: int = 2) -> list[int]:
     """Return seeds: of an estimator, that of the networks and that of the batches."""
     seeds: list[int] = check_random_state(random_state).randint(np.iinfo(np.int32).max, size=count).tolist()
@@ -87,9 +140,10 @@ def draw_seeds(random_state: int | np.random.RandomState | None, count: int = 2)
 
 @contextmanager
 def private_generator(device: torch.device, seed: int) -> Iterator[None]:
-    """Let torch draw from a generator of that seed, and leave the global one as it was."""
-    with torch.random.fork_rng([device] if device.type == "cuda" else []):
-        torch.manual_seed(seed)
+    """Let torch draw from its global generator at that seed, one thread at a time, and put it back as it was."""
+    with _TURN, torch.random.fork_rng([device] if device.type == "cuda" else []):
+        # torch.manual_seed would also set the generators of GPUs, which are not put back
+        (torch.default_generator if device.type == "cpu" else torch).manual_seed(seed)
         yield
 
 

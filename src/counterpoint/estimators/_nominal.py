@@ -1,5 +1,6 @@
 """Tables with nominal columns: which columns these are, and their values by number."""
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,8 +13,8 @@ Categories = Mapping[int, pd.Index]  # position of a nominal column -> the value
 
 
 def find_categories(X: Any, listed: ArrayLike | None) -> Categories:
-    """Return the values of the columns that are pandas categoricals or listed; a missing value is none."""
-    if listed is None and not isinstance(X, pd.DataFrame):
+    """Return the values of the columns that are categorical in their frame or listed; a missing value is none."""
+    if listed is None and _of_frame(X) is None:
         return {}
     frame = _frame(X)
     nominal = {j for j, dtype in enumerate(frame.dtypes) if isinstance(dtype, pd.CategoricalDtype)}
@@ -30,14 +31,57 @@ def by_number(X: Any, categories: Categories) -> Any:
     for j, values in categories.items():
         codes = pd.Categorical(frame.iloc[:, j]).set_categories(values).codes
         frame.isetitem(j, np.where(codes < 0, np.nan, codes))
-    return frame if isinstance(X, pd.DataFrame) else frame.to_numpy()
+    return frame.to_numpy() if _of_frame(X) is None else frame
+
+
+def first_text(X: Any, categories: Categories) -> tuple[Any, str] | None:
+    """Return the first column that is not nominal and holds text that is no number, and that text."""
+    frame = _of_frame(X)
+    if frame is None:
+        cells = np.asarray(X, dtype=object)
+        if cells.ndim != 2:
+            return None
+        frame = pd.DataFrame(cells)
+    plain = ((j, name) for j, name in enumerate(frame.columns) if j not in categories)
+    return next(((name, value) for j, name in plain for value in frame.iloc[:, j] if _is_text(value)), None)
+
+
+def _is_text(value: Any) -> bool:
+    if not isinstance(value, str):
+        return False
+    try:
+        float(value)
+    except ValueError:
+        return True
+    return False
 
 
 def _frame(X: Any) -> Any:
-    """Return the table as a frame; one that is none yet keeps the type of each cell."""
+    """Return the table as a frame of pandas; one that is no frame yet keeps the type of each cell."""
+    frame = _of_frame(X)
+    if frame is None:
+        cells = check_array(np.asarray(X, dtype=object), dtype=None, ensure_all_finite=False)
+        frame = pd.DataFrame(cells)
+    return frame
+
+
+def _of_frame(X: Any) -> Any:
+    """Return a frame of any library as one of pandas, and None for what is no frame."""
     if isinstance(X, pd.DataFrame):
         return X
-    return pd.DataFrame(check_array(np.asarray(X, dtype=object), dtype=None, ensure_all_finite=False))
+    polars = sys.modules.get("polars")  # who has a frame of polars has imported it
+    if polars is not None and isinstance(X, polars.DataFrame):
+        return pd.DataFrame({name: _of_polars(X[name], polars) for name in X.columns})
+    return X.to_pandas() if hasattr(X, "to_pandas") else None
+
+
+def _of_polars(column: Any, polars: Any) -> Any:
+    """Return a column of polars for pandas, without pyarrow, which the ``to_pandas`` of polars needs."""
+    if isinstance(column.dtype, polars.Enum):
+        return pd.Categorical(column.to_list(), categories=column.dtype.categories.to_list())
+    if isinstance(column.dtype, polars.Categorical):
+        return pd.Categorical(column.to_list())
+    return column.to_numpy()
 
 
 def _positions(listed: NDArray[Any], names: Sequence[Any]) -> list[int]:

@@ -1,5 +1,7 @@
 """A fitted ensemble as one ONNX file, from the features to the vote."""
 
+import copy
+import io
 import json
 import os
 import warnings
@@ -13,12 +15,17 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from counterpoint._extras import import_extra
+from counterpoint._validation import FloatArray
 from counterpoint.training.readout import Readout
 
 if TYPE_CHECKING:
     from counterpoint.estimators.diverse import DiverseEnsembleClassifier
 
 __all__ = ["export"]
+
+_N_ROWS = 64
+# How much the probability of a class may change on average where features are rounded to float32.
+_ROUNDING = 0.01
 
 
 class _Deployed(nn.Module):
@@ -32,15 +39,17 @@ class _Deployed(nn.Module):
         scaler, n_features = estimator.scaler_, estimator.n_features_in_
         mean = np.zeros(n_features) if scaler is None else scaler.mean_
         scale = np.ones(n_features) if scaler is None else scaler.scale_
-        self.register_buffer("mean", torch.as_tensor(mean, dtype=torch.float32))
-        self.register_buffer("scale", torch.as_tensor(scale, dtype=torch.float32))
+        self.register_buffer("mean", torch.as_tensor(mean, dtype=torch.float64))
+        self.register_buffer("scale", torch.as_tensor(scale, dtype=torch.float64))
         n_classes = len(estimator.classes_)
-        self.learners = nn.ModuleList(estimator.ensemble_.learners)
-        self.readout = estimator.readout_ or Readout.identity(len(self.learners), n_classes)
+        self.learners = nn.ModuleList(copy.deepcopy(estimator.ensemble_.learners))  # to be moved to the CPU
+        readout = copy.deepcopy(estimator.readout_)
+        self.readout = readout or Readout.identity(len(self.learners), n_classes)
         self.hard = estimator.voting == "hard"
 
     def forward(self, features: Tensor) -> Tensor:
-        x = (features - self.mean) / self.scale
+        # as the estimator does: the mean may be large beside the scale, and then float32 keeps little of the difference
+        x = ((features.double() - self.mean) / self.scale).float()
         proba: Tensor = self.readout(torch.stack([learner(x) for learner in self.learners])).softmax(-1)
         if self.hard:
             proba = F.one_hot(proba.argmax(-1), proba.shape[-1]).to(features.dtype)
@@ -48,38 +57,67 @@ class _Deployed(nn.Module):
 
 
 def export(estimator: "DiverseEnsembleClassifier", path: str | os.PathLike[str]) -> None:
-    """Write the ONNX file of an estimator, and run it where onnxruntime is installed."""
+    """Write the ONNX file of an estimator, after a run of it where onnxruntime is installed."""
     onnx = import_extra("onnx", "onnx")
     deployed = _Deployed(estimator).cpu().eval()
-    rows = torch.randn(16, estimator.n_features_in_, generator=torch.Generator().manual_seed(0))
-    rows = rows * deployed.scale + deployed.mean
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
+    rows = _rows(estimator, deployed)
+    buffer = io.BytesIO()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the exporter that needs no further package calls itself the old one
         torch.onnx.export(
             deployed,
             (rows,),
-            os.fspath(target),
+            buffer,  # type: ignore[arg-type]
             input_names=["features"],
             output_names=["probabilities"],
             dynamic_axes={"features": {0: "n_samples"}, "probabilities": {0: "n_samples"}},
             dynamo=False,
         )
-    model = onnx.load(target)
+    model = onnx.load_from_string(buffer.getvalue())
     onnx.helper.set_model_props(model, {"classes": json.dumps(estimator.classes_.tolist())})
     onnx.checker.check_model(model)
-    onnx.save(model, target)
+    content = model.SerializeToString()
     if find_spec("onnxruntime") is not None:
-        _hold_against(deployed, rows, target)
+        _hold_against(estimator, rows, content, path)
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(content)
 
 
-@torch.no_grad()
-def _hold_against(deployed: _Deployed, rows: Tensor, path: Path) -> None:
+def _rows(estimator: "DiverseEnsembleClassifier", deployed: _Deployed) -> Tensor:
+    """Return rows of the mean and the spread of the training rows, in float32, if that can hold them."""
+    drawn = torch.randn(_N_ROWS, estimator.n_features_in_, generator=torch.Generator().manual_seed(0))
+    rows = drawn * deployed.scale + deployed.mean
+    change = _proba(estimator, rows) - _proba(estimator, rows.float())
+    if np.abs(change).max(axis=1).mean() > _ROUNDING:
+        share = (rows - rows.float()).abs().amax(0) / deployed.scale
+        worst = int(share.argmax())
+        name = getattr(estimator, "feature_names_in_", range(estimator.n_features_in_))[worst]
+        raise ValueError(
+            f"`X` must have held features that float32, the input of the file, can tell apart; got feature {name!r} "
+            f"with mean {deployed.mean[worst]:.6g} and standard deviation {deployed.scale[worst]:.6g}. Subtract a "
+            "constant from it before fit and before the file is used."
+        )
+    return rows.float()
+
+
+def _hold_against(
+    estimator: "DiverseEnsembleClassifier", rows: Tensor, content: bytes, path: str | os.PathLike[str]
+) -> None:
     import onnxruntime
 
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    for count in (len(rows), 1):
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    for count in (16, 1):
         (found,) = session.run(["probabilities"], {"features": rows[:count].numpy()})
-        if not np.allclose(found, deployed(rows[:count]).numpy(), atol=1e-4):
-            raise RuntimeError(f"'{path}' must say what the estimator says; onnxruntime finds otherwise.")
+        if not np.allclose(found, _proba(estimator, rows[:count]), atol=1e-4):
+            raise RuntimeError(
+                f"'{os.fspath(path)}' must say what the estimator says; onnxruntime finds otherwise, and it was not "
+                "written."
+            )
+
+
+def _proba(estimator: "DiverseEnsembleClassifier", rows: Tensor) -> FloatArray:
+    """Return what the estimator says, without a word about names that the rows do not have."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
+        return estimator.predict_proba(rows.double().numpy())

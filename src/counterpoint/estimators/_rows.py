@@ -41,15 +41,22 @@ class Rows(NamedTuple):
         return self.take(np.flatnonzero(~mask)), self.take(np.flatnonzero(mask))
 
     def balanced(self, class_weight: Mapping[Any, float] | str | None, classes: NDArray[Any]) -> "Rows":
-        """Return the rows with their weights multiplied by those of their classes."""
+        """Return the rows with their weights multiplied by those of their classes, without those left with none."""
         if class_weight is None:
             return self
         if class_weight == "balanced":
             mass = np.bincount(self.codes, self.weight, minlength=len(classes))
             factors = np.divide(mass.sum(), len(classes) * mass, out=np.zeros_like(mass), where=mass > 0)
         else:
-            factors = compute_class_weight(class_weight, classes=classes, y=classes[self.codes])
-        return self._replace(weight=self.weight * factors[self.codes])
+            given = compute_class_weight(class_weight, classes=classes, y=classes[self.codes])
+            factors = check_interval(given, "class_weight", 0)
+        weight = self.weight * factors[self.codes]
+        if not weight.any() or not np.isfinite(weight).all():
+            what = "infinity" if weight.any() else "zero for all of them"
+            raise ValueError(
+                f"`class_weight` must be finite, and above zero for a class of the rows; got {what}."
+            )
+        return self._replace(weight=weight).take(np.flatnonzero(weight))
 
     def tensors(
         self, scaler: StandardScaler | None, device: torch.device

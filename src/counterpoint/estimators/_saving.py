@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.preprocessing import StandardScaler
 from torch import nn
 
-from counterpoint.estimators._making import Module, make_nets, pick_device
+from counterpoint.estimators._making import Module, make_nets, pick_device, private_generator
 from counterpoint.training import Ensemble, History, load_checkpoint, save_checkpoint
 from counterpoint.training.readout import Readout
 
@@ -20,7 +20,7 @@ __all__ = ["load", "save"]
 
 _FORMAT = 1
 # Parameters that may hold code or a state, and are left out of a file.
-_NOT_KEPT = ("module", "loss", "random_state", "class_weight", "device")
+_NOT_KEPT = ("module", "loss", "random_state", "device")
 
 
 def save(estimator: "DiverseEnsembleClassifier", path: str | os.PathLike[str]) -> None:
@@ -55,7 +55,7 @@ def load(cls: Any, path: str | os.PathLike[str], module: Module, loss: nn.Module
     if module is None and state["module"] is not None:
         raise ValueError(f"`module` must be given, for nets made by {state['module']}; got None.")
     named = state["loss"] if isinstance(state["loss"], str) else "correlation"
-    estimator = cls(**_parameters(state["parameters"]), module=module, loss=loss or named)
+    estimator = cls(**state["parameters"], module=module, loss=loss or named)
     classes = state["classes"]
     estimator.classes_ = np.array(classes["values"], dtype=classes["dtype"])
     estimator.n_features_in_ = state["n_features"]
@@ -71,7 +71,7 @@ def load(cls: Any, path: str | os.PathLike[str], module: Module, loss: nn.Module
 
 
 def _ensemble(estimator: "DiverseEnsembleClassifier", states: list[dict[str, torch.Tensor]]) -> Ensemble:
-    with torch.random.fork_rng([]):  # what the nets start from is overwritten
+    with private_generator(torch.device("cpu"), seed=0):  # what the nets start from is overwritten
         nets = make_nets(
             estimator.module,
             len(states),
@@ -119,8 +119,3 @@ def _name(thing: Any) -> str:
 
 def _plain(value: Any) -> Any:
     return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
-
-
-def _parameters(kept: dict[str, Any]) -> dict[str, Any]:
-    sizes = kept["hidden_layer_sizes"]
-    return {**kept, "hidden_layer_sizes": tuple(sizes)}

@@ -1,20 +1,26 @@
 """DECORATE: an ensemble made diverse by training on artificial rows with contrary labels."""
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.tree import DecisionTreeClassifier
-from sklearn.utils import check_random_state, get_tags
+from sklearn.utils import check_array, check_random_state, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from counterpoint._validation import FloatArray, IntArray, check_count, check_interval
 from counterpoint.estimators._contrary import Growth, artificial_rows, contrary_labels, moments
-from counterpoint.estimators._nominal import by_number, find_categories
+from counterpoint.estimators._nominal import by_number, find_categories, first_text
 
 __all__ = ["DecorateClassifier"]
+
+# how rows are read; NaN is a missing value
+_NUMBERS: Mapping[str, Any] = MappingProxyType({"dtype": np.float64, "ensure_all_finite": "allow-nan"})
 
 
 class DecorateClassifier(ClassifierMixin, BaseEstimator):
@@ -36,8 +42,8 @@ class DecorateClassifier(ClassifierMixin, BaseEstimator):
     max_iter : int, default=50
         Rounds at most. The first one, which trains a member on the training rows alone, counts.
     categorical_features : array-like of int, str or bool, optional
-        The nominal columns, by position, by name or as a mask. Columns of pandas' categorical type are
-        nominal without being named.
+        The nominal columns, by position, by name or as a mask. Categorical columns of a frame, of pandas or
+        polars, are nominal without being named; columns of text are not.
     random_state : int, RandomState instance or None, default=None
         The source of the artificial rows, their labels and the members' own random states.
     verbose : int, default=0
@@ -65,14 +71,14 @@ class DecorateClassifier(ClassifierMixin, BaseEstimator):
     The algorithm is the one of [1]_ and of its authors' implementation in Weka. The artificial values of a
     numeric column are Gaussian with its mean and standard deviation (with n - 1); those of a nominal column
     with k values follow its frequencies after Laplace's rule, (count + 1) / (n + k), where all categories of
-    a pandas categorical count. Missing values are left out of both, and artificial rows have none, except
-    in a column that is missing altogether. A probability of zero counts as an infinitely small one: where
-    the ensemble excludes classes, the label is one of these, each as likely.
+    a pandas categorical or a polars ``Enum`` count. Missing values are left out of both, and artificial rows
+    have none, except in a column that is missing altogether. A probability of zero counts as an infinitely
+    small one: where the ensemble excludes classes, the label is one of these, each as likely.
 
     Members get the numeric columns as they are, followed by one column of 0 and 1 for each value of each
-    nominal column. A missing nominal value, or one not known from ``fit``, is 0 in all of these. A missing
-    number stays NaN if the estimator says by its tags that it accepts NaN, as trees do; otherwise, also in
-    a pipeline, it becomes the mean of its column (0 without any value).
+    nominal column (one of 0 if it has no value). A missing nominal value, or one not known from ``fit``, is 0
+    in all of these. A missing number stays NaN if the estimator says by its tags that it accepts NaN, as trees
+    do; otherwise, also in a pipeline, it becomes the mean of its column (0 without any value).
 
     References
     ----------
@@ -214,19 +220,33 @@ class DecorateClassifier(ClassifierMixin, BaseEstimator):
 
     def _read_training_rows(self, X: Any, y: ArrayLike) -> tuple[FloatArray, NDArray[Any]]:
         self._categories = find_categories(X, self.categorical_features)
-        table, labels = validate_data(
-            self, by_number(X, self._categories), y, dtype=np.float64, ensure_all_finite="allow-nan"
-        )
+        with self._naming_text(X):
+            table, labels = validate_data(self, by_number(X, self._categories), y, **_NUMBERS)
         check_classification_targets(labels)
         return table, labels
 
     def _read_rows(self, X: Any) -> FloatArray:
-        if self._categories:
-            validate_data(self, X, reset=False, skip_check_array=True)  # the columns are those of fit
-        table: FloatArray = validate_data(
-            self, by_number(X, self._categories), reset=False, dtype=np.float64, ensure_all_finite="allow-nan"
-        )
+        table: FloatArray
+        with self._naming_text(X):
+            if self._categories:
+                validate_data(self, X, reset=False, skip_check_array=True)  # the columns are those of fit
+                numbers = by_number(X, self._categories)
+                table = check_array(numbers, estimator=self, input_name="X", **_NUMBERS)
+            else:
+                table = validate_data(self, X, reset=False, **_NUMBERS)
         return table
+
+    @contextmanager
+    def _naming_text(self, X: Any) -> Iterator[None]:
+        """Say which column holds text where a number is read: NumPy says only what it could not convert."""
+        try:
+            yield
+        except ValueError as error:
+            is_text = "could not convert string" in str(error)
+            if not is_text or (found := first_text(X, self._categories)) is None:
+                raise
+            rule = "hold numbers in columns that are not among the `categorical_features`"
+            raise ValueError(f"`X` must {rule}; got {found[1]!r} in column {found[0]!r}.") from error
 
     def _artificial(
         self, table: FloatArray, n_rows: int, rng: np.random.RandomState
@@ -240,7 +260,8 @@ class DecorateClassifier(ClassifierMixin, BaseEstimator):
         numbers = np.delete(table, list(self._categories), axis=1)
         if self._fill is not None:
             numbers = np.where(np.isnan(numbers), self._fill, numbers)
-        ones = [table[:, [j]] == np.arange(len(values)) for j, values in self._categories.items()]
+        # a column without any value is one of zeros, so that members have a column to learn from
+        ones = [table[:, [j]] == np.arange(max(1, len(v))) for j, v in self._categories.items()]
         return np.hstack([numbers, *ones])
 
     def _member_proba(self, rows: FloatArray) -> FloatArray:

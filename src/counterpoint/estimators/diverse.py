@@ -18,6 +18,8 @@ from counterpoint.estimators._candidates import FITS
 from counterpoint.estimators._fitted import FittedNetworks
 from counterpoint.estimators._making import (
     Module,
+    check_endless,
+    check_loss,
     count_nets,
     draw_seeds,
     make_loss,
@@ -47,7 +49,7 @@ class DiverseEnsembleClassifier(FittedNetworks):
         different and pretrained ones, of which copies are trained; None means multi-layer perceptrons.
     n_estimators : int, default=15
         The number of networks; where ``module`` is a list, its length counts.
-    hidden_layer_sizes : sequence of int, default=(64,)
+    hidden_layer_sizes : int or sequence of int, default=(64,)
         The hidden layers of the perceptrons.
     loss : {"correlation", "independent", "joint", "ncl"} or Module, default="correlation"
         What is trained: :class:`~counterpoint.training.CorrelationLoss`, ``IndependentLoss``, ``JointLoss``,
@@ -86,7 +88,7 @@ class DiverseEnsembleClassifier(FittedNetworks):
     device : str or device, default="auto"
         Where to train; "auto" is the GPU if there is one.
     random_state : int, RandomState or None, default=None
-        What the initial weights, the batches and dropout are drawn from. No global state is written.
+        What the initial weights, the batches and dropout are drawn from. Fits in several threads take turns.
     verbose : int, default=0
         Whether to show a progress bar.
 
@@ -140,7 +142,7 @@ class DiverseEnsembleClassifier(FittedNetworks):
         module: Module = None,
         n_estimators: int = 15,
         *,
-        hidden_layer_sizes: Sequence[int] = (64,),
+        hidden_layer_sizes: int | Sequence[int] = (64,),
         loss: str | nn.Module = "correlation",
         diversity: float | str | None = None,
         lam: float | None = None,
@@ -243,16 +245,16 @@ class DiverseEnsembleClassifier(FittedNetworks):
         Notes
         -----
         The mean and the standard deviation of the features are those of all rows so far. No rows are set aside, and
-        there is no warm-up.
+        there is no warm-up, and no diversity "auto".
         """
         first = not hasattr(self, "ensemble_")
         self._check_parameters()
+        check_endless(self._loss())
         X, y = self._check_table(X, y, reset=first)
         if first:
             if classes is None:
                 raise ValueError("`classes` must be given in the first call of partial_fit; got None.")
-            seed = draw_seeds(self.random_state)[0]
-            self._begin(np.unique(np.asarray(classes)), seed)
+            self._begin(np.unique(np.asarray(classes)), draw_seeds(self.random_state)[0])
             self.scaler_ = StandardScaler() if self.standardize else None
             self.history_ = History()
         elif classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self.classes_):
@@ -376,6 +378,7 @@ class DiverseEnsembleClassifier(FittedNetworks):
         if held is not None:
             validation = [tensor for tensor in self._tensors(held) if tensor is not None]
             more |= {"validation": [validation], "metric": "loss", "patience": self.patience}
+        check_loss(self._loss(), self.ensemble_, x, y, weight)
         undecided = self.loss == "correlation" and self.diversity is None and self.lam is None
         least = int(self.epochs) // 2 if undecided else 0
         warmup = max(int(self.warmup_epochs), least) if epochs > 1 else 0

@@ -15,10 +15,9 @@ from torch import nn
 
 from counterpoint._validation import FloatArray, IntArray, check_interval
 from counterpoint.estimators._batched import Fold, Schedule, train_path
-from counterpoint.estimators._candidates import Candidate, at_best_decay, of_fit, results, verdict
+from counterpoint.estimators._candidates import Candidate, at_best_decay, choose, of_fit, results, verdict
 from counterpoint.estimators._fitted import FittedNetworks
 from counterpoint.estimators._making import Module, draw_seeds, make_nets, pick_device, private_generator
-from counterpoint.estimators._paired import corrected_paired_test
 from counterpoint.estimators._rows import Rows, check_sample_weight, distinct_rows, n_batches
 from counterpoint.estimators.diverse import DiverseEnsembleClassifier
 from counterpoint.estimators.diversity_path import DiversityPathDisplay
@@ -31,13 +30,16 @@ if TYPE_CHECKING:
 __all__ = ["DiverseEnsembleClassifierCV"]
 
 _TRY = (0.0, 0.25, 0.5, 0.75, 0.9, 1.0)
+# Folds that train as one program take as many steps. One that is smaller than this share of the largest would have
+# batches too small for it, and trains in a program of its own.
+_ALIKE = 0.8
 
 
 class DiverseEnsembleClassifierCV(FittedNetworks):
     """Choose the diversity by cross-validation, and say whether it beats independent training of the same networks.
 
-    All diversities, weight decays, folds and networks train as one batched program. Then the choice is trained on all
-    rows.
+    All diversities, weight decays, networks and folds of about one size train as one batched program. Then the choice
+    is trained on all rows.
 
     Parameters
     ----------
@@ -109,7 +111,7 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
         *,
         diversities: Sequence[float] = _TRY,
         cv: Any = 5,
-        hidden_layer_sizes: Sequence[int] = (64,),
+        hidden_layer_sizes: int | Sequence[int] = (64,),
         warmup_epochs: int = 0,
         epochs: int = 100,
         learning_rate: float = 0.003,
@@ -170,6 +172,8 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
         rng = check_random_state(self.random_state)
         splitting, refitting = draw_seeds(rng)
         splits = self._splits(rows, n_samples, kept, splitting)
+        if len(splits) < 2:
+            raise ValueError(f"`cv` must give at least two folds; got {len(splits)}.")
         seeds = draw_seeds(rng, len(splits))
         parts = [_Part(self, rows, *split, seed) for split, seed in zip(splits, seeds, strict=True)]
         self._judge(diversities, decays, parts)
@@ -227,6 +231,8 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
 
     def _check_parameters(self) -> tuple[list[float], list[float]]:
         """Return the diversities and the weight decays to try."""
+        if not np.size(self.diversities):
+            raise ValueError(f"`diversities` must hold at least one number; got {self.diversities!r}.")
         diversities: FloatArray = check_interval(np.asarray(self.diversities), "diversities", 0)
         if diversities.ndim != 1 or len(np.unique(diversities)) < len(diversities):
             raise ValueError(f"`diversities` must be distinct numbers in a row; got {self.diversities!r}.")
@@ -258,17 +264,15 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
         candidates = [Candidate(d, decay) for d in (None, *diversities) for decay in decays]
         votes, members = self._scores(diversities, decays, candidates, parts)
         rows = at_best_decay(votes, len(decays))  # independent training first
-        best = rows[1 + int(votes[rows[1:]].mean(axis=1).argmax())]
         share = float(np.mean([part.n_test / part.n_train for part in parts]))
-        test = corrected_paired_test(votes[best] - votes[rows[0]], share)
+        chosen, best, test = choose(votes[rows], share)
         n_tried = len(candidates) - len(decays)
         self.test_ = test._replace(p_value=min(1.0, test.p_value * n_tried))
-        leads = test.difference > 0 and test.difference > test.standard_error
-        self.best_index_ = int(best if leads else rows[0])
+        self.best_index_ = int(rows[chosen])
         self.best_diversity_, self.best_weight_decay_ = candidates[self.best_index_]
         self.cv_results_ = results(candidates, votes, members)
         self.verdict_ = (
-            f"{verdict(candidates, best, rows[0], votes, self.test_)} {of_fit(members[rows[0]].mean())}"
+            f"{verdict(candidates, rows[best], rows[0], votes, self.test_)} {of_fit(members[rows[0]].mean())}"
         )
 
     def _scores(
@@ -279,27 +283,44 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
         parts: "list[_Part]",
     ) -> tuple[FloatArray, FloatArray]:
         """Return the accuracies of the vote on held-out rows and of members on their own, (candidates, folds) each."""
-        schedule = Schedule(
-            epochs=int(self.epochs),
-            n_batches=max(n_batches(len(part.fold.y), int(self.batch_size)) for part in parts),
-            learning_rate=float(self.learning_rate),
-            weight_decay=decays[0],
-        )
-        path = train_path(
-            [part.fold for part in parts],
-            diversities,
-            schedule,
-            weight_decays=decays,
-            warmup_epochs=int(self.warmup_epochs),
-            progress=self.verbose > 0,
-        )
-        scores = np.array(
-            [
-                [part.score(e, candidate.diversity is not None) for part, e in zip(parts, row, strict=True)]
-                for candidate, row in zip(candidates, path, strict=True)
-            ]
-        )
+        scores = np.empty((len(candidates), len(parts), 2))
+        for places in _alike([part.n_rows for part in parts]):
+            some = [parts[k] for k in places]
+            schedule = Schedule(
+                epochs=int(self.epochs),
+                n_batches=n_batches(max(part.n_rows for part in some), int(self.batch_size)),
+                learning_rate=float(self.learning_rate),
+                weight_decay=decays[0],
+            )
+            path = train_path(
+                [part.fold for part in some],
+                diversities,
+                schedule,
+                weight_decays=decays,
+                warmup_epochs=int(self.warmup_epochs),
+                progress=self.verbose > 0,
+            )
+            for c, (candidate, row) in enumerate(zip(candidates, path, strict=True)):
+                for k, ensemble in zip(places, row, strict=True):
+                    scores[c, k] = parts[k].score(ensemble, candidate.diversity is not None)
         return scores[..., 0], scores[..., 1]
+
+
+def _alike(sizes: list[int]) -> list[list[int]]:
+    """Return the places of folds that train as one program.
+
+    Examples
+    --------
+    >>> _alike([100, 99, 30, 100])
+    [[0, 1, 3], [2]]
+    """
+    sets: list[list[int]] = []
+    for k in np.argsort(sizes, stable=True)[::-1].tolist():
+        if sets and sizes[k] >= _ALIKE * sizes[sets[-1][0]]:
+            sets[-1].append(k)
+        else:
+            sets.append([k])
+    return [sorted(places) for places in sets]
 
 
 class _Part:
@@ -314,7 +335,9 @@ class _Part:
         device = pick_device(search.device)
         taken = distinct_rows(*rows.take(train))
         scaler = StandardScaler().fit(taken.X, sample_weight=taken.weight) if search.standardize else None
-        x, y, weight = taken.balanced(search.class_weight, search.classes_).tensors(scaler, device)
+        weighted = taken.balanced(search.class_weight, search.classes_)
+        x, y, weight = weighted.tensors(scaler, device)
+        self.n_rows = len(y)  # the distinct ones of a class with a weight
         net_seed, order_seed = draw_seeds(seed)
         with private_generator(device, net_seed):
             nets = make_nets(
@@ -327,7 +350,8 @@ class _Part:
         self.fold = Fold(x, y, weight, nets, order_seed)
         held = rows.take(test)
         self.test_x, self.test_y, _ = held.tensors(scaler, device)
-        self.test_weight, self.train_weight = held.weight, taken.weight
+        self.test_weight = held.weight
+        self.train_weight = taken.weight[np.isin(taken.codes, weighted.codes)]
         self.n_classes, self.hard = len(search.classes_), search.voting == "hard"
 
     @torch.no_grad()

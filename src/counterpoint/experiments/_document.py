@@ -1,5 +1,6 @@
 """Documents whose tables and figures come from records and can be written again."""
 
+from argparse import ArgumentParser
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -10,6 +11,26 @@ from counterpoint.experiments._record import write_png
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+def given_paths(module: str, *names: str, optional: str | None = None) -> list[Path]:
+    """Return the paths that a module was started with, or end with a line on how to start it.
+
+    Parameters
+    ----------
+    module : str
+        Its name inside ``counterpoint.experiments``.
+    *names : str
+        What the paths are.
+    optional : str, optional
+        One more, which need not be given.
+    """
+    parser = ArgumentParser(prog=f"python -m counterpoint.experiments.{module}")
+    for name in names:
+        parser.add_argument(name, type=Path)
+    if optional is not None:
+        parser.add_argument(optional, type=Path, nargs="?")
+    return [path for path in vars(parser.parse_args()).values() if path is not None]
 
 
 def fill(document: str, name: str, table: str) -> str:

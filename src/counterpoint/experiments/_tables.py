@@ -58,6 +58,17 @@ def spread(values: Numbers, digits: int = 3) -> str:
     return f"{mean(values, digits)} ± {np.std(values, ddof=1):.{digits}f}"
 
 
+def escaped(text: str) -> str:
+    r"""Return text in which nothing ends a cell of Markdown or begins a tag.
+
+    Examples
+    --------
+    >>> print(escaped("a|b <i>"))
+    a\|b &lt;i>
+    """
+    return text.replace("|", r"\|").replace("<", "&lt;")
+
+
 def lines(grid: Grid) -> str:
     """Return a table in Markdown, without its title.
 
@@ -69,7 +80,7 @@ def lines(grid: Grid) -> str:
     | resnet18 | 4.2 |
     """
     rule = ["---" if place < grid.n_words else "---:" for place in range(len(grid.headings))]
-    return "".join(f"| {' | '.join(row)} |\n" for row in (grid.headings, rule, *grid.rows))
+    return "".join(f"| {' | '.join(map(escaped, row))} |\n" for row in (grid.headings, rule, *grid.rows))
 
 
 def markdown(grids: Sequence[Grid]) -> str:

@@ -1,11 +1,14 @@
 """Figure 7: DECORATE and the paper's loss on the plane of Theorem 2, while they train on breast-w.
 
 Notation: ``r_tl`` and ``r_ll`` as in the paper, of the learners' probabilities, averaged over the folds of one
-cross-validation.
+cross-validation. ``python -m counterpoint.experiments.figure_7 RECORD DOCUMENT`` draws the figure of a record and
+writes its caption into a document again.
 """
 
 import dataclasses
+import sys
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +21,8 @@ from counterpoint._validation import FloatArray
 from counterpoint.estimators._batched import Group, Program
 from counterpoint.estimators._lockstep import Member
 from counterpoint.experiments._device import device_name
-from counterpoint.experiments._record import write_figure, write_record
+from counterpoint.experiments._document import refill
+from counterpoint.experiments._record import read_record, write_figure, write_record
 from counterpoint.experiments.decorated import grow_nets
 from counterpoint.experiments.tabular import (
     SMOKE,
@@ -72,11 +76,13 @@ def reproduce(out: Path, *, device: str = "auto", seed: int = 0, smoke: bool = F
 def compute(settings: Settings, device: torch.device) -> dict[str, Any]:
     """Return the ways of all ensembles, and how many members DECORATE keeps in each fold.
 
-    ``[part][name]`` has ``r_tl`` and ``r_ll``, a number for each epoch, or for each size from 2 on.
+    ``[part][name]`` has ``r_tl`` and ``r_ll``, a number for each epoch, or for each size from 2 on. DECORATE has no
+    way where each fold keeps a single member.
     """
     splits = cross_validation(DATA, 1, settings)
     ensembles = grow_nets(splits, settings, lambda _: None)
-    ways = {"decorate": _of_sizes(splits, ensembles, settings.n_learners)}
+    grown = _of_sizes(splits, ensembles, settings.n_learners)
+    ways = {} if grown is None else {"decorate": grown}
     ways |= _of_epochs(splits, settings, device)
     return {
         "members": [len(members) for members in ensembles],
@@ -112,10 +118,12 @@ def _of_epochs(splits: Sequence[Split], settings: Settings, device: torch.device
     return {name: np.mean(found[c :: len(losses)], axis=0) for c, name in enumerate(losses)}
 
 
-def _of_sizes(splits: Sequence[Split], ensembles: Sequence[Sequence[Member]], largest: int) -> FloatArray:
+def _of_sizes(
+    splits: Sequence[Split], ensembles: Sequence[Sequence[Member]], largest: int
+) -> FloatArray | None:
     """Return (parts, 2, sizes) of the first 2, 3, ... members; an ensemble that stops growing stays where it is.
 
-    Folds that kept a single member have no place on the plane and are left out.
+    Folds that kept a single member have no place on the plane and are left out; None if there is no other.
     """
     found = []
     for split, members in zip(splits, ensembles, strict=True):
@@ -128,8 +136,7 @@ def _of_sizes(splits: Sequence[Split], ensembles: Sequence[Sequence[Member]], la
             proba = torch.as_tensor(np.stack([member(np.nan_to_num(table)) for member in members]))
             way.append(np.transpose([_stand(proba[:size], torch.as_tensor(labels)) for size in sizes]))
         found.append(way)
-    means: FloatArray = np.mean(found, axis=0)
-    return means
+    return np.mean(found, axis=0) if found else None
 
 
 def _stand(proba: Tensor, target: Tensor) -> list[float]:
@@ -140,21 +147,53 @@ def draw(found: Mapping[str, Any], n_learners: int, *, smoke: bool) -> "Figure":
     """Draw both planes, and below them their upper corners."""
     from matplotlib.figure import Figure
 
+    names = {**NAMES, "decorate": f"{NAMES['decorate']} ({_folds_with_a_way(found)})"}
     with house_style():
         figure = Figure(figsize=(11.0, 9.2))
         axes = figure.subplots(2, 2)
-        start = "Smoke run: ensembles" if smoke else "Ensembles"
-        figure.suptitle(f"{start} of {n_learners} nets in training on {DATA}", size=13, weight="bold")
+        figure.suptitle(_heading(found, n_learners, smoke=smoke), size=13, weight="bold")
         for (whole, near), (part, words) in zip(axes.T, PARTS.items(), strict=True):
-            ways = {NAMES[name]: (way["r_tl"], way["r_ll"]) for name, way in found[part].items()}
+            ways = {names[name]: (way["r_tl"], way["r_ll"]) for name, way in found[part].items()}
             display = TradeoffDisplay(n_learners, trajectories=ways)
             display.plot(whole, legend=part == "train")
             display.plot(near, legend=False)
             whole.set(title=words, ylim=(-0.1, 1.06))
-            r_tl, r_ll = (
-                [value for name in CORNER for value in found[part][name][key]] for key in ("r_tl", "r_ll")
-            )
+            corner = [found[part][name] for name in CORNER if name in found[part]]
+            r_tl, r_ll = ([value for way in corner for value in way[key]] for key in ("r_tl", "r_ll"))
             width, height = max(np.ptp(r_ll), 0.02), max(np.ptp(r_tl), 0.02)
             near.set(title=f"{words}, the upper corner", xlim=(min(r_ll) - 0.1 * width, 1 + 0.1 * width))
             near.set_ylim(min(r_tl) - 0.3 * height, 1 + 0.1 * height)
     return figure
+
+
+def _heading(found: Mapping[str, Any], n_learners: int, *, smoke: bool) -> str:
+    start = "Smoke run: ensembles" if smoke else "Ensembles"
+    few, many = min(found["members"]), max(found["members"])
+    kept = f"{few}" if few == many else f"{few} to {many}"
+    return f"{start} of {n_learners} nets (DECORATE keeps {kept}) in training on {DATA}"
+
+
+def _folds_with_a_way(found: Mapping[str, Any]) -> str:
+    return f"{sum(n > 1 for n in found['members'])} of {len(found['members'])} folds"
+
+
+def caption(record: Mapping[str, Any]) -> str:
+    """Return how many nets DECORATE keeps in the folds, and over how many folds its line is averaged."""
+    members, n_learners = record["data"]["members"], record["config"]["n_learners"]
+    counts = ", ".join(f"{n} in {times}" for n, times in sorted(Counter(members).items()))
+    kept = f"Of {n_learners} nets that it may have, DECORATE keeps {counts} of the {len(members)} folds."
+    alone = "One net alone has no place on the plane, so"
+    if max(members) < 2:
+        return f"{kept} {alone} DECORATE has no line.\n"
+    return (
+        f"{kept} {alone} DECORATE's line is the mean over {_folds_with_a_way(record['data'])}, "
+        f"of which {members.count(2)} end where they begin, with two nets.\n"
+    )
+
+
+if __name__ == "__main__":
+    source, target = map(Path, sys.argv[1:])
+    record = read_record(source)
+    config = record["config"]
+    figure = draw(record["data"], config["n_learners"], smoke=config["smoke"])
+    refill(target, {"figure-7": caption(record)}, {"figure-7": figure})

@@ -4,7 +4,6 @@ The paper's table describes the forests; this one measures them. ``python -m cou
 DOCUMENT`` writes the tables of a record into a document again.
 """
 
-import sys
 from collections.abc import Callable, Mapping
 from itertools import product
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from counterpoint._validation import FloatArray
-from counterpoint.experiments._document import refill
+from counterpoint.experiments._document import given_paths, refill
 from counterpoint.experiments._record import read_record, write_record
 from counterpoint.experiments._tables import Grid, Numbers, mean, rich_table, spread
 from counterpoint.experiments._tables import markdown as in_markdown
@@ -106,5 +105,5 @@ def _claims(data: Mapping[str, Measured], title: str, write: Callable[[Numbers],
 
 
 if __name__ == "__main__":
-    source, target = map(Path, sys.argv[1:])
+    source, target = given_paths("table_1", "record", "document")
     refill(target, {"table-1": markdown(read_record(source))})

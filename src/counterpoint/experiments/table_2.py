@@ -3,13 +3,12 @@
 ``python -m counterpoint.experiments.table_2 RECORD DOCUMENT`` writes the table of a record into a document again.
 """
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from counterpoint.datasets import load
-from counterpoint.experiments._document import refill
+from counterpoint.experiments._document import given_paths, refill
 from counterpoint.experiments._record import read_record, write_record
 from counterpoint.experiments._tables import Grid, markdown, rich_table
 
@@ -60,5 +59,5 @@ def grid(record: Mapping[str, Any]) -> Grid:
 
 
 if __name__ == "__main__":
-    source, target = map(Path, sys.argv[1:])
+    source, target = given_paths("table_2", "record", "document")
     refill(target, {"table-2": markdown([grid(read_record(source))])})

@@ -7,9 +7,8 @@ errors of Weka's DECORATE from its benchmark.
 """
 
 import dataclasses
-import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -20,7 +19,7 @@ import numpy as np
 
 from counterpoint._plain import plain
 from counterpoint._validation import FloatArray, check_count
-from counterpoint.experiments._document import refill
+from counterpoint.experiments._document import given_paths, refill
 from counterpoint.experiments._progress import Teller
 from counterpoint.experiments._record import read_part, read_record, versions, write_json, write_record
 from counterpoint.experiments._tables import NONE, Grid, markdown, mean, rich_table, spread
@@ -85,9 +84,9 @@ def reproduce(
     paths = write_record(out, "table-3", title=TITLE, config=config, data=found)
     record = read_record(paths[0])
     path = out / "table-3.md"
-    path.write_text(markdown(grids(record)), encoding="utf-8")
+    path.write_text(text(record), encoding="utf-8")
     console = Console()
-    for grid in grids(record, write=mean):
+    for grid in narrow_grids(record):
         console.print(rich_table(grid))
     if failed:
         raise RuntimeError(f"{len(failed)} parts failed, the others are written: {'; '.join(failed)}")
@@ -154,17 +153,23 @@ def _by_repeat(values: list[Any], repeats: int) -> list[list[Any]]:
     return [rounded[start : start + size] for start in range(0, len(rounded), size)]
 
 
-def grids(
-    record: Mapping[str, Any], weka: Mapping[str, Any] | None = None, *, write: Callable[..., str] = spread
-) -> list[Grid]:
+def text(record: Mapping[str, Any], weka: Mapping[str, Any] | None = None) -> str:
+    """Return the tables in Markdown, and how long they took."""
+    seconds: dict[str, float] = {}
+    for part in (part for parts in record["data"].values() for part in parts.values()):
+        seconds[part["device"]] = seconds.get(part["device"], 0) + part["seconds"]
+    times = ", ".join(f"{total:,.0f} s on {device}" for device, total in sorted(seconds.items()))
+    return f"{markdown(grids(record, weka))}\nTime: {times or NONE}.\n"
+
+
+def grids(record: Mapping[str, Any], weka: Mapping[str, Any] | None = None) -> list[Grid]:
     """Return the errors, and their differences from those of independent nets on the same folds."""
     config = record["config"]
     n = ", ".join(f"{name} {count}" for name, count in config["repeats"].items())
     folds = config["settings"]["n_folds"]
-    start = "Smoke run. " if config["smoke"] else ""
-    title = f"{start}Error in percent: paper / honest / best test epoch; {folds}-fold, repeats: {n}"
+    title = f"{_start(record)}Error in percent: paper / honest / best test epoch; {folds}-fold, repeats: {n}"
     rows = [
-        [line.words, *(_cell(record, name, row, line, write) for name in REPEATS)]
+        [line.words, *(" / ".join(_cells(record, name, row)) for name in REPEATS)]
         for row, line in LINES.items()
     ]
     if weka is not None:
@@ -178,8 +183,30 @@ def grids(
     return [
         Grid(title, ["", *REPEATS], rows),
         Grid("Honest error less that of independent nets, in points (p)", ["", *REPEATS], against),
-        Grid("What was kept and chosen, mean over folds", ["", *REPEATS], _choices(record)),
+        _choices(record),
     ]
+
+
+def narrow_grids(record: Mapping[str, Any]) -> list[Grid]:
+    """Return what ``grids`` returns with a table for each data set, which a terminal of 80 columns has room for."""
+    headings = ["error in %", "paper", "honest", "best test\nepoch", "less independent\n(p)"]
+    found = []
+    for name, repeats in record["config"]["repeats"].items():
+        title = f"{_start(record)}{name}: {record['config']['settings']['n_folds']}-fold, repeats: {repeats}"
+        rows = [
+            [
+                line.words,
+                *_cells(record, name, row),
+                NONE if row == BASELINE else _difference(record, name, row),
+            ]
+            for row, line in LINES.items()
+        ]
+        found.append(Grid(title, headings, rows))
+    return [*found, _choices(record)]
+
+
+def _start(record: Mapping[str, Any]) -> str:
+    return "Smoke run. " if record["config"]["smoke"] else ""
 
 
 def errors(record: Mapping[str, Any], name: str, row: str, key: str = "error") -> FloatArray | None:
@@ -190,12 +217,15 @@ def errors(record: Mapping[str, Any], name: str, row: str, key: str = "error") -
     return None
 
 
-def _cell(record: Mapping[str, Any], name: str, row: str, line: Line, write: Callable[..., str]) -> str:
-    paper = f"{line.paper[name]:.2f}" if name in line.paper else NONE
+def _cells(record: Mapping[str, Any], name: str, row: str) -> list[str]:
+    """Return the paper's error, ours with its spread over repeats, and that of the best test epoch."""
+    paper = LINES[row].paper
     honest, best = (errors(record, name, row, key) for key in ("error", "best_test"))
-    if honest is None or best is None:
-        return f"{paper} / {NONE} / {NONE}"
-    return f"{paper} / {write(honest.mean(axis=1), 2)} / {mean(best.mean(axis=1), 2)}"
+    return [
+        f"{paper[name]:.2f}" if name in paper else NONE,
+        NONE if honest is None else spread(honest.mean(axis=1), 2),
+        NONE if best is None else mean(best.mean(axis=1), 2),
+    ]
 
 
 def _difference(record: Mapping[str, Any], name: str, row: str) -> str:
@@ -211,7 +241,7 @@ def _difference(record: Mapping[str, Any], name: str, row: str) -> str:
     return f"{sign}{mean([test.difference], 2)} ({test.p_value:.2g})"
 
 
-def _choices(record: Mapping[str, Any]) -> list[list[str]]:
+def _choices(record: Mapping[str, Any]) -> Grid:
     """Return how many members DECORATE kept, and how often the inner folds chose which diversity."""
 
     def share(name: str, diversity: float | None) -> str:
@@ -227,10 +257,10 @@ def _choices(record: Mapping[str, Any]) -> list[list[str]]:
     for diversity in (None, *record["config"]["settings"]["diversities"]):
         words = "independent" if diversity is None else f"diversity {diversity:g}"
         rows.append([f"ours: {words}", *(share(name, diversity) for name in REPEATS)])
-    return rows
+    return Grid("What was kept and chosen, mean over folds", ["", *REPEATS], rows)
 
 
 if __name__ == "__main__":
-    source, target, *more = map(Path, sys.argv[1:])
+    source, target, *more = given_paths("table_3", "record", "document", optional="weka")
     weka = read_record(more[0]) if more else None
-    refill(target, {"table-3": markdown(grids(read_record(source), weka))})
+    refill(target, {"table-3": text(read_record(source), weka)})

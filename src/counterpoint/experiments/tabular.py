@@ -17,8 +17,8 @@ from torch import Tensor
 from counterpoint._validation import FloatArray, IntArray
 from counterpoint.datasets import load
 from counterpoint.estimators._batched import Fold, Group, Program, Schedule, train_groups
+from counterpoint.estimators._candidates import choose
 from counterpoint.estimators._making import draw_seeds, make_nets, private_generator
-from counterpoint.estimators._paired import corrected_paired_test
 from counterpoint.estimators._rows import n_batches
 from counterpoint.training import CorrelationLoss, IndependentLoss
 
@@ -28,7 +28,6 @@ __all__ = [
     "Settings",
     "Split",
     "Tick",
-    "best_candidate",
     "cross_validation",
     "filled",
     "fixed_losses",
@@ -204,7 +203,7 @@ def searched(splits: Sequence[Split], settings: Settings, device: torch.device, 
         errors[places] = _errors(program.proba(x), y)
     votes = -errors.reshape(len(splits), settings.inner_folds, len(losses)).swapaxes(1, 2)
     share = 1 / (settings.inner_folds - 1)
-    chosen = [best_candidate(own, share) for own in votes]
+    chosen = [choose(own, share).chosen for own in votes]
     groups = [
         Group(fold_of(s, settings, device), losses[best]) for s, best in zip(splits, chosen, strict=True)
     ]
@@ -214,26 +213,6 @@ def searched(splits: Sequence[Split], settings: Settings, device: torch.device, 
     row = _over_epochs(watch.read)
     row["diversity"] = [None if best == 0 else settings.diversities[best - 1] for best in chosen]
     return {"searched": row}
-
-
-def best_candidate(votes: FloatArray, test_share: float) -> int:
-    """Return the place of the choice of ``DiverseEnsembleClassifierCV`` among candidates, independent training first.
-
-    Parameters
-    ----------
-    votes : ndarray of shape (n_candidates, n_folds)
-        The scores.
-    test_share : float
-        Test rows over training rows, of a fold.
-
-    Examples
-    --------
-    >>> best_candidate(np.array([[0.8, 0.7, 0.9], [0.9, 0.8, 1.0]]), test_share=0.5)
-    1
-    """
-    best = 1 + int(votes[1:].mean(axis=1).argmax())
-    test = corrected_paired_test(votes[best] - votes[0], test_share)
-    return best if test.difference > test.standard_error else 0
 
 
 def filled(table: FloatArray, device: torch.device) -> Tensor:

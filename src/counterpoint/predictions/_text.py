@@ -4,13 +4,14 @@ import csv
 import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TextIO
 
 from counterpoint.predictions._cells import Cells, LabelCells, NumberCells
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
+_MARKS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 
 # Rows are turned into columns this many at a time: few enough to stay in the processor's cache.
 _BLOCK = 500
@@ -103,7 +104,14 @@ def _first_undecodable(path: Path) -> str:
 
 
 def _separated_rows(path: Path, file: TextIO, delimiter: str) -> Iterator[Row]:
-    reader = csv.reader(file, delimiter=delimiter, skipinitialspace=True, strict=True)
+    header = next(file, "")
+    found = [name for mark, name in _MARKS.items() if mark in header]
+    if found and _MARKS[delimiter] not in found:
+        raise ValueError(
+            f"{path} must separate its cells by {_MARKS[delimiter]}, as its ending says; "
+            f"got {found[0]} in its header, {header.strip()[:40]!r}."
+        )
+    reader = csv.reader(chain([header], file), delimiter=delimiter, skipinitialspace=True, strict=True)
     try:
         for row in reader:
             if len(row) > 1 or "".join(row).strip():  # an empty line is no row

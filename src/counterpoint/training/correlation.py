@@ -43,9 +43,9 @@ def correlations(outputs: Tensor, target: Tensor, *, weight: Tensor | None = Non
     Parameters
     ----------
     outputs : Tensor, shape (..., n_learners, batch, n_classes)
-        Probabilities.
+        Probabilities; one column, that of class 1, stands for two.
     target : Tensor, shape (..., batch) or (..., batch, n_classes)
-        Labels as integers, or one-hot.
+        Labels as integers, or one-hot rows of any type.
     weight : Tensor, shape (..., batch), optional
         Weights of the samples.
 
@@ -66,7 +66,7 @@ def correlations(outputs: Tensor, target: Tensor, *, weight: Tensor | None = Non
     >>> correlations(outputs, torch.tensor([0, 1])).r_tl.round(decimals=3)
     tensor(1.)
     """
-    return standardise(class_columns(outputs.detach()), target, weight).means()
+    return standardise(class_columns(outputs.detach(), "identity"), target, weight).means()
 
 
 def correlation_loss(
@@ -83,9 +83,10 @@ def correlation_loss(
     Parameters
     ----------
     logits : Tensor, shape (..., n_learners, batch, n_classes)
-        What the learners put out; one column (binary nets with one logit) stands for two.
+        What the learners put out; one column (binary nets with one logit, or the probability of class 1) stands for
+        two.
     target : Tensor, shape (..., batch) or (..., batch, n_classes)
-        Labels as integers, or one-hot.
+        Labels as integers, or one-hot rows of any type.
     lam : float or Tensor of the shape of the groups
         The weight of the learner-learner correlation.
     reduction : {"mean", "sum"}, default="mean"
@@ -117,7 +118,7 @@ def loss_and_state(
     logits: Tensor, target: Tensor, lam: float | Tensor, reduction: str, outputs: str, weight: Tensor | None
 ) -> tuple[Tensor, "Standardised"]:
     """Return the loss, and the columns that made it, detached."""
-    logits = _wide(logits)
+    logits = _wide(logits, outputs)
     lam = lam.to(logits) if isinstance(lam, Tensor) else float(lam)
     task = _Task(target, lam, reduction == "mean", outputs == "softmax", weight)
     states: list[Standardised] = []
@@ -125,35 +126,72 @@ def loss_and_state(
     return loss, states[0]
 
 
-def class_columns(logits: Tensor) -> Tensor:
+def class_columns(logits: Tensor, outputs: str = "softmax") -> Tensor:
     """Return ``(..., N, B, m)`` as ``(..., N, m, B)`` in memory, of two classes at least, in float32 or float64."""
-    return _wide(logits).mT.contiguous()
+    return _wide(logits, outputs).mT.contiguous()
 
 
-def two_columns(logits: Tensor) -> Tensor:
-    """Return one logit as two: of class 0, always 0, and of class 1."""
-    return F.pad(logits, (1, 0)) if logits.shape[-1] == 1 else logits
+def two_columns(logits: Tensor, outputs: str = "softmax") -> Tensor:
+    """Return one column as two: the logit of class 0 is always 0, its probability the rest."""
+    if logits.shape[-1] != 1:
+        return logits
+    return F.pad(logits, (1, 0)) if outputs == "softmax" else torch.cat([1 - logits, logits], -1)
 
 
-def _wide(logits: Tensor) -> Tensor:
-    """Return logits of two classes at least, in float32 or float64."""
-    logits = two_columns(logits)
+def _wide(logits: Tensor, outputs: str) -> Tensor:
+    """Return logits, or probabilities, of two classes at least, in float32 or float64."""
+    check_axes(logits)
+    logits = two_columns(logits, outputs)
     return logits if logits.dtype == torch.float64 else logits.float()
+
+
+def check_axes(logits: Tensor) -> None:
+    """Refuse logits without an axis of learners."""
+    if logits.dim() < 3:
+        raise ValueError(
+            f"`logits` must have axes (n_learners, batch, n_classes); got shape {tuple(logits.shape)}."
+        )
+
+
+def is_one_hot(target: Tensor, columns: Tensor) -> bool:
+    """Tell one-hot rows (..., B, m) from labels (..., B), for columns (..., N, m, B).
+
+    One-hot rows have an axis more than the labels of the groups. Rows for all groups alike, without the axes of the
+    groups, must be of floating point: as integers they might be labels.
+    """
+    n_classes, batch = columns.shape[-2:]
+    shape, n_groups = target.shape, columns.dim() - 3
+    rows = target.is_floating_point() or len(shape) == n_groups + 2
+    needed = (batch, n_classes) if rows else (batch,)
+    if shape[-len(needed) :] == needed and len(shape) <= n_groups + len(needed):
+        return rows
+    raise ValueError(
+        f"`target` must hold {batch} labels, or rows of {n_classes} for them, as `logits`; "
+        f"got {target.dtype} of shape {tuple(shape)}."
+    )
 
 
 def one_hot(target: Tensor, columns: Tensor) -> Tensor:
     """Return the target, labels or one-hot rows, as columns of zeros and ones (..., m, B)."""
+    return target.mT.to(columns.dtype) if is_one_hot(target, columns) else indicators(target, columns)
+
+
+def indicators(labels: Tensor, columns: Tensor) -> Tensor:
+    """Return labels (..., B) as columns of zeros and ones (..., m, B)."""
     n_classes, batch = columns.shape[-2:]
-    soft = target.is_floating_point()
-    if soft and target.dim() > 1 and target.shape[-2:] == (batch, n_classes):
-        return target.mT.to(columns.dtype)
-    if soft or target.shape[-1:] != (batch,):
-        raise ValueError(
-            f"`target` must hold {batch} labels, or rows of {n_classes} for them, as `logits`; "
-            f"got {target.dtype} of shape {tuple(target.shape)}."
-        )
-    groups = target.shape[:-1] if target.dim() > 1 else ()
-    return columns.new_zeros(*groups, n_classes, batch).scatter_(-2, target.long().unsqueeze(-2), 1.0)
+    try:
+        zeros = columns.new_zeros(*labels.shape[:-1], n_classes, batch)
+        return zeros.scatter_(-2, labels.long().unsqueeze(-2), 1.0)
+    except RuntimeError:
+        check_classes(labels, n_classes)
+        raise
+
+
+def check_classes(labels: Tensor, n_classes: int) -> None:
+    """Refuse labels of no class; asked for where an operation has failed, since looking takes time."""
+    bad = labels[(labels < 0) | (labels >= n_classes)]
+    if bad.numel():
+        raise ValueError(f"`target` must hold labels from 0 to {n_classes - 1}; got {bad[0].item()}.")
 
 
 class Standardised(NamedTuple):
@@ -231,8 +269,18 @@ def _flat(mean: Tensor, inverse: Tensor) -> Tensor:
 
 def _root(weight: Tensor, outputs: Tensor) -> Tensor:
     """Return the square roots of the weights, scaled to a mean square of one, (..., 1, 1, B)."""
-    share = weight / weight.sum(-1, keepdim=True)
-    return (share * weight.shape[-1]).sqrt().to(outputs.dtype)[..., None, None, :]
+    return (shares(weight, outputs.dtype) * weight.shape[-1]).sqrt()[..., None, None, :]
+
+
+def shares(weight: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return the weights, scaled to a sum of one; all zero where they are.
+
+    They are scaled to the largest first, since sums of the smallest numbers have few digits and their squares none.
+    """
+    tiny = torch.finfo(dtype).tiny
+    weight = weight.to(dtype)
+    weight = weight / weight.amax(-1, keepdim=True).clamp(min=tiny)
+    return weight / weight.sum(-1, keepdim=True).clamp(min=tiny)
 
 
 class _Task(NamedTuple):

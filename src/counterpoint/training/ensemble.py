@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -27,6 +27,9 @@ class Ensemble(nn.Module):
         Average the probabilities, or count the votes.
     weights : sequence of float, optional
         Weights of the learners in the vote.
+    outputs : {"softmax", "identity"}, default="softmax"
+        How what the learners put out becomes probabilities; ``"identity"`` if it is probabilities already, those of
+        class 1 if there is one column.
 
     Attributes
     ----------
@@ -47,13 +50,19 @@ class Ensemble(nn.Module):
     weights: Tensor
 
     def __init__(
-        self, learners: Sequence[nn.Module], *, voting: str = "soft", weights: Sequence[float] | None = None
+        self,
+        learners: Sequence[nn.Module],
+        *,
+        voting: str = "soft",
+        weights: Sequence[float] | None = None,
+        outputs: str = "softmax",
     ) -> None:
         super().__init__()
         learners = list(learners)
         if not learners or not all(isinstance(learner, nn.Module) for learner in learners):
             raise TypeError(f"`learners` must be a list of at least one torch Module; got {learners!r}.")
         self.voting = check_choice(voting, "voting", ("soft", "hard"))
+        self.outputs = check_choice(outputs, "outputs", ("softmax", "identity"))
         self.n_learners = len(learners)
         share = check_weights(weights, "weights", len(learners))
         self.register_buffer("weights", torch.as_tensor(share, dtype=torch.float32))
@@ -61,6 +70,7 @@ class Ensemble(nn.Module):
         self.members: nn.ModuleList | Stacked = (
             Stacked(learners) if can_stack(learners) else nn.ModuleList(learners)
         )
+        self.register_load_state_dict_pre_hook(_make_room)  # type: ignore[no-untyped-call]
 
     @property
     def is_stacked(self) -> bool:
@@ -96,7 +106,9 @@ class Ensemble(nn.Module):
     def member_proba(self, x: Tensor | list[Tensor]) -> Tensor:
         """Return the probabilities of each learner, (n_learners, batch, n_classes), in evaluation mode."""
         with evaluating(self):
-            logits = two_columns(self(x)).float()
+            logits = two_columns(self(x), self.outputs).float()
+            if self.outputs == "identity":
+                return logits
             return (logits if self.readout is None else self.readout(logits)).softmax(-1)
 
     def predict_proba(self, x: Tensor | list[Tensor]) -> Tensor:
@@ -113,20 +125,21 @@ class Ensemble(nn.Module):
             proba = nn.functional.one_hot(proba.argmax(-1), proba.shape[-1]).to(proba.dtype)
         return torch.einsum("n,nbk->bk", self.weights.to(proba), proba)
 
-    def load_state_dict(
-        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
-    ) -> Any:
-        """Take up a state, with the read-out it has or has not."""
-        if "readout.scale" in state_dict:
-            scale, offset = state_dict["readout.scale"], state_dict["readout.offset"]
-            self.readout = Readout(torch.empty_like(scale), torch.empty_like(offset)).to(self.weights.device)
-        else:
-            self.readout = None
-        return super().load_state_dict(state_dict, strict, assign)
-
     def extra_repr(self) -> str:
         """Return the settings."""
-        return f"n_learners={self.n_learners}, voting={self.voting!r}, stacked={self.is_stacked}"
+        settings = f"n_learners={self.n_learners}, voting={self.voting!r}, outputs={self.outputs!r}"
+        return f"{settings}, stacked={self.is_stacked}"
+
+
+def _make_room(module: nn.Module, state_dict: Mapping[str, Any], prefix: str, *_: Any) -> None:
+    """Give an ensemble a read-out to be filled if the state that it is about to take up has one, else none."""
+    ensemble = cast(Ensemble, module)
+    scale, offset = (state_dict.get(f"{prefix}readout.{name}") for name in ("scale", "offset"))
+    ensemble.readout = None
+    if scale is not None and offset is not None:
+        ensemble.readout = Readout(torch.empty_like(scale), torch.empty_like(offset)).to(
+            ensemble.weights.device
+        )
 
 
 @contextmanager

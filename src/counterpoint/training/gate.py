@@ -30,7 +30,8 @@ class DiversityGate(nn.Module):
     ----------
     progress : float or None
         The share of the training that is done, to be set before each training batch; :func:`fit` does so. In a loop of
-        one's own it is ``step / n_steps``.
+        one's own it is ``step / n_steps``. Where batches have no length :func:`fit` counts whole epochs: the gate then
+        decides at the start of an epoch, and in a training of one epoch never, which stays independent.
     fit : Tensor of the shape of the groups
         The running mean, 0 before the first batch.
     decision : Tensor of the shape of the groups

@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Self, overload
+from typing import Any, Self, SupportsIndex, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,10 +68,7 @@ class History:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the history as JSON knows it."""
-        epochs = [
-            {name: value if math.isfinite(value) else _WORDS.get(value) for name, value in record.items()}
-            for record in self.records
-        ]
+        epochs = [{name: _plain(value, name) for name, value in record.items()} for record in self.records]
         return {"best_epoch": self.best_epoch, "epochs": epochs}
 
     @classmethod
@@ -95,11 +92,11 @@ class History:
         return iter(self.records)
 
     @overload
-    def __getitem__(self, key: int) -> dict[str, Any]: ...
+    def __getitem__(self, key: SupportsIndex) -> dict[str, Any]: ...
     @overload
     def __getitem__(self, key: str) -> NDArray[Any]: ...
-    def __getitem__(self, key: int | str) -> dict[str, Any] | NDArray[Any]:
-        if isinstance(key, int):
+    def __getitem__(self, key: SupportsIndex | str) -> dict[str, Any] | NDArray[Any]:
+        if not isinstance(key, str):
             return self.records[key]
         if self.records and key not in self.columns:
             raise KeyError(f"`{key}` must be one of {', '.join(self.columns)}")
@@ -117,3 +114,11 @@ class History:
 
 
 _WORDS = {math.inf: "inf", -math.inf: "-inf"}
+
+
+def _plain(value: Any, name: str) -> float | str | None:
+    """Return a number as JSON knows it; also one of NumPy or torch."""
+    number = value.item() if getattr(value, "ndim", None) == 0 else value
+    if not isinstance(number, int | float):
+        raise TypeError(f"`{name}` must be a number, to be kept in a history; got {value!r}.")
+    return number if math.isfinite(number) else _WORDS.get(number)

@@ -12,9 +12,9 @@ from typing import Any
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
-from torch.optim.lr_scheduler import CyclicLR, LRScheduler, OneCycleLR, ReduceLROnPlateau
+from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
-from counterpoint._validation import check_choice, check_count
+from counterpoint._validation import check_count
 from counterpoint.exceptions import MemberWarning
 from counterpoint.training.callbacks import ProgressBar, State, hooks
 from counterpoint.training.checkpoint import (
@@ -32,15 +32,19 @@ from counterpoint.training.preparation import (
     all_finite,
     autocast,
     check_batches,
+    check_checkpoint,
     check_identity,
+    check_loss,
     check_optimizer,
+    check_patience,
     forget_gradients,
     generators,
     identity,
     length,
     made,
     metric_name,
-    on_device,
+    placed,
+    steps_by_batch,
     weights,
 )
 from counterpoint.training.readout import calibrate
@@ -77,7 +81,8 @@ def fit(
         the device where it is, in training mode.
     batches : iterable, or callable
         What gives ``(x, y)`` or ``(x, y, weight)``, anew each epoch: a ``DataLoader``, a list of batches, or a callable
-        that takes the number of the epoch, from 1. ``x`` may be a list with a view for each learner.
+        that takes the number of the epoch, from 1. ``x`` may be a list with a view for each learner; weights come with
+        each batch or with none.
     loss : callable
         ``loss(logits, y)``, or ``loss(logits, y, weight)`` where there are weights.
     optimizer : Optimizer, or callable
@@ -157,12 +162,13 @@ def fit(
     trained = [parameter for parameter in ensemble.parameters() if parameter.requires_grad]
     if not trained:
         raise ValueError(f"`ensemble` must have parameters to train; got {ensemble!r}.")
+    check_loss(loss, ensemble)
+    check_checkpoint(checkpoint)
     optimizer = made(optimizer, Optimizer, "optimizer", trained)
     check_optimizer(optimizer, ensemble, loss)
     schedule = None if scheduler is None else made(scheduler, LRScheduler, "scheduler", optimizer)
-    state = State(
-        ensemble, loss, optimizer, schedule, int(check_count(epochs, "epochs", minimum=1)), History()
-    )
+    epochs = int(check_count(epochs, "epochs", minimum=1))
+    state = State(ensemble, loss, optimizer, schedule, epochs, History())
     everybody = (*callbacks, ProgressBar()) if progress else tuple(callbacks)
     run = _Run(state, batches, validation, metric, patience, everybody, precision, scheduler_steps)
     saved = run.load(checkpoint) if checkpoint is not None and resume and Path(checkpoint).exists() else None
@@ -205,15 +211,9 @@ class _Run:
 
     def __post_init__(self) -> None:
         state = self.state
-        check_batches(self.batches, "batches")
-        check_batches(self.validation, "validation")
-        if self.patience is not None:
-            check_count(self.patience, "patience", minimum=1)
-            if self.validation is None:
-                raise ValueError(f"`patience` must be None without `validation`; got {self.patience}.")
-        check_choice(self.scheduler_steps, "scheduler_steps", ("auto", "epoch", "batch"))
-        by_batch = isinstance(state.scheduler, OneCycleLR | CyclicLR)
-        self.by_batch = by_batch if self.scheduler_steps == "auto" else self.scheduler_steps == "batch"
+        check_batches(batches=self.batches, validation=self.validation)
+        check_patience(self.patience, self.validation)
+        self.by_batch = steps_by_batch(state.scheduler, self.scheduler_steps)
         self.device = next(state.ensemble.parameters()).device
         self.autocast = autocast(self.precision, self.device)
         self.monitor = f"val_{metric_name(self.metric)}"
@@ -227,7 +227,7 @@ class _Run:
         self.watch = MemberWatch()
         self.gates = gates_of(state.loss)
         for gate in self.gates:
-            gate.reset()  # a loss may have served another run
+            gate.train().reset()  # a loss may have served another run
 
     def read_out(self, max_samples: int = 10_000) -> None:
         """Fit probabilities to what the learners put out, where the loss has not done so."""
@@ -294,8 +294,7 @@ class _Run:
     ) -> None:
         """Take a step with each batch and tally the outcome."""
         self.state.batch = 0
-        for batch in batches:
-            x, y, *weight = on_device(batch, self.device, name)
+        for x, y, *weight in placed(batches, self.device, name):
             self.state.batch += 1
             logits, loss = step(x, y, *weight)
             tally.add(logits, y, weight[0] if weight else None, loss)
@@ -373,6 +372,7 @@ class _Run:
             "optimizer": state.optimizer.state_dict(),
             "scheduler": None if state.scheduler is None else state.scheduler.state_dict(),
             "history": state.history.to_dict(),
+            "watch": self.watch.state(),
             "stop": state.stop,
             "random": random_state(self.device, self.generators),
         }
@@ -390,6 +390,7 @@ class _Run:
             state.scheduler.load_state_dict(saved["scheduler"])
         state.history = History.from_dict(saved["history"])
         state.epoch, state.stop = len(state.history), saved["stop"]
+        self.watch.restore(saved.get("watch", self.watch.state()))
         self.last, self.best = weights(state.ensemble), saved["best"]
         return saved
 

@@ -6,20 +6,34 @@ its own.
 
 import math
 from functools import lru_cache
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from counterpoint._validation import check_choice, check_interval
 from counterpoint.theory import critical_lambda
-from counterpoint.training.correlation import Standardised, class_columns, loss_and_state, one_hot
+from counterpoint.training.correlation import (
+    Standardised,
+    check_axes,
+    check_classes,
+    class_columns,
+    is_one_hot,
+    loss_and_state,
+    one_hot,
+    shares,
+)
 from counterpoint.training.gate import DiversityGate
 
 __all__ = ["CorrelationLoss", "IndependentLoss", "JointLoss", "NegativeCorrelationLoss"]
 
 # The diversity of "auto" where its gate is open.
 _OPEN = 0.9
+
+# Cross-entropy skips one label, and it should be none that anybody gives.
+_NO_LABEL = torch.iinfo(torch.int64).min
 
 
 class CorrelationLoss(nn.Module):
@@ -32,13 +46,14 @@ class CorrelationLoss(nn.Module):
         ensemble sizes. Up to 1 the loss asks for perfect learners; above 1 it asks for poor ones. 0.5 if ``lam``
         is not given. ``"auto"`` begins with the learners' own cross-entropy and decides once, by a
         :class:`DiversityGate`: on to 0.9 if they underfit their training batches, else as it began. Where it does not
-        go on, this is independent training, bit by bit.
+        go on, this is independent training, bit by bit; so it is if all is over before the gate can decide.
     lam : float, optional
         The paper's own number, in the place of ``diversity``.
     reduction : {"mean", "sum"}, default="mean"
         What ``lam`` refers to: averaged correlations (the paper's equation) or summed ones (its algorithm).
     outputs : {"softmax", "identity"}, default="softmax"
-        How logits become outputs.
+        How logits become outputs; ``"identity"`` if they are probabilities already, those of class 1 if there is one
+        column. The ``outputs`` of an :class:`Ensemble` should be the same.
 
     Attributes
     ----------
@@ -49,7 +64,8 @@ class CorrelationLoss(nn.Module):
     -----
     Computed in float32 (float64 for float64) also under autocast, with a backward pass of its own, in time linear in
     the number of learners. Columns that are constant in the batch, and classes that are absent from it, are masked, so
-    gradients stay bounded.
+    gradients stay bounded. A learner counts as constant where its logits differ by less than about a thousandth from
+    sample to sample: one that starts out so, as from a last layer of zeros, is not moved. Start it with more spread.
 
     Examples
     --------
@@ -61,7 +77,7 @@ class CorrelationLoss(nn.Module):
     (torch.Size([5, 32, 3]), torch.Size([]))
     """
 
-    _last: Standardised
+    _last: Standardised | None = None
 
     def __init__(
         self,
@@ -90,7 +106,7 @@ class CorrelationLoss(nn.Module):
             self.gate, diversity = DiversityGate(), _OPEN
         diversity = 0.5 if diversity is None and lam is None else diversity
         name, value = ("lam", lam) if diversity is None else ("diversity", diversity)
-        check_interval(value, name, 0)  # type: ignore[arg-type]
+        _check_number(value, name)
         self.diversity, self.lam = diversity, lam
         self.reduction, self.outputs = reduction, outputs
 
@@ -102,14 +118,11 @@ class CorrelationLoss(nn.Module):
         logits : Tensor, shape (n_learners, batch, n_classes)
             What the learners put out.
         target : Tensor, shape (batch,) or (batch, n_classes)
-            Labels, or one-hot.
+            Labels as integers, or one-hot rows of any type.
         weight : Tensor, shape (batch,), optional
             Weights of the samples.
         """
-        if logits.dim() < 3:
-            raise ValueError(
-                f"`logits` must have axes (n_learners, batch, n_classes); got shape {tuple(logits.shape)}."
-            )
+        check_axes(logits)
         lam = self.weight_of_likeness(logits.shape[-3])
         loss, last = loss_and_state(logits, target, lam, self.reduction, self.outputs, weight)
         self.__dict__["_last"] = last  # past what a Module does for its parts, at every step
@@ -121,12 +134,18 @@ class CorrelationLoss(nn.Module):
     @property
     def r_tl(self) -> Tensor:
         """Mean truth-learner correlation of the last batch; computed when it is asked for."""
-        return self._last.means().r_tl
+        return self._last_batch.means().r_tl
 
     @property
     def r_ll(self) -> Tensor:
         """Mean learner-learner correlation of the last batch; computed when it is asked for."""
-        return self._last.means().r_ll
+        return self._last_batch.means().r_ll
+
+    @property
+    def _last_batch(self) -> Standardised:
+        if self._last is None:
+            raise RuntimeError("`r_tl` and `r_ll` are those of the last batch; there has been none.")
+        return self._last
 
     @property
     def needs_readout(self) -> bool:
@@ -159,11 +178,18 @@ class IndependentLoss(nn.Module):
     tensor(0.6931)
     """
 
+    outputs = "softmax"  # of the learners are logits
+
     def forward(self, logits: Tensor, target: Tensor, weight: Tensor | None = None) -> Tensor:
         """Return the loss of a batch; shapes as for :class:`CorrelationLoss`."""
         columns = class_columns(logits)
-        if weight is None and columns.dim() == 3 and target.dim() == 1:
-            return F.cross_entropy(columns, target.long().expand(len(columns), -1))  # in one operation
+        if weight is None and columns.dim() == 3 and not is_one_hot(target, columns):
+            labels = target.long().expand(len(columns), -1)
+            try:
+                return F.cross_entropy(columns, labels, ignore_index=_NO_LABEL)  # in one operation
+            except IndexError:
+                check_classes(target, columns.shape[-2])
+                raise
         return _average(-_log_likelihood(columns, target).mean(-2), weight)
 
 
@@ -176,6 +202,8 @@ class JointLoss(nn.Module):
     >>> JointLoss()(torch.zeros(3, 8, 2), torch.zeros(8, dtype=torch.long))
     tensor(0.6931)
     """
+
+    outputs = "softmax"  # of the learners are logits
 
     def forward(self, logits: Tensor, target: Tensor, weight: Tensor | None = None) -> Tensor:
         """Return the loss of a batch; shapes as for :class:`CorrelationLoss`."""
@@ -205,9 +233,11 @@ class NegativeCorrelationLoss(nn.Module):
     tensor(0.5000)
     """
 
+    outputs = "softmax"  # of the learners are logits
+
     def __init__(self, strength: float = 0.5, *, base: str = "squared") -> None:
         super().__init__()
-        check_interval(strength, "strength", 0, 1)
+        _check_number(strength, "strength", 1)
         check_choice(base, "base", ("squared", "cross_entropy"))
         self.strength, self.base = strength, base
 
@@ -223,6 +253,11 @@ class NegativeCorrelationLoss(nn.Module):
             own = (proba - truth.unsqueeze(-3)).square().sum(-2).mean(-2)
             joint = (proba.mean(-3) - truth).square().sum(-2)
         return _average((1 - self.strength) * own + self.strength * joint, weight)
+
+
+def _check_number(value: Any, name: str, high: float = math.inf) -> None:
+    if np.ndim(value) or not math.isfinite(check_interval(value, name, 0, high)):
+        raise ValueError(f"`{name}` must be one finite number; got {value!r}.")
 
 
 @lru_cache
@@ -244,15 +279,19 @@ def _joint_log_likelihood(columns: Tensor, target: Tensor) -> Tensor:
 
 def _of_truth(log_proba: Tensor, target: Tensor) -> Tensor:
     """Return the entries of the true classes, of (..., N, m, B)."""
-    if target.is_floating_point():
+    if is_one_hot(target, log_proba):
         return (log_proba * target.mT.unsqueeze(-3)).sum(-2)
-    groups, n_learners, batch = log_proba.shape[:-3], log_proba.shape[-3], log_proba.shape[-1]
+    *groups, n_learners, n_classes, batch = log_proba.shape
     index = target.long()[..., None, None, :].expand(*groups, n_learners, 1, batch)
-    return log_proba.gather(-2, index).squeeze(-2)
+    try:
+        return log_proba.gather(-2, index).squeeze(-2)
+    except RuntimeError:
+        check_classes(target, n_classes)
+        raise
 
 
 def _average(per_sample: Tensor, weight: Tensor | None) -> Tensor:
-    """Return the mean over the batch, (...)."""
+    """Return the mean over the batch, (...); 0 where no sample has weight."""
     if weight is None:
         return per_sample.mean(-1)
-    return (per_sample * weight).sum(-1) / weight.sum(-1)
+    return (per_sample * shares(weight, per_sample.dtype)).sum(-1)

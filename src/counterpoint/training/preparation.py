@@ -4,13 +4,15 @@ import copy
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
+from torch.optim.lr_scheduler import CyclicLR, LRScheduler, OneCycleLR
 
-from counterpoint._validation import check_choice
+from counterpoint._validation import check_choice, check_count
 from counterpoint.training.callbacks import State
 
 Batches = Iterable[Any] | Callable[[int], Iterable[Any]]
@@ -31,11 +33,35 @@ def check_optimizer(optimizer: Optimizer, ensemble: nn.Module, loss: Any) -> Non
     own = {id(p) for p in ensemble.parameters()}
     own |= {id(p) for p in loss.parameters()} if isinstance(loss, nn.Module) else set()
     held = [p for group in optimizer.param_groups for p in group["params"]]
+    if isinstance(optimizer, torch.optim.LBFGS):
+        raise TypeError("`optimizer` must take its steps without a closure, as Adam and SGD do; got LBFGS.")
     if strangers := sum(id(p) not in own for p in held):
         raise ValueError(
             f"`optimizer` must hold parameters of `ensemble`, which has copies of the learners it stacks; "
             f"got {strangers} of {len(held)} that are not its own."
         )
+
+
+def check_loss(loss: Any, ensemble: nn.Module) -> None:
+    """Refuse what is no loss of an ensemble, or reads its outputs otherwise."""
+    if isinstance(loss, type) or not callable(loss):
+        raise TypeError(f"`loss` must be an object to be called with logits and targets; got {loss!r}.")
+    if isinstance(loss, nn.CrossEntropyLoss | nn.NLLLoss):
+        raise TypeError(
+            f"`loss` must take the logits (n_learners, batch, n_classes) of an ensemble, as IndependentLoss does for "
+            f"the cross-entropy; got {loss!r}."
+        )
+    read, put_out = getattr(loss, "outputs", None), getattr(ensemble, "outputs", None)
+    if read is not None and put_out is not None and read != put_out:
+        raise ValueError(
+            f"`outputs` must be the same for the loss and the ensemble; got {read!r} and {put_out!r}."
+        )
+
+
+def check_checkpoint(path: str | os.PathLike[str] | None) -> None:
+    """Refuse a folder in the place of a file."""
+    if path is not None and Path(path).is_dir():
+        raise ValueError(f"`checkpoint` must be a file; got the folder {os.fspath(path)!r}.")
 
 
 def forget_gradients(optimizer: Optimizer) -> None:
@@ -45,13 +71,29 @@ def forget_gradients(optimizer: Optimizer) -> None:
             parameter.grad = None
 
 
-def check_batches(batches: Any, name: str) -> None:
+def check_batches(**given: Any) -> None:
     """Refuse what can be gone through only once."""
-    if isinstance(batches, Iterator):
-        raise TypeError(
-            f"`{name}` must be a DataLoader, a list or a callable, to be gone through each epoch; "
-            f"got an iterator, {batches!r}."
-        )
+    for name, batches in given.items():
+        if isinstance(batches, Iterator):
+            raise TypeError(
+                f"`{name}` must be a DataLoader, a list or a callable, to be gone through each epoch; "
+                f"got an iterator, {batches!r}."
+            )
+
+
+def check_patience(patience: int | None, validation: Any) -> None:
+    """Refuse a patience that is no count, or has nothing to wait for."""
+    if patience is None:
+        return
+    check_count(patience, "patience", minimum=1)
+    if validation is None:
+        raise ValueError(f"`patience` must be None without `validation`; got {patience}.")
+
+
+def steps_by_batch(scheduler: LRScheduler | None, steps: str) -> bool:
+    """Tell whether the scheduler steps after each batch, and not after each epoch."""
+    check_choice(steps, "scheduler_steps", ("auto", "epoch", "batch"))
+    return isinstance(scheduler, OneCycleLR | CyclicLR) if steps == "auto" else steps == "batch"
 
 
 def metric_name(metric: Metric) -> str:
@@ -92,6 +134,17 @@ def on_device(batch: Any, device: torch.device, name: str) -> list[Any]:
     return [moved if views is x else moved[0], *(part.to(device, non_blocking=True) for part in rest)]
 
 
+def placed(batches: Iterable[Any], device: torch.device, name: str) -> Iterator[list[Any]]:
+    """Yield (x, y) or (x, y, weight) on the device; all batches must be alike."""
+    n_parts = 0
+    for batch in batches:
+        parts = on_device(batch, device, name)
+        if len(parts) != n_parts and n_parts:
+            raise ValueError(f"`{name}` must give weights with each batch or with none; got some of both.")
+        n_parts = len(parts)
+        yield parts
+
+
 def weights(module: nn.Module) -> dict[str, Any]:
     """Return a copy of what ``load_state_dict`` puts back."""
     state = module.state_dict()
@@ -104,11 +157,14 @@ def all_finite(module: nn.Module) -> bool:
 
 
 def generators(batches: Any) -> list[torch.Generator]:
-    """Return the generators that a DataLoader was given."""
-    owners = (batches, getattr(batches, "sampler", None))
-    found = {
-        id(g): g for owner in owners if isinstance(g := getattr(owner, "generator", None), torch.Generator)
-    }
+    """Return the generators that a DataLoader, or a sampler in it, was given."""
+    owners, found = [batches], {}
+    for owner in owners:  # which grow, by the samplers of samplers
+        if isinstance(generator := getattr(owner, "generator", None), torch.Generator):
+            found[id(generator)] = generator
+        parts = [getattr(owner, name, None) for name in ("sampler", "batch_sampler")]
+        known = {id(one) for one in owners}
+        owners += [part for part in parts if part is not None and id(part) not in known]
     return list(found.values())
 
 

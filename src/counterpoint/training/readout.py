@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any, Self
 import torch
 from torch import Tensor, nn
 
-from counterpoint.training.correlation import class_columns, one_hot, two_columns
+from counterpoint.training.correlation import (
+    class_columns,
+    indicators,
+    one_hot,
+    shares,
+    two_columns,
+)
+from counterpoint.training.preparation import placed
 
 if TYPE_CHECKING:
     from counterpoint.training.ensemble import Ensemble
@@ -82,17 +89,18 @@ class Readout(nn.Module):
         """
         if weight is not None and weight.dim() == 1 and not (counts := weight > 0).all():
             logits, target, weight = logits[:, counts], target[counts], weight[counts]
+            if not len(target):
+                return self
         z = class_columns(logits)  # (N, m, n)
         if not z.sum().isfinite():
             return self  # there is nothing to read
         z = z - z.mean(1, keepdim=True)
-        share = torch.ones_like(target, dtype=z.dtype) if weight is None else weight.to(z)
-        share = share / share.sum(-1, keepdim=True)
+        share = shares(torch.ones_like(target) if weight is None else weight, z.dtype)
         spread = (z.square().mean(1) * share).sum(-1).sqrt().clamp(min=1e-6)
         z.div_(spread[:, None, None])  # so the scale is measured in units of 1 / spread
         start = torch.cat([self.scale[:, 0].to(z) * spread[:, None], self.offset[:, 0].to(z)], 1)
         few = max(z.shape[2] // _FEW, 1)  # most steps on a part of the samples, the last ones on all
-        part = share[..., ::few] / share[..., ::few].sum(-1, keepdim=True).clamp(min=1e-12)
+        part = shares(share[..., ::few], z.dtype)
         # From the optimum of a part, a step on all the samples is about as good as their optimum (Le Cam).
         close = _CLOSE if few == 1 else 10 * _CLOSE
         with torch.autocast(z.device.type, enabled=False):  # Newton's method needs the digits
@@ -112,7 +120,7 @@ def calibrate(ensemble: "Ensemble", batches: Iterable[Any], *, max_samples: int 
         It gets a ``readout``, which ``member_proba``, ``predict_proba`` and ``predict`` use; what it puts out by
         ``forward`` stays as it is.
     batches : iterable of (x, y) or (x, y, weight)
-        The samples; those trained on will do.
+        The samples, with weights throughout or nowhere; those trained on will do.
     max_samples : int, default=10000
         How many samples are enough.
 
@@ -137,16 +145,19 @@ def calibrate(ensemble: "Ensemble", batches: Iterable[Any], *, max_samples: int 
     """
     from counterpoint.training.ensemble import evaluating
 
+    if ensemble.outputs != "softmax":
+        raise ValueError(
+            "`ensemble` must put out logits, to be calibrated; got one that puts out probabilities."
+        )
     device = next(ensemble.parameters()).device
     logits, targets, weights, seen = [], [], [], 0
     with evaluating(ensemble):
-        for x, y, *weight in batches:
-            views = [view.to(device) for view in x] if isinstance(x, list | tuple) else x.to(device)
-            logits.append(class_columns(ensemble(views)))
-            target = y.to(device)
-            targets.append(target.argmax(-1) if target.is_floating_point() else target.long())
-            weights += [part.to(device) for part in weight]
-            seen += len(target)
+        for x, y, *weight in placed(batches, device, "batches"):
+            columns = class_columns(ensemble(x))
+            logits.append(columns)
+            targets.append(one_hot(y, columns).argmax(-2))
+            weights += weight
+            seen += len(y)
             if seen >= max_samples:
                 break
     if not logits:
@@ -177,7 +188,7 @@ class _Samples:
         self.labels = target.expand(len(z), -1).unsqueeze(1)  # (N, 1, n)
         # The gradient of what the true classes get is the same for all scales and offsets.
         scales = (z.gather(1, self.labels).squeeze(1) * share).sum(-1)
-        offsets = (one_hot(target, z) * share.unsqueeze(-2)).sum(-1).expand(len(z), -1)
+        offsets = (indicators(target, z) * share.unsqueeze(-2)).sum(-1).expand(len(z), -1)
         self.of_truth = torch.cat([scales[:, None], offsets], 1)  # (N, 1 + m)
 
     def least(self, theta: Tensor, close: float) -> Tensor:

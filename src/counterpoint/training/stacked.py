@@ -4,31 +4,32 @@ Notation: N learners, B samples. Activations are *shared* ``(B, ...)`` until a l
 apart; from then on *features* ``(N, B, F)``, which linear layers multiply in one batched product, or *maps*
 ``(B, N C, H, W)``, the learners' channels side by side, on which a convolution is one grouped convolution and
 pooling is what it was. In memory features are ``(N, F, B)``: products with few outputs, such as a layer that puts out
-classes, are several times faster when the long axis comes last.
+classes, are several times faster when the long axis comes last. Samples of another shape, and layers that meet one
+they have no stacked form for, as a linear layer that meets maps, are left to the learners, one after the other.
 """
 
 import copy
 import time
 from collections.abc import Sequence
-from typing import Any, Protocol, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
+from torch.func import functional_call
+
+from counterpoint.training.stacked_layers import STACKED_FORMS, StackedLayer
 
 __all__ = ["Stacked", "can_stack"]
 
-# Layers that treat every entry, or every channel, alike and own nothing.
+# Layers that treat every channel alike and own nothing.
+_POOLS = (nn.AdaptiveAvgPool2d, nn.AdaptiveMaxPool2d, nn.AvgPool2d, nn.MaxPool2d)
+# Layers that treat every entry alike and own nothing.
 _PLAIN = (
-    nn.AdaptiveAvgPool2d,
-    nn.AdaptiveMaxPool2d,
-    nn.AvgPool2d,
     nn.ELU,
     nn.GELU,
     nn.Hardswish,
     nn.Identity,
     nn.LeakyReLU,
-    nn.MaxPool2d,
     nn.ReLU,
     nn.ReLU6,
     nn.SELU,
@@ -37,7 +38,11 @@ _PLAIN = (
     nn.Softplus,
     nn.Tanh,
 )
-_DROPOUT = (nn.Dropout, nn.Dropout2d)
+# How many axes a sample must have for the stacked form of a layer; for others it does not matter.
+_AXES: dict[type[nn.Module], int] = {
+    **dict.fromkeys((nn.Linear, nn.BatchNorm1d, nn.LayerNorm), 1),
+    **dict.fromkeys((nn.Conv2d, nn.BatchNorm2d, nn.Dropout2d, *_POOLS), 3),
+}
 
 
 def can_stack(learners: Sequence[nn.Module]) -> bool:
@@ -65,7 +70,7 @@ def can_stack(learners: Sequence[nn.Module]) -> bool:
     if any(layers is None for layers in flat) or not any(p.numel() for p in learners[0].parameters()):
         return False
     # The text of a layer names its kind and its settings.
-    return len({_description(learner) for learner in learners}) == 1 and not _shares_parameters(learners)
+    return len({_description(learner) for learner in learners}) == 1 and not _shares_tensors(learners)
 
 
 class Stacked(nn.Module):
@@ -107,8 +112,12 @@ class Stacked(nn.Module):
         self._template = [copy.deepcopy(learners[0])]  # in a list: not a part of this module
         columns = zip(*(cast(list[nn.Module], _flatten(learner)) for learner in learners), strict=True)
         self.layers = nn.ModuleList(_stack_layers(list(layers)) for layers in columns)
-        self._convolutional = any(isinstance(layer, _Conv2d) for layer in self.layers)
-        self.grouped: bool | None = True if not self._convolutional else None
+        kinds = [type(layer) for layer in self._template_layers]
+        self.grouped: bool | None = None if nn.Conv2d in kinds else True
+        # The first layer that looks at the shape of a sample; where it flattens, the rows may be flat from the start.
+        first = next((kind for kind in kinds if kind in _AXES or kind is nn.Flatten), None)
+        self._flattens_first = first is nn.Flatten
+        self._fitting = {axes for axes in (1, 3) if _fits(kinds, axes)}
         self.train(learners[0].training)
 
     def forward(self, x: Tensor | Sequence[Tensor], *, own: bool = False) -> Tensor:
@@ -122,37 +131,62 @@ class Stacked(nn.Module):
             Whether a tensor holds a batch for each learner, on its first axis.
         """
         if not isinstance(x, Tensor):
-            x, own = torch.stack(list(x)), True
-        if own and x.dim() == 5:
+            views = list(x)
+            if len({view.shape for view in views}) > 1:
+                return self._one_after_the_other(views)
+            x, own = torch.stack(views), True
+        axes = x.dim() - 1 - own  # of a sample
+        if axes > 1 and self._flattens_first:
+            x, axes = x.flatten(1 + own), 1
+        if axes not in self._fitting:
+            return self._one_after_the_other(list(x) if own else [x] * self.n_learners)
+        if own and axes == 3:
             x = x.transpose(0, 1).flatten(1, 2)  # the learners' channels side by side
-        if self.grouped is None and self.training:
+        if self.grouped is None and self.training and torch.is_grad_enabled() and self._trained():
             self.grouped = self._grouped_is_faster(x, own)
         return self._run(x, own)
 
     def _run(self, h: Tensor, own: bool) -> Tensor:
         n = self.n_learners
         for layer in self.layers:
-            if isinstance(layer, _StackedLayer):
+            if isinstance(layer, StackedLayer):
                 h, own = layer(h, n, own, self.grouped is not False)
             else:
                 h = layer(h)
-        if not own:
-            h = h.expand(n, *h.shape)
-        if h.dim() != 3:
-            raise ValueError(f"`learners` must put out one row for each sample; got {h.dim() - 1} axes.")
-        return h
+        return h if own else h.expand(n, *h.shape)
+
+    def _one_after_the_other(self, views: list[Tensor]) -> Tensor:
+        """Return the outputs of the learners, each run as it would be alone, with the parameters of here."""
+        for stacked, layer in zip(self.layers, self._template_layers, strict=True):
+            if isinstance(stacked, StackedLayer):
+                layer.training = all(part.training for part in stacked.modules())  # statistics may be frozen
+                values = stacked.values(self.n_learners)
+                views = [functional_call(layer, own, (h,)) for own, h in zip(values, views, strict=True)]
+            else:
+                views = [stacked(h) for h in views]
+        if views[0].dim() != 2:
+            raise ValueError(f"`learners` must put out one row for each sample; got {views[0].dim()} axes.")
+        return torch.stack(views)
 
     def unstack(self) -> list[nn.Module]:
-        """Return ordinary networks with the values of now."""
-        learners = []
-        for i in range(self.n_learners):
-            learner = copy.deepcopy(self._template[0]).to(next(self.parameters()).device)
-            layers = cast(list[nn.Module], _flatten(learner))
-            for stacked, layer in zip(self.layers, layers, strict=True):
-                if isinstance(stacked, _StackedLayer):
-                    stacked.export(i, self.n_learners, layer)
-            learners.append(learner.train(self.training))
-        return learners
+        """Return ordinary networks with the values of now, on their device, of their type, frozen where they are."""
+        learners = [copy.deepcopy(self._template[0]) for _ in range(self.n_learners)]
+        each = zip(*(cast(list[nn.Module], _flatten(learner)) for learner in learners), strict=True)
+        for stacked, layers in zip(self.layers, each, strict=True):
+            if isinstance(stacked, StackedLayer):
+                trained = {name.rpartition(".")[2]: p.requires_grad for name, p in stacked.named_parameters()}
+                for layer, values in zip(layers, stacked.values(self.n_learners), strict=True):
+                    for name, value in values.items():
+                        own = value.detach().clone()
+                        setattr(layer, name, nn.Parameter(own, trained[name]) if name in trained else own)
+        return [learner.train(self.training) for learner in learners]
+
+    def _trained(self) -> list[nn.Parameter]:
+        return [p for p in self.parameters() if p.requires_grad]
+
+    @property
+    def _template_layers(self) -> list[nn.Module]:
+        return cast(list[nn.Module], _flatten(self._template[0]))
 
     def get_extra_state(self) -> Tensor:
         """Return how convolutions run, so that a resumed training goes the same way."""
@@ -171,7 +205,7 @@ class Stacked(nn.Module):
             for self.grouped in (True, False, True, False):  # the first of each warms up
                 start = _now(devices[0])
                 torch.autograd.grad(
-                    self._run(x, own).float().square().mean(), list(self.parameters()), allow_unused=True
+                    self._run(x, own).float().square().mean(), self._trained(), allow_unused=True
                 )
                 seconds[self.grouped] = _now(devices[0]) - start
         for name, buffer in self.named_buffers():
@@ -179,162 +213,8 @@ class Stacked(nn.Module):
         return seconds[True] <= seconds[False]
 
 
-class _StackedLayer(nn.Module):
-    """A layer of several learners: takes activations and whether they are each learner's own already."""
-
-    def forward(self, x: Tensor, n: int, own: bool, grouped: bool) -> tuple[Tensor, bool]:
-        raise NotImplementedError
-
-    def export(self, i: int, n: int, layer: Any) -> None:
-        """Copy the values of learner i into an ordinary layer."""
-
-
-class _Linear(_StackedLayer):
-    def __init__(self, layers: Sequence[nn.Linear]) -> None:
-        super().__init__()
-        self.weight = _stacked([layer.weight for layer in layers])  # (N, out, in)
-        biases = [layer.bias for layer in layers]
-        self.bias = None if biases[0] is None else _stacked([bias[:, None] for bias in biases])  # (N, out, 1)
-
-    def forward(self, x: Tensor, n: int, own: bool, grouped: bool) -> tuple[Tensor, bool]:
-        columns = (x if own else x.expand(n, *x.shape)).mT  # (N, in, B)
-        if self.bias is None:
-            return torch.bmm(self.weight, columns).mT, True
-        return torch.baddbmm(self.bias, self.weight, columns).mT, True
-
-    def export(self, i: int, n: int, layer: Any) -> None:
-        _copy(layer.weight, self.weight[i])
-        if self.bias is not None:
-            _copy(layer.bias, self.bias[i, :, 0])
-
-
-class _Conv2d(_StackedLayer):
-    def __init__(self, layers: Sequence[nn.Conv2d]) -> None:
-        super().__init__()
-        first = layers[0]
-        self.weight = _stacked(
-            [layer.weight for layer in layers], dim=0, cat=True
-        )  # (N out, in / groups, ...)
-        biases = [layer.bias for layer in layers]
-        self.bias = None if biases[0] is None else _stacked(cast(list[Tensor], biases), dim=0, cat=True)
-        self.groups = first.groups
-        self.settings: dict[str, Any] = {
-            "stride": first.stride,
-            "padding": first.padding,
-            "dilation": first.dilation,
-        }
-
-    def forward(self, x: Tensor, n: int, own: bool, grouped: bool) -> tuple[Tensor, bool]:
-        if not own and self.groups == 1:  # all learners look at one image: one wide convolution
-            return F.conv2d(x, self.weight, self.bias, **self.settings), True
-        x = x if own else x.repeat(1, n, 1, 1)
-        if grouped:
-            return F.conv2d(x, self.weight, self.bias, **self.settings, groups=n * self.groups), True
-        biases = [None] * n if self.bias is None else self.bias.chunk(n)
-        parts = zip(x.chunk(n, dim=1), self.weight.chunk(n), biases, strict=True)
-        maps = [F.conv2d(part, w, b, **self.settings, groups=self.groups) for part, w, b in parts]
-        return torch.cat(maps, dim=1), True
-
-    def export(self, i: int, n: int, layer: Any) -> None:
-        _copy(layer.weight, self.weight.chunk(n)[i])
-        if self.bias is not None:
-            _copy(layer.bias, self.bias.chunk(n)[i])
-
-
-class _BatchNorm(_StackedLayer):
-    """Statistics of each learner's own: the learners' channels stand side by side."""
-
-    def __init__(self, layers: Sequence[nn.BatchNorm1d] | Sequence[nn.BatchNorm2d]) -> None:
-        super().__init__()
-        self.norm = copy.deepcopy(layers[0])
-        self.norm.num_features = len(layers) * layers[0].num_features
-        for name in ("weight", "bias"):
-            if getattr(layers[0], name) is not None:
-                setattr(
-                    self.norm, name, _stacked([getattr(layer, name) for layer in layers], dim=0, cat=True)
-                )
-        for name in ("running_mean", "running_var"):
-            if getattr(layers[0], name) is not None:
-                self.norm.register_buffer(name, torch.cat([getattr(layer, name) for layer in layers]))
-
-    def forward(self, x: Tensor, n: int, own: bool, grouped: bool) -> tuple[Tensor, bool]:
-        if isinstance(self.norm, nn.BatchNorm2d):
-            return self.norm(x if own else x.repeat(1, n, 1, 1)), True
-        x = x if own else x.expand(n, *x.shape)
-        batch, width = x.shape[1:]
-        columns = x.mT.reshape(1, n * width, batch)  # as one long sample of N F channels
-        return self.norm(columns).view(n, width, batch).mT, True
-
-    def export(self, i: int, n: int, layer: Any) -> None:
-        for name in ("weight", "bias", "running_mean", "running_var"):
-            if getattr(layer, name) is not None:
-                _copy(getattr(layer, name), getattr(self.norm, name).chunk(n)[i])
-        if layer.num_batches_tracked is not None:
-            _copy(layer.num_batches_tracked, cast(Tensor, self.norm.num_batches_tracked))
-
-
-class _LayerNorm(_StackedLayer):
-    def __init__(self, layers: Sequence[nn.LayerNorm]) -> None:
-        super().__init__()
-        self.shape, self.eps = layers[0].normalized_shape, layers[0].eps
-        affine = layers[0].elementwise_affine
-        self.weight = _stacked([layer.weight[None] for layer in layers]) if affine else None
-        has_bias = affine and layers[0].bias is not None
-        self.bias = _stacked([layer.bias[None] for layer in layers]) if has_bias else None
-
-    def forward(self, x: Tensor, n: int, own: bool, grouped: bool) -> tuple[Tensor, bool]:
-        x = F.layer_norm(x if own else x.expand(n, *x.shape), self.shape, eps=self.eps)
-        x = x if self.weight is None else x * self.weight
-        return (x if self.bias is None else x + self.bias), True
-
-    def export(self, i: int, n: int, layer: Any) -> None:
-        if self.weight is not None:
-            _copy(layer.weight, self.weight[i, 0])
-        if self.bias is not None:
-            _copy(layer.bias, self.bias[i, 0])
-
-
-class _Flatten(_StackedLayer):
-    """Maps to features; the learners part company with the channels."""
-
-    def forward(self, x: Tensor, n: int, own: bool, grouped: bool) -> tuple[Tensor, bool]:
-        if not own or x.dim() == 3:
-            return (x.flatten(1), False) if not own else (x, True)
-        batch, channels = x.shape[:2]
-        return x.reshape(batch, n, channels // n * x.shape[2] * x.shape[3]).transpose(0, 1), True
-
-
-class _Dropout(_StackedLayer):
-    """Every learner drops entries of its own, also of a shared input."""
-
-    def __init__(self, layers: Sequence[nn.Module]) -> None:
-        super().__init__()
-        self.drop = copy.deepcopy(layers[0])
-
-    def forward(self, x: Tensor, n: int, own: bool, grouped: bool) -> tuple[Tensor, bool]:
-        if own or not self.training:
-            return self.drop(x), own
-        return self.drop(x.repeat(1, n, 1, 1) if x.dim() == 4 else x.expand(n, *x.shape)), True
-
-
-class _Factory(Protocol):
-    def __call__(self, layers: Sequence[Any]) -> nn.Module: ...
-
-
-_STACKED_FORMS: dict[type[nn.Module], _Factory] = {
-    nn.Linear: _Linear,
-    nn.Conv2d: _Conv2d,
-    nn.BatchNorm1d: _BatchNorm,
-    nn.BatchNorm2d: _BatchNorm,
-    nn.LayerNorm: _LayerNorm,
-    nn.Flatten: lambda layers: _Flatten(),
-    nn.Dropout: _Dropout,
-    nn.Dropout2d: _Dropout,
-}
-
-
 def _stack_layers(layers: list[nn.Module]) -> nn.Module:
-    form = _STACKED_FORMS.get(type(layers[0]))
+    form = STACKED_FORMS.get(type(layers[0]))
     return copy.deepcopy(layers[0]) if form is None else form(layers)
 
 
@@ -351,7 +231,7 @@ def _flatten(module: nn.Module) -> list[nn.Module] | None:
         return None
     if isinstance(module, nn.Flatten) and (module.start_dim, module.end_dim) != (1, -1):
         return None
-    return [module] if type(module) in _STACKED_FORMS or type(module) in _PLAIN else None
+    return [module] if type(module) in STACKED_FORMS or type(module) in (*_PLAIN, *_POOLS) else None
 
 
 def _description(learner: nn.Module) -> str:
@@ -360,20 +240,24 @@ def _description(learner: nn.Module) -> str:
     return f"{learner!r} {frozen} {learner.training} {id(learner) if hooks else ''}"
 
 
-def _shares_parameters(learners: Sequence[nn.Module]) -> bool:
-    parameters = [id(p) for learner in learners for p in learner.parameters()]
-    return len(set(parameters)) < len(parameters)
+def _shares_tensors(learners: Sequence[nn.Module]) -> bool:
+    """Tell whether two layers, of one learner or of two, have a parameter or a statistic in common."""
+    tensors = [
+        id(tensor)
+        for learner in learners
+        for named in (learner.named_parameters, learner.named_buffers)
+        for _, tensor in named(remove_duplicate=False)
+    ]
+    return len(set(tensors)) < len(tensors)
 
 
-def _stacked(tensors: Sequence[Tensor], dim: int = 0, *, cat: bool = False) -> nn.Parameter:
-    values = [tensor.detach() for tensor in tensors]
-    joined = torch.cat(values, dim) if cat else torch.stack(values, dim)
-    return nn.Parameter(joined.clone(), requires_grad=tensors[0].requires_grad)
-
-
-@torch.no_grad()
-def _copy(target: Tensor, value: Tensor) -> None:
-    target.copy_(value)
+def _fits(kinds: Sequence[type[nn.Module]], axes: int) -> bool:
+    """Tell whether each layer has a stacked form for what it meets, of samples with so many axes."""
+    for kind in kinds:
+        if _AXES.get(kind, axes) != axes:
+            return False
+        axes = 1 if kind is nn.Flatten else axes
+    return axes == 1
 
 
 def _now(device: torch.device) -> float:

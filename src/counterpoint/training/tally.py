@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from counterpoint._validation import FloatArray
-from counterpoint.training.correlation import class_columns, one_hot, standardise
+from counterpoint.training.correlation import class_columns, is_one_hot, one_hot, standardise
 
 __all__ = ["NotFiniteError", "Tally"]
 
@@ -44,7 +44,7 @@ class Tally:
         Whose vote is measured: by ``ensemble.combine`` where it has one, else by the mean of the probabilities, with
         its ``readout`` of now.
     loss : callable
-        Whose ``outputs`` say whether the logits are probabilities already.
+        Whose ``outputs``, where the ensemble does not say so, tell whether the logits are probabilities already.
     every : int, default=1
         Measure one batch in so many; the loss is always that of all.
     first : int, default=0
@@ -64,7 +64,7 @@ class Tally:
     ) -> None:
         self._every, self._first = every, first
         self._combine: Callable[[Tensor], Tensor] = getattr(ensemble, "combine", lambda proba: proba.mean(0))
-        self._softmax = getattr(loss, "outputs", "softmax") == "softmax"
+        self._outputs = getattr(ensemble, "outputs", getattr(loss, "outputs", "softmax"))
         self._readout: Callable[[Tensor], Tensor] | None = getattr(ensemble, "readout", None)
         self._held: list[_Batch] = []
         self._kept: list[_Batch] | None = [] if keep else None
@@ -110,8 +110,10 @@ class Tally:
         }
 
     def collapsed(self) -> list[int]:
-        """Return the learners whose outputs were constant in every batch that was measured."""
+        """Return the learners whose outputs were constant in every batch that was measured and had weight."""
         self._fold()
+        if self._sums[2] == 0:
+            return []
         return [int(i) for i in np.flatnonzero(self._members[2] == 0)]
 
     def member_r_tl(self) -> FloatArray:
@@ -158,13 +160,13 @@ class Tally:
 
     def _measure(self, batches: list[_Batch]) -> Tensor:
         """Return sums over batches of one shape: seven for the ensemble, then three for each learner."""
-        columns = torch.stack([class_columns(b.logits) for b in batches])  # (k, N, m, B)
+        columns = torch.stack([class_columns(b.logits, self._outputs) for b in batches])  # (k, N, m, B)
         target = torch.stack([b.target for b in batches])
         weights = [b.weight for b in batches if b.weight is not None]
         weight = torch.stack(weights).to(columns) if weights else None  # (k, B)
-        proba = columns.softmax(-2) if self._softmax else columns
+        proba = columns.softmax(-2) if self._outputs == "softmax" else columns
         truth = one_hot(target, proba)  # (k, m, B)
-        labels = target.argmax(-1) if target.is_floating_point() else target
+        labels = truth.argmax(-2) if is_one_hot(target, proba) else target
         read = proba if self._readout is None else self._readout(columns.mT).mT.softmax(-2)
         rows = read.permute(1, 0, 3, 2).flatten(1, 2)  # (N, kB, m)
         votes = (self._combine(rows).argmax(-1) == labels.flatten()).to(columns)

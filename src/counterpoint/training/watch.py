@@ -1,5 +1,8 @@
 """Learners that do not pull their weight, told from what is measured in each epoch of training."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
 from counterpoint.training.tally import Tally
@@ -15,6 +18,19 @@ class MemberWatch:
         # For each learner: whether it has ever followed the truth, and its last epochs in a row against it.
         self.followed, self.opposed = np.array(False), np.array(0)
         self.named: set[int] = set()
+
+    def state(self) -> dict[str, Any]:
+        """Return what the next complaints depend on."""
+        return {
+            "followed": self.followed.tolist(),
+            "opposed": self.opposed.tolist(),
+            "named": sorted(self.named),
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from such a state."""
+        self.followed, self.opposed = np.array(state["followed"]), np.array(state["opposed"])
+        self.named = set(state["named"])
 
     def complaints(self, tally: Tally) -> list[str]:
         """Return a sentence for each learner that is newly found wanting in an epoch."""

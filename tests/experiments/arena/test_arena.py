@@ -10,12 +10,14 @@ import pytest
 
 from counterpoint.cli import main
 from counterpoint.cli._arena import _folder
-from counterpoint.experiments.arena import SMOKE, arena, rivals, run
+from counterpoint.experiments.arena import SMOKE, arena, page, rivals, run
+from counterpoint.experiments.arena import methods as methods_of_arena
 from counterpoint.experiments.arena.cells import Cell, Store
 from counterpoint.experiments.arena.encoding import PiecewiseLinear, for_nets, for_trees, nominal_columns
-from counterpoint.experiments.arena.methods import METHODS, Settings
+from counterpoint.experiments.arena.hindsight import in_words, searched_at_once
+from counterpoint.experiments.arena.methods import CANDIDATES, METHODS, Settings, tried
 from counterpoint.experiments.arena.page import fill_document, grids, html, markdown, sentences
-from counterpoint.experiments.arena.rivals import CANDIDATES, run_rival
+from counterpoint.experiments.arena.rivals import run_rival
 from counterpoint.experiments.arena.summary import summarise
 from counterpoint.experiments.arena.tables import Split, Table, outer_folds, read_suite
 
@@ -203,11 +205,86 @@ def test_a_cell_that_fails_is_told_and_the_others_go_on(labor, tmp_path, monkeyp
         arena([labor], tmp_path / "other", methods=["random-forest"], smoke=True)
 
 
+def test_a_cell_that_cannot_be_kept_does_not_undo_those_that_are(labor, tmp_path, monkeypatch):
+    write = Store.write
+
+    def full(self, cell, *args, **more):
+        if cell.method == "joint":
+            raise OSError("no space left")
+        write(self, cell, *args, **more)
+
+    monkeypatch.setattr(Store, "write", full)
+    with pytest.raises(
+        RuntimeError, match=r"^1 cells failed: labor, joint, repeat 0: OSError: no space left$"
+    ):
+        arena([labor], tmp_path, methods=["independent", "joint", "ncl"], smoke=True, device="cpu")
+    assert [one["method"] for one in Store(tmp_path)] == ["independent", "ncl"]
+    assert (tmp_path / "summary.json").is_file()
+
+
+def test_a_report_that_fails_is_not_passed_over(labor, tmp_path, monkeypatch):
+    def broken(*_):
+        raise ValueError("no report today")
+
+    monkeypatch.setattr(run, "_one_fold", lambda cell, k, *_: (cell, k, ValueError("no trees today")))
+    monkeypatch.setattr(page, "write_report", broken)
+    Store(tmp_path).write(Cell("labor", "ncl", 0), [], SMOKE, labor.facts, device="cpu")
+    with pytest.raises(ValueError, match="no report today"):
+        arena([labor], tmp_path, methods=["random-forest"], smoke=True)
+
+
 def test_cells_of_other_settings_are_refused(finished):
     with pytest.raises(
         ValueError, match=r"`--out` must hold cells of the same settings.* hidden 4 and not 5"
     ):
         Store(finished).check(replace(SMOKE, hidden=5), {})
+
+
+def rewritten(store, **changes):
+    """Change the first cell of a store."""
+    path = min(store.folder.glob("*/*.json"))
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+@pytest.fixture
+def one_cell(tmp_path):
+    store = Store(tmp_path)
+    store.write(Cell("iris", "random-forest", 0), [], SMOKE, {"rows": 150}, device="cpu")
+    return store
+
+
+def test_a_setting_that_this_version_does_not_know_is_named(one_cell):
+    one_cell.check(SMOKE, {})
+    rewritten(one_cell, settings=vars(SMOKE) | {"dropout": 0.5})
+    with pytest.raises(ValueError, match=r"of the same settings.* with dropout 0\.5 and not None\.$"):
+        one_cell.check(SMOKE, {})
+
+
+def test_cells_of_other_candidates_are_refused_and_those_that_name_none_are_not(one_cell, monkeypatch):
+    other = {**CANDIDATES, "random-forest": ({}, {"max_features": 0.9})}
+    with monkeypatch.context() as patch:
+        patch.setattr(methods_of_arena, "CANDIDATES", other)
+        with pytest.raises(
+            ValueError, match=r"of the same candidates.* with \[\{\}, .* for random-forest and not "
+        ):
+            one_cell.check(SMOKE, {})
+        record = next(iter(one_cell))
+        del record["candidates"]  # as before they were recorded
+        min(one_cell.folder.glob("*/*.json")).write_text(json.dumps(record))
+        one_cell.check(SMOKE, {})
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_records_five_candidates(method):
+    assert len(tried(method)) == 5
+
+
+@pytest.mark.parametrize("changed", [{"settings": {"n_folds": 2, "smoke": True}}, {"candidates": [{"a": 2}]}])
+def test_a_report_of_cells_that_were_made_differently_is_refused(changed):
+    one, other = (record(name, "ncl", [0.1, 0.2]) | {"candidates": [{"a": 1}]} for name in "ab")
+    summarise([one, other])
+    with pytest.raises(ValueError, match=r"same settings and candidates; got others for ncl on b\.$"):
+        summarise([one, other | changed])
 
 
 def test_cells_of_another_table_by_the_same_name_are_refused(finished, labor):
@@ -244,13 +321,15 @@ def test_the_summary_pairs_folds_and_corrects_for_the_diversities_asked():
     assert summary["errors"]["a"]["diverse-cv"] == pytest.approx(
         {"mean": 0.202, "sd": np.std(base, ddof=1), "n": 5}
     )
-    assert summary["errors"]["b"]["ncl"]["n"] == 5
+    assert summary["errors"]["b"]["ncl"]["n"] == 10
     assert summary["against"]["a"]["diverse-cv"]["difference"] == pytest.approx(-0.1)
-    assert [summary["paid"][name]["outcome"] for name in "ab"] == [1, -1]
-    assert sentences(summary).splitlines()[0] == (
-        "- Explicit diversity paid on a: independent networks err 30.20 %, the search 20.20 % (p = 0), "
-        "the best fixed diversity, 0.5, 40.20 % (p = 0)."
-    )
+    assert [summary["paid"][name]["losses"] for name in "ab"] == [["correlation-0.5"], ["diverse-cv"]]
+    assert sentences(summary).splitlines()[:2] == [
+        "- Explicit diversity paid on a (the search) and cost (diversity 0.5): independent networks err 30.20 %, "
+        "the search 20.20 % (−10.00 points, p = 0), the best fixed diversity, 0.5, 40.20 % (+10.00 points, p = 0).",  # noqa: RUF001
+        "- Explicit diversity cost on b (the search): independent networks err 30.20 %, "
+        "the search 40.20 % (+10.00 points, p = 0), the best fixed diversity, 0.5, 30.20 % (0.00 points, p = 1).",
+    ]
     assert summary["ranks"]["methods"] == [
         "independent",
         "correlation-0.5",
@@ -266,8 +345,62 @@ def test_differences_of_noise_are_not_called_a_gain():
         for method in ("independent", "diverse-cv", "correlation-0.5")
     ]
     paid = summarise(cells)["paid"]["a"]
-    assert paid["outcome"] == 0
+    assert paid["gains"] == paid["losses"] == []
     assert paid["sentence"].startswith("No difference can be told on a:")
+
+
+def test_a_cost_is_told_also_where_neither_the_search_nor_the_best_diversity_is_sure():
+    rng = np.random.default_rng(0)
+    base = rng.uniform(0.2, 0.3, 10)
+    cells = [
+        record("a", "independent", base),
+        record("a", "diverse-cv", base + rng.normal(0, 0.02, 10)),
+        record("a", "correlation-0.5", base + 0.1 + rng.normal(0, 0.01, 10)),
+        record("a", "correlation-1.0", base + rng.normal(0, 0.02, 10)),
+    ]
+    paid = summarise(cells)["paid"]["a"]
+    assert (paid["best_fixed"], paid["gains"], paid["losses"]) == ("correlation-1.0", [], ["correlation-0.5"])
+    assert paid["sentence"].startswith(
+        "Explicit diversity cost on a (diversity 0.5): independent networks err "
+    )
+    difference = 100 * np.mean([one["error"] for one in cells[2]["folds"]] - base)
+    assert f"points, p = {paid['p_values']['correlation-0.5']:.2g})" in paid["sentence"]
+    assert f"(+{difference:.2f} points" in paid["sentence"]
+
+
+def test_methods_are_compared_on_the_repeats_they_share_and_keep_the_others():
+    late, early = [0.5, 0.52, 0.54], [0.1, 0.11, 0.12]
+    cells = [
+        record("a", "independent", early),
+        record("a", "independent", late, repeat=1),
+        record("a", "ncl", late, repeat=1),
+        record("a", "joint", late, repeat=2),
+        *(record("b", method, early) for method in ("independent", "ncl", "joint")),
+    ]
+    summary = summarise(cells)
+    assert summary["errors"]["a"]["independent"] == pytest.approx(
+        {"mean": np.mean(early + late), "sd": np.std(early + late, ddof=1), "n": 6}
+    )
+    assert summary["against"]["a"].keys() == {"ncl"}  # joint has nothing to be paired with
+    assert summary["against"]["a"]["ncl"]["difference"] == 0
+    assert summary["uneven"] == {
+        "a": "Methods have run different repeats on a (independent: 0, 1; joint: 2; ncl: 1): errors and ranks are "
+        "over all repeats of a method, differences over those that it shares with independent."
+    }
+    assert f"- {summary['uneven']['a']}" in sentences(summary)
+    assert summary["uneven"]["a"] in html(summary)
+
+
+def test_a_table_whose_methods_share_no_repeat_is_reported(tmp_path, capsys):
+    for one in (record("a", "independent", [0.1, 0.2]), record("a", "decorate-tree", [0.1, 0.2], repeat=1)):
+        path = tmp_path / "cells" / "a" / f"{one['method']}-{one['repeat']}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(one))
+    assert main(["arena", "--report-only", "--out", str(tmp_path)]) == 0
+    assert (
+        "Methods have run different repeats on a (independent: 0; decorate-tree: 1)"
+        in capsys.readouterr().out
+    )
 
 
 @pytest.mark.parametrize("content", [b'{"table": ', b"\xff\xfe"], ids=["cut off", "no text"])
@@ -291,6 +424,33 @@ def test_names_are_escaped_on_the_page():
     assert "&lt;script&gt;alert(1)" in page
 
 
+def test_names_end_no_cell_of_markdown_and_begin_no_tag():
+    cells = [record("my|t <b>", method, [0.1, 0.2]) for method in QUICK]
+    text = markdown(summarise(cells))
+    rows = [line for line in text.splitlines() if line.startswith("| my")]
+    assert len(rows) == len(grids(summarise(cells)))
+    assert all(line.startswith(r"| my\|t &lt;b> | ") for line in rows)
+    assert "<b>" not in text
+
+
+def test_one_table_shows_where_members_stand_as_far_as_it_is_known():
+    cells = [record("mine", method, [0.1, 0.2]) for method in QUICK]
+    found = grids(summarise(cells))
+    assert found["member_accuracy"].rows == [["mine", *["0.800"] * len(QUICK)]]
+    assert found["r_tl"].rows == [["mine", *["0.700"] * len(QUICK)]]
+    assert not {"r_ll", "optimality"} & set(found)
+    for fold in cells[1]["folds"]:
+        fold |= {"r_ll": 0.4, "optimality": 0.9}
+    found = grids(summarise(cells))
+    assert found["r_ll"][1:3] == (["data", QUICK[1]], [["mine", "0.400"]])
+    assert found["optimality"].rows == [["mine", "0.900"]]
+
+
+def test_no_difference_has_no_sign():
+    cells = [record("a", "independent", [0.1, 0.2]), record("a", "ncl", [0.1, 0.2 - 1e-7])]
+    assert grids(summarise(cells))["tests"].rows[0][1].strip("*") == "0.00"
+
+
 def test_the_page_requests_nothing_and_holds_every_table(finished):
     summary = summarise(Store(finished))
     page = (finished / "arena.html").read_text(encoding="utf-8")
@@ -308,6 +468,8 @@ def test_the_document_is_filled_between_its_marks(finished, tmp_path):
     fill_document(finished, document)
     once = document.read_text(encoding="utf-8")
     assert sentences(summary) in once
+    assert "Friedman: p = " in once
+    assert "critical difference " in once
     assert (tmp_path / "images" / "arena-ranks.png").is_file()
     fill_document(finished, document)
     assert document.read_text(encoding="utf-8") == once
@@ -323,7 +485,38 @@ def test_the_docs_hold_the_tables_of_the_results():
     for line in markdown(summary).splitlines():
         if line.startswith("|"):
             assert line in page
+    assert in_words(searched_at_once(list(Store(ROOT / "results" / "arena")))) in page
+    assert grids(summary)["ranks"].title in page
     assert set(summary["settings"].items()) == set(Settings().__dict__.items())
+
+
+@pytest.mark.skipif(
+    not (ROOT / "results" / "arena" / "cells").is_dir(), reason="no results beside the package"
+)
+def test_the_prose_of_the_docs_has_the_numbers_of_the_results():
+    summary = summarise(Store(ROOT / "results" / "arena"))
+    ranks, errors = summary["ranks"], summary["errors"]
+    page = (ROOT / "docs" / "arena.md").read_text(encoding="utf-8")
+    prose = page.partition("## What came of it")[2].partition("## What was tried afterwards")[0]
+    assert f"p = {ranks['friedman']['p_value']:.2g}, so that no two" in prose
+    assert f"critical difference is {ranks['critical_difference']:.2f}" in prose
+    mean = {method: f"{100 * error:.2f}" for method, error in ranks["mean_error"].items()}
+    assert (
+        f"The search errs {mean['diverse-cv']} % on average, independent networks {mean['independent']} %"
+        in prose
+    )
+    for diversity in (0.25, 0.5, 0.9):
+        method = f"correlation-{diversity}"
+        assert f"{mean[method]} at {diversity}" in prose
+        assert ranks["mean_error"][method] > ranks["mean_error"]["independent"]
+    told = {name: (one["gains"], one["losses"]) for name, one in summary["paid"].items()}
+    assert {name: both for name, both in told.items() if any(both)} == {
+        "splice": (["diverse-cv", "correlation-0.5", "correlation-0.9"], []),
+        "heart-c": ([], ["correlation-0.9"]),
+    }
+    cost = summary["against"]["heart-c"]["correlation-0.9"]["difference"]
+    assert f"the diversity 0.9 costs {100 * cost:.2f} points" in prose
+    assert f"On segment it errs {100 * errors['segment']['diverse-cv']['mean']:.2f} %" in prose
 
 
 def test_the_command_runs_on_a_file_of_ones_own(tmp_path, capsys, monkeypatch):
@@ -337,21 +530,23 @@ def test_the_command_runs_on_a_file_of_ones_own(tmp_path, capsys, monkeypatch):
     assert main(command) == 0
     out = capsys.readouterr().out
     assert "on mine: independent networks err" in out
-    assert Cell("mine", "random-forest", 0) in Store(Path("out/arena-smoke"))
-    assert main(["arena", "--report-only", "--out", "out/arena-smoke"]) == 0
+    assert Cell("mine", "random-forest", 0) in Store(Path("out/arena-mine-smoke"))
+    assert main(["arena", "--report-only", "--out", "out/arena-mine-smoke"]) == 0
     assert capsys.readouterr().out == out
 
 
 def test_results_of_a_file_are_not_mixed_with_those_of_the_suite():
     assert _folder(None, smoke=False) == Path("results/arena")
     assert _folder(Path("data/mine.csv"), smoke=False) == Path("out/arena-mine")
-    assert _folder(Path("data/mine.csv"), smoke=True) == Path("out/arena-smoke")
+    assert _folder(Path("data/mine.csv"), smoke=True) == Path("out/arena-mine-smoke")
+    assert _folder(None, smoke=True) == Path("out/arena-smoke")
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (["--methods", "magic", "--sets", "iris"], "`methods` must be among one-net, independent,"),
+        (["--methods", "", "--sets", "iris", "--smoke"], "`methods` must be among one-net, independent,"),
         (["--sets", "irises"], "`sets` must be among labor,"),
         (["--sets", "labor", "--folds", "40"], "`--folds` must be at most 37 for labor,"),
         (["--sets", "iris", "--jobs", "0"], "`jobs` must be at least 1, or -1 for all cores; got 0."),

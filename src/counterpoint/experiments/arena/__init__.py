@@ -5,7 +5,6 @@ the store alone.
 """
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -64,6 +63,7 @@ def arena(
     RuntimeError
         After the report was written, if cells failed; it names them.
     """
+    from counterpoint.experiments.arena.cells import Store
     from counterpoint.experiments.arena.page import write_report
     from counterpoint.experiments.arena.run import run_cells
     from counterpoint.experiments.arena.tables import check_folds
@@ -79,7 +79,7 @@ def arena(
         check_folds(table, settings.n_folds)
     failures = run_cells(tables, chosen, repeats, out, settings, jobs=jobs, device=device)
     if failures:
-        with suppress(ValueError):  # where none has finished
+        if len(Store(out)):
             write_report(out)
         named = "; ".join(
             f"{f.cell.table}, {f.cell.method}, repeat {f.cell.repeat}: {f.reason}" for f in failures

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from counterpoint.experiments._record import read_record, versions, write_json
-from counterpoint.experiments.arena.methods import METHODS, Settings
+from counterpoint.experiments.arena.methods import METHODS, Settings, tried
 
 __all__ = ["Cell", "Store"]
 
@@ -45,20 +45,31 @@ class Store:
     def __contains__(self, cell: Cell) -> bool:
         return self._path(cell).is_file()
 
+    def __len__(self) -> int:
+        return len(self._paths())
+
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Give the cells, by table, method and repeat."""
-        for path in sorted(self.folder.glob("*/*.json")):
+        for path in self._paths():
             yield read_record(path)
 
     def check(self, settings: Settings, data: Mapping[str, Mapping[str, Any]]) -> None:
-        """Refuse a folder with cells of other settings, or of another table by the name of one in ``data``."""
+        """Refuse cells of other settings or candidates, or of another table by the name of one in ``data``."""
         wanted = asdict(settings)
         for record in self:
-            if record["settings"] != wanted:
-                differ = next(name for name in wanted if record["settings"].get(name) != wanted[name])
+            found = record["settings"]
+            for name in {**wanted, **found}:
+                if found.get(name) != wanted.get(name):
+                    raise ValueError(
+                        f"`--out` must hold cells of the same settings, or none; got {self.folder} with "
+                        f"{name} {found.get(name)!r} and not {wanted.get(name)!r}."
+                    )
+            method = record["method"]
+            # a cell without candidates is held by its settings
+            if "candidates" in record and method in METHODS and record["candidates"] != tried(method):
                 raise ValueError(
-                    f"`--out` must hold cells of the same settings, or none; got {self.folder} with "
-                    f"{differ} {record['settings'].get(differ)!r} and not {wanted[differ]!r}."
+                    f"`--out` must hold cells of the same candidates, or none; got {self.folder} with "
+                    f"{record['candidates']!r} for {method} and not {tried(method)!r}."
                 )
             here, there = data.get(record["table"], {}), record["data"]
             for fact in here:  # a cell without a checksum is held by its counts
@@ -83,6 +94,7 @@ class Store:
         record = {
             **cell._asdict(),
             "settings": asdict(settings),
+            "candidates": tried(cell.method),
             "data": table,
             "device": device,
             "machine": platform.machine(),
@@ -91,6 +103,9 @@ class Store:
             "folds": folds,
         }
         write_json(self._path(cell), record)
+
+    def _paths(self) -> list[Path]:
+        return sorted(self.folder.glob("*/*.json"))
 
     def _path(self, cell: Cell) -> Path:
         return self.folder / cell.table / f"{cell.method}-{cell.repeat}.json"

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 __all__ = [
-    "BASELINE", "DIVERSITIES", "METHODS", "SEARCH", "Method", "Recipe", "Settings", "available", "check_methods",
-    "recipes",
+    "BASELINE", "CANDIDATES", "DIVERSITIES", "METHODS", "SEARCH", "Method", "Recipe", "Settings", "available",
+    "check_methods", "recipes", "tried",
 ]  # fmt: skip
 
 BASELINE, SEARCH = "independent", "diverse-cv"
@@ -16,6 +16,8 @@ DIVERSITIES = (0.25, 0.5, 0.9, 1.0)
 FIXED = tuple(f"correlation-{diversity}" for diversity in DIVERSITIES)
 # The first of equals is chosen; the default of the estimators stands first.
 DECAYS = (0.1, 0.03, 0.3, 0.0, 1.0)
+
+Parameters = Mapping[str, Any]
 
 
 class Method(NamedTuple):
@@ -46,6 +48,55 @@ METHODS: Mapping[str, Method] = MappingProxyType(
         "lightgbm": Method("LightGBM", package="lightgbm"),
         "catboost": Method("CatBoost", package="catboost"),
         "tabm": Method("TabM", package="tabm"),
+    }
+)
+
+
+_FOREST: tuple[Parameters, ...] = (
+    {}, {"max_features": 0.3}, {"max_features": 0.6}, {"min_samples_leaf": 2}, {"min_samples_leaf": 5},
+)  # fmt: skip
+
+# What each of the others tries; the usual setting stands first.
+CANDIDATES: Mapping[str, tuple[Parameters, ...]] = MappingProxyType(
+    {
+        "decorate-tree": (
+            {},
+            {"min_samples_leaf": 2},
+            {"min_samples_leaf": 5},
+            {"artificial_ratio": 0.5},
+            {"artificial_ratio": 0.5, "min_samples_leaf": 2},
+        ),
+        "decorate-net": (
+            {"alpha": 0.01},
+            {"alpha": 0.0001},
+            {"alpha": 0.1},
+            {"alpha": 1.0},
+            {"alpha": 0.01, "artificial_ratio": 0.5},
+        ),
+        "random-forest": _FOREST,
+        "extra-trees": _FOREST,
+        "hist-gradient-boosting": (
+            {},
+            {"min_samples_leaf": 5},
+            {"min_samples_leaf": 5, "max_leaf_nodes": 7},
+            {"min_samples_leaf": 5, "learning_rate": 0.05, "max_iter": 200},
+            {"min_samples_leaf": 10, "learning_rate": 0.05, "max_iter": 200, "l2_regularization": 1.0},
+        ),
+        "lightgbm": (
+            {},
+            {"min_child_samples": 5},
+            {"min_child_samples": 5, "num_leaves": 7},
+            {"min_child_samples": 5, "learning_rate": 0.05, "n_estimators": 200},
+            {"min_child_samples": 10, "learning_rate": 0.05, "n_estimators": 200, "reg_lambda": 1.0},
+        ),
+        "catboost": (
+            {},
+            {"one_hot_max_size": 10, "depth": 8},
+            {"one_hot_max_size": 10, "depth": 4},
+            {"one_hot_max_size": 10, "learning_rate": 0.1, "iterations": 200},
+            {"one_hot_max_size": 10, "learning_rate": 0.1, "iterations": 200, "l2_leaf_reg": 10.0},
+        ),
+        "tabm": tuple({"weight_decay": decay} for decay in DECAYS),
     }
 )
 
@@ -119,3 +170,16 @@ def recipes(method: str) -> list[Recipe]:
     if method == SEARCH:
         return [Recipe(training, DECAYS[0]) for training in (BASELINE, *FIXED)]
     return [Recipe(method, decay) for decay in DECAYS]
+
+
+def tried(method: str) -> list[dict[str, Any]]:
+    """Return what a method tries, in its order, as it is recorded.
+
+    Examples
+    --------
+    >>> tried("decorate-net")[0], tried("joint")[0]
+    ({'alpha': 0.01}, {'training': 'joint', 'weight_decay': 0.1})
+    """
+    if METHODS[method].batched:
+        return [recipe._asdict() for recipe in recipes(method)]
+    return [dict(parameters) for parameters in CANDIDATES[method]]

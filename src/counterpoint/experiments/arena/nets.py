@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from counterpoint._validation import FloatArray, IntArray
 from counterpoint.estimators._batched import Fold, Group, Program, Schedule, train_groups
+from counterpoint.estimators._candidates import choose
 from counterpoint.estimators._making import make_nets, private_generator
-from counterpoint.estimators._paired import corrected_paired_test
 from counterpoint.estimators._rows import n_batches
 from counterpoint.experiments.arena.encoding import for_nets
 from counterpoint.experiments.arena.methods import DIVERSITIES, FIXED, SEARCH, Recipe, Settings, recipes
@@ -131,12 +131,12 @@ def _tuned(
         seconds[one.place, one.recipe] = one.seconds
     choices = {}
     for method in methods:
-        choose, own = _search if method == SEARCH else _best, recipes(method)
+        choice, own = _search if method == SEARCH else _best, recipes(method)
         for k, fold in enumerate(folds):
             places = range(k * n_inner, (k + 1) * n_inner)
             accuracies = np.array([[right[place, recipe] for place in places] for recipe in own])
             spent = sum(seconds[place, recipe] for place in places for recipe in own)
-            chosen = own[choose(accuracies, fold.inner)]
+            chosen = own[choice(accuracies, fold.inner)]
             choices[method, k] = Choice(chosen, accuracies.mean(axis=1), spent)
     return choices
 
@@ -282,11 +282,9 @@ def _best(votes: FloatArray, _: Sequence[Split]) -> int:
 
 
 def _search(votes: FloatArray, inner: Sequence[Split]) -> int:
-    """Return the choice of DiverseEnsembleClassifierCV: a diversity that leads by more than its standard error."""
-    best = 1 + int(votes[1:].mean(axis=1).argmax())
+    """Return the choice of DiverseEnsembleClassifierCV."""
     share = float(np.mean([len(split.test) / len(split.train) for split in inner]))
-    test = corrected_paired_test(votes[best] - votes[0], share)
-    return best if test.difference > 0 and test.difference > test.standard_error else 0
+    return choose(votes, share).chosen
 
 
 def _capacity(device: torch.device) -> int:

@@ -11,11 +11,13 @@ import counterpoint
 from counterpoint._files import replacing
 from counterpoint.experiments._document import refill
 from counterpoint.experiments._record import write_figure, write_json
-from counterpoint.experiments._tables import Grid, lines, number
+from counterpoint.experiments._tables import Grid, escaped, lines, number
+from counterpoint.experiments._tables import markdown as in_markdown
 from counterpoint.experiments.arena.cells import Store
 from counterpoint.experiments.arena.diagram import RankDisplay
+from counterpoint.experiments.arena.hindsight import in_words, searched_at_once
 from counterpoint.experiments.arena.methods import BASELINE, METHODS, SEARCH
-from counterpoint.experiments.arena.summary import LEVEL, STANDING, summarise
+from counterpoint.experiments.arena.summary import LEVEL, STANDING, points, summarise
 from counterpoint.plots import house_style
 
 if TYPE_CHECKING:
@@ -41,27 +43,30 @@ def write_report(out: Path) -> list[Path]:
 
 
 def fill_document(out: Path, document: Path) -> None:
-    """Write the tables of a folder into a document, and the diagram beside its images."""
-    summary = summarise(Store(out))
-    tables = {f"arena-{name}": lines(grid) for name, grid in grids(summary).items()}
-    figures = {FIGURE: _drawn(summary)} if summary["ranks"] else {}
-    refill(document, {**tables, "arena-paid": sentences(summary)}, figures)
+    """Write the tables of a folder, each below its title, into a document, and the diagram beside its images."""
+    records = list(Store(out))
+    summary = summarise(records)
+    parts = {f"arena-{name}": in_markdown([grid]) for name, grid in grids(summary).items()}
+    parts["arena-paid"] = sentences(summary)
+    if found := searched_at_once(records):
+        parts["arena-tried"] = in_words(found)
+    refill(document, parts, {FIGURE: _drawn(summary)} if summary["ranks"] else {})
 
 
 def grids(summary: Mapping[str, Any]) -> dict[str, Grid]:
-    """Return the tables: the methods over all data sets, the errors, the tests, the standing and the time."""
+    """Return the tables: the methods over all data sets, the errors, the tests, what is known of members, the time."""
     found = {
         "errors": _errors(summary),
         "tests": _tests(summary),
-        "optimality": _standing(summary, "optimality", "Optimality on the rows held out"),
+        **{key: grid for key in STANDING if (grid := _standing(summary, key)).headings[1:]},
         "seconds": _seconds(summary),
     }
     return {"ranks": _ranks(summary), **found} if summary["ranks"] else found
 
 
 def sentences(summary: Mapping[str, Any]) -> str:
-    """Return one sentence for each data set, as a list in Markdown."""
-    return "".join(f"- {one['sentence']}\n" for one in summary["paid"].values() if one)
+    """Return one sentence for each data set, and one for each whose methods differ in their repeats, in Markdown."""
+    return "".join(f"- {escaped(sentence)}\n" for sentence in _sentences(summary))
 
 
 def markdown(summary: Mapping[str, Any]) -> str:
@@ -87,13 +92,17 @@ def html(summary: Mapping[str, Any]) -> str:
         title=_title(summary),
         style=Markup(style),
         diagram=_picture(summary) if summary["ranks"] else None,
-        sentences=[one["sentence"] for one in summary["paid"].values() if one],
+        sentences=_sentences(summary),
         grids=grids(summary),
         settings=summary["settings"],
         methods={key: method.title for key, method in METHODS.items() if key in _methods(summary)},
         level=LEVEL,
         version=counterpoint.__version__,
     )
+
+
+def _sentences(summary: Mapping[str, Any]) -> list[str]:
+    return [*(one["sentence"] for one in summary["paid"].values() if one), *summary["uneven"].values()]
 
 
 def _title(summary: Mapping[str, Any]) -> str:
@@ -141,11 +150,11 @@ def _ranks(summary: Mapping[str, Any]) -> Grid:
         )
     test = ranks["friedman"]
     title = (
-        f"Mean ranks over {len(tables)} data sets (Friedman: p = {test['p_value']:.2g}; critical difference "
-        f"{ranks['critical_difference']:.2f})"
+        f"Mean ranks of {len(rows)} methods over {len(tables)} data sets (Friedman: p = {test['p_value']:.2g}; "
+        f"critical difference {ranks['critical_difference']:.2f})"
     )
-    headings = ["method", "mean rank", "mean error, %", f"p against {SEARCH}", "member accuracy"]
-    return Grid(title, [*headings, "r_TL", "r_LL", "optimality", "seconds a fold"], rows)
+    headings = ["method", "mean rank", "mean error, %", f"p against {SEARCH}", *STANDING.values()]
+    return Grid(title, [*headings, "seconds a fold"], rows)
 
 
 def _errors(summary: Mapping[str, Any]) -> Grid:
@@ -174,19 +183,17 @@ def _tests(summary: Mapping[str, Any]) -> Grid:
         for method in methods:
             test = tests.get(method)
             star = "" if test is None or test["p_value"] >= LEVEL else "*"
-            cells.append("" if test is None else f"{number(100 * test['difference'], '+.2f')}{star}")
+            cells.append("" if test is None else f"{points(test['difference'])}{star}")
         rows.append([name, *cells])
-    title = (
-        f"Error less that of {BASELINE}, in points (* p < {LEVEL:g}, corrected resampled t-test, one by one)"
-    )
+    title = f"Error less that of {BASELINE}, in points; a star: p < {LEVEL:g} (corrected resampled t-test, one by one)"
     return Grid(title, ["data", *methods], rows)
 
 
-def _standing(summary: Mapping[str, Any], key: str, title: str) -> Grid:
+def _standing(summary: Mapping[str, Any], key: str) -> Grid:
     found = summary["standing"]
     methods = [m for m in _methods(summary) if any(s.get(m, {}).get(key) is not None for s in found.values())]
     rows = [[name, *(_number(one.get(m, {}).get(key)) for m in methods)] for name, one in found.items()]
-    return Grid(title, ["data", *methods], rows)
+    return Grid(f"On the rows held out: {STANDING[key]}", ["data", *methods], rows)
 
 
 def _seconds(summary: Mapping[str, Any]) -> Grid:

@@ -2,8 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,61 +19,11 @@ from counterpoint._validation import FloatArray
 from counterpoint.assessment.members import member_outputs
 from counterpoint.estimators import DecorateClassifier
 from counterpoint.experiments.arena.encoding import PiecewiseLinear, for_catboost, for_trees, nominal_columns
-from counterpoint.experiments.arena.methods import Settings
+from counterpoint.experiments.arena.methods import CANDIDATES, Parameters, Settings
 from counterpoint.experiments.arena.scores import aligned, judged
 from counterpoint.experiments.arena.tables import OuterFold, Split, Table
 
-__all__ = ["CANDIDATES", "run_rival"]
-
-Parameters = Mapping[str, Any]
-
-_FOREST: tuple[Parameters, ...] = (
-    {}, {"max_features": 0.3}, {"max_features": 0.6}, {"min_samples_leaf": 2}, {"min_samples_leaf": 5},
-)  # fmt: skip
-
-# The first of equals is chosen: the usual setting stands first.
-CANDIDATES: Mapping[str, tuple[Parameters, ...]] = MappingProxyType(
-    {
-        "decorate-tree": (
-            {},
-            {"min_samples_leaf": 2},
-            {"min_samples_leaf": 5},
-            {"artificial_ratio": 0.5},
-            {"artificial_ratio": 0.5, "min_samples_leaf": 2},
-        ),
-        "decorate-net": (
-            {"alpha": 0.01},
-            {"alpha": 0.0001},
-            {"alpha": 0.1},
-            {"alpha": 1.0},
-            {"alpha": 0.01, "artificial_ratio": 0.5},
-        ),
-        "random-forest": _FOREST,
-        "extra-trees": _FOREST,
-        "hist-gradient-boosting": (
-            {},
-            {"min_samples_leaf": 5},
-            {"min_samples_leaf": 5, "max_leaf_nodes": 7},
-            {"min_samples_leaf": 5, "learning_rate": 0.05, "max_iter": 200},
-            {"min_samples_leaf": 10, "learning_rate": 0.05, "max_iter": 200, "l2_regularization": 1.0},
-        ),
-        "lightgbm": (
-            {},
-            {"min_child_samples": 5},
-            {"min_child_samples": 5, "num_leaves": 7},
-            {"min_child_samples": 5, "learning_rate": 0.05, "n_estimators": 200},
-            {"min_child_samples": 10, "learning_rate": 0.05, "n_estimators": 200, "reg_lambda": 1.0},
-        ),
-        "catboost": (
-            {},
-            {"one_hot_max_size": 10, "depth": 8},
-            {"one_hot_max_size": 10, "depth": 4},
-            {"one_hot_max_size": 10, "learning_rate": 0.1, "iterations": 200},
-            {"one_hot_max_size": 10, "learning_rate": 0.1, "iterations": 200, "l2_leaf_reg": 10.0},
-        ),
-        "tabm": tuple({"weight_decay": decay} for decay in (0.1, 0.03, 0.3, 0.0, 1.0)),
-    }
-)
+__all__ = ["run_rival"]
 
 # What each kind of boosting calls its number of rounds.
 _ROUNDS = {"hist-gradient-boosting": "max_iter", "lightgbm": "n_estimators", "catboost": "iterations"}

@@ -87,10 +87,16 @@ class _Writer:
         self.failures = failures
 
     def write(self, cell: Cell, folds: Sequence[dict[str, Any]], device: str) -> None:
-        self.store.write(cell, folds, self.settings, self.tables[cell.table].facts, device=device)
-        error = 100 * sum(fold["error"] for fold in folds) / len(folds)
+        try:
+            self.store.write(cell, folds, self.settings, self.tables[cell.table].facts, device=device)
+        except Exception as error:  # a cell that cannot be kept must not cost the others
+            self.fail(cell, error)
+            return
+        percent = 100 * sum(fold["error"] for fold in folds) / len(folds)
         seconds = sum(fold["seconds"] for fold in folds)
-        self.tell.done(f"{cell.table}, {cell.method}, repeat {cell.repeat}: {error:.2f} % in {seconds:.0f} s")
+        self.tell.done(
+            f"{cell.table}, {cell.method}, repeat {cell.repeat}: {percent:.2f} % in {seconds:.0f} s"
+        )
 
     def fail(self, cell: Cell, error: Exception) -> None:
         self.failures.append(Failure(cell, f"{type(error).__name__}: {error}"))
@@ -118,11 +124,12 @@ def _run_batched(cells: Sequence[Cell], writer: _Writer, device: str) -> None:
             found = run_nets(
                 table, folds, methods, writer.settings, repeat=repeat, device=place, tell=writer.tell.now
             )
-            for cell in some:
-                writer.write(cell, found[cell.method], name)
         except Exception as error:  # one table must not cost the others
             for cell in some:
                 writer.fail(cell, error)
+        else:
+            for cell in some:
+                writer.write(cell, found[cell.method], name)
         if place.type == "cuda":
             torch.cuda.empty_cache()
 

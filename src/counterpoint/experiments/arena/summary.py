@@ -8,6 +8,7 @@ import numpy as np
 
 from counterpoint._validation import FloatArray
 from counterpoint.estimators._paired import corrected_paired_test
+from counterpoint.experiments._tables import number
 from counterpoint.experiments.arena.methods import BASELINE, FIXED, METHODS, SEARCH
 from counterpoint.experiments.arena.statistics import (
     critical_difference,
@@ -17,14 +18,20 @@ from counterpoint.experiments.arena.statistics import (
     nemenyi_p_values,
 )
 
-__all__ = ["LEVEL", "PAID", "summarise"]
+__all__ = ["LEVEL", "STANDING", "gathered", "points", "summarise", "values"]
 
 LEVEL = 0.05  # of every test
-STANDING = ("member_accuracy", "r_tl", "r_ll", "optimality")
-PAID = {1: "Explicit diversity paid", 0: "No difference can be told", -1: "Explicit diversity cost"}
+# Where members stand, and in words.
+STANDING = {
+    "member_accuracy": "member accuracy",
+    "r_tl": "r_TL",
+    "r_ll": "r_LL",
+    "optimality": "optimality",
+}
 
 Folds = list[dict[str, Any]]
-Results = dict[str, dict[str, Folds]]  # by table and method, in the order of repeats and folds
+Repeats = dict[int, Folds]  # those that a method has run, in order
+Results = dict[str, dict[str, Repeats]]  # by table and method
 
 
 def summarise(records: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
@@ -39,123 +46,181 @@ def summarise(records: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     -------
     dict
         ``errors``, ``standing``, ``seconds`` and the tests ``against`` the baseline by table and method, ``paid`` by
-        table, and ``ranks`` over the tables for the methods that have run on all of them.
+        table, ``uneven`` for tables on which methods have run different repeats, and ``ranks`` over the tables for the
+        methods that have run on all of them.
 
     Raises
     ------
     ValueError
-        If there are no cells.
+        If there are no cells, or cells of different settings or candidates.
     """
-    results, settings, data = _gathered(records)
+    results, settings, data = gathered(records)
     if not results:
         raise ValueError("`out` must hold at least one finished cell; got none.")
     share = 1 / (settings["n_folds"] - 1)
     against = {name: _against(found, share) for name, found in results.items()}
+    folds = {name: {m: _all(repeats) for m, repeats in found.items()} for name, found in results.items()}
+    errors = {name: {m: _spread(f, "error") for m, f in found.items()} for name, found in folds.items()}
+    uneven = {name: _uneven(name, found) for name, found in results.items()}
     return {
         "settings": settings,
         "data": data,
-        "errors": {
-            name: {m: _spread(f, "error") for m, f in found.items()} for name, found in results.items()
-        },
-        "standing": {name: {m: _standing(f) for m, f in found.items()} for name, found in results.items()},
+        "errors": errors,
+        "standing": {name: {m: _standing(f) for m, f in found.items()} for name, found in folds.items()},
         "seconds": {
             name: {m: float(np.mean([one["seconds"] for one in f])) for m, f in found.items()}
-            for name, found in results.items()
+            for name, found in folds.items()
         },
         "against": against,
-        "paid": {name: _paid(name, results[name], tests) for name, tests in against.items() if tests},
-        "ranks": _ranks(results),
+        "paid": {name: _paid(name, errors[name], tests) for name, tests in against.items() if tests},
+        "uneven": {name: sentence for name, sentence in uneven.items() if sentence},
+        "ranks": _ranks(errors),
     }
 
 
-def _gathered(records: Iterable[Mapping[str, Any]]) -> tuple[Results, dict[str, Any], dict[str, Any]]:
-    """Return the folds of all cells; only repeats that all methods of a table have, so that folds are paired."""
-    cells: dict[str, dict[str, dict[int, Folds]]] = defaultdict(lambda: defaultdict(dict))
-    settings: dict[str, Any] = {}
+def gathered(records: Iterable[Mapping[str, Any]]) -> tuple[Results, dict[str, Any], dict[str, Any]]:
+    """Return the folds of all cells, small tables first; their settings; and the facts of the tables."""
+    cells: dict[str, dict[str, Repeats]] = defaultdict(lambda: defaultdict(dict))
+    shared: dict[str, Any] = {}  # the settings, and the candidates of each method
     data: dict[str, Any] = {}
     for record in records:
-        cells[record["table"]][record["method"]][record["repeat"]] = record["folds"]
-        data[record["table"]], settings = record["data"], record["settings"]
+        table, method = record["table"], record["method"]
+        if method not in METHODS:  # of another version
+            continue
+        for what, own in (("settings", record["settings"]), (method, record.get("candidates"))):
+            if own is not None and shared.setdefault(what, own) != own:
+                raise ValueError(
+                    f"`out` must hold cells of the same settings and candidates; got others for {method} on {table}."
+                )
+        cells[table][method][record["repeat"]] = record["folds"]
+        data[table] = record["data"]
     order = sorted(cells, key=lambda name: (data[name]["rows"], name))
-    results = {}
-    for name in order:
-        shared = set.intersection(*(set(repeats) for repeats in cells[name].values()))
-        results[name] = {
-            method: [fold for repeat in sorted(shared) for fold in cells[name][method][repeat]]
-            for method in METHODS
-            if method in cells[name] and shared
+    results = {
+        name: {
+            method: dict(sorted(cells[name][method].items())) for method in METHODS if method in cells[name]
         }
-    return results, settings, {name: data[name] for name in order}
+        for name in order
+    }
+    return results, shared.get("settings", {}), {name: data[name] for name in order}
 
 
-def _values(folds: Folds, key: str) -> FloatArray:
+def _all(repeats: Repeats) -> Folds:
+    return [fold for folds in repeats.values() for fold in folds]
+
+
+def values(folds: Folds, key: str) -> FloatArray:
+    """Return a number of each fold; NaN where it is undefined."""
     return np.array([np.nan if fold[key] is None else fold[key] for fold in folds], dtype=float)
 
 
+def points(difference: float) -> str:
+    """Return a difference of errors in percentage points; without a sign where it is none.
+
+    Examples
+    --------
+    >>> points(0.012), points(-1e-9)
+    ('+1.20', '0.00')
+    """
+    text = number(100 * difference, "+z.2f")
+    return "0.00" if text == "+0.00" else text
+
+
 def _spread(folds: Folds, key: str) -> dict[str, float | int]:
-    values = _values(folds, key)
-    return {"mean": float(values.mean()), "sd": float(values.std(ddof=1)), "n": len(values)}
+    found = values(folds, key)
+    return {"mean": float(found.mean()), "sd": float(found.std(ddof=1)), "n": len(found)}
 
 
 def _standing(folds: Folds) -> dict[str, float | None]:
     """Return means over the folds where a number is defined."""
     found: dict[str, float | None] = {}
     for key in STANDING:
-        values = _values(folds, key)
-        defined = values[np.isfinite(values)]
+        numbers = values(folds, key)
+        defined = numbers[np.isfinite(numbers)]
         found[key] = float(defined.mean()) if len(defined) else None
     return found
 
 
-def _against(found: Mapping[str, Folds], share: float) -> dict[str, dict[str, float]]:
-    """Return the corrected paired test of each method against the baseline: below 0 is a lower error."""
-    if BASELINE not in found:
-        return {}
-    base = _values(found[BASELINE], "error")
-    return {
-        method: corrected_paired_test(_values(folds, "error") - base, share)._asdict()
-        for method, folds in found.items()
-        if method != BASELINE
-    }
+def _against(found: Mapping[str, Repeats], share: float) -> dict[str, dict[str, float]]:
+    """Return the corrected paired test of each method against the baseline, on the repeats that the two share."""
+    tests = {}
+    for method, repeats in found.items():
+        shared = sorted(set(repeats) & set(found.get(BASELINE, {})))
+        if method != BASELINE and shared:
+            own, base = ([fold for k in shared for fold in found[m][k]] for m in (method, BASELINE))
+            differences = values(own, "error") - values(base, "error")  # below 0 is a lower error
+            tests[method] = corrected_paired_test(differences, share)._asdict()
+    return tests
 
 
-def _paid(name: str, found: Mapping[str, Folds], tests: Mapping[str, Mapping[str, float]]) -> dict[str, Any]:
-    """Return whether explicit diversity paid on a table, in a sentence; corrected for the methods asked."""
+def _paid(
+    name: str, errors: Mapping[str, Mapping[str, float]], tests: Mapping[str, Mapping[str, float]]
+) -> dict[str, Any]:
+    """Return whether explicit diversity paid or cost on a table, in a sentence; corrected for the methods asked."""
     asked = [method for method in (SEARCH, *FIXED) if method in tests]
     if not asked:
         return {}
     p = dict(zip(asked, holm([tests[method]["p_value"] for method in asked]).tolist(), strict=True))
-    mean = {method: 100 * float(_values(found[method], "error").mean()) for method in (BASELINE, *asked)}
     sure = [method for method in asked if p[method] < LEVEL]
+    gains = [method for method in sure if tests[method]["difference"] < 0]
+    losses = [method for method in sure if tests[method]["difference"] > 0]
     fixed = [method for method in asked if method != SEARCH]
-    best = min(fixed, key=lambda method: mean[method]) if fixed else None
-    if any(mean[method] < mean[BASELINE] for method in sure):
-        outcome = 1
-    elif sure and (SEARCH in sure or best in sure):
-        outcome = -1
-    else:
-        outcome = 0
-    words = [f"independent networks err {mean[BASELINE]:.2f} %"]
-    if SEARCH in asked:
-        words.append(f"the search {mean[SEARCH]:.2f} % (p = {p[SEARCH]:.2g})")
-    if best is not None:
-        diversity = best.removeprefix("correlation-")
-        words.append(f"the best fixed diversity, {diversity}, {mean[best]:.2f} % (p = {p[best]:.2g})")
-    sentence = f"{PAID[outcome]} on {name}: {', '.join(words)}."
-    return {"outcome": outcome, "sentence": sentence, "p_values": p, "best_fixed": best}
+    best = min(fixed, key=lambda method: errors[method]["mean"]) if fixed else None
+
+    def told(method: str) -> str:
+        kind = "the best" if method == best else "a"
+        what = "the search" if method == SEARCH else f"{kind} fixed diversity, {_diversity(method)},"
+        numbers = f"{points(tests[method]['difference'])} points, p = {p[method]:.2g}"
+        return f"{what} {100 * errors[method]['mean']:.2f} % ({numbers})"
+
+    shown = [method for method in asked if method in {SEARCH, best, *sure}]
+    words = [f"independent networks err {100 * errors[BASELINE]['mean']:.2f} %", *map(told, shown)]
+    sentence = f"{_outcome(name, gains, losses)}: {', '.join(words)}."
+    return {"gains": gains, "losses": losses, "sentence": sentence, "p_values": p, "best_fixed": best}
 
 
-def _ranks(results: Results) -> dict[str, Any] | None:
+def _outcome(name: str, gains: Sequence[str], losses: Sequence[str]) -> str:
+    """Return what can be told about a table, with the methods of which it can be told."""
+    paid, cost = (", ".join(map(_words, methods)) for methods in (gains, losses))
+    if gains and losses:
+        return f"Explicit diversity paid on {name} ({paid}) and cost ({cost})"
+    if gains or losses:
+        return f"Explicit diversity {'paid' if gains else 'cost'} on {name} ({paid or cost})"
+    return f"No difference can be told on {name}"
+
+
+def _words(method: str) -> str:
+    return "the search" if method == SEARCH else f"diversity {_diversity(method)}"
+
+
+def _diversity(method: str) -> str:
+    return method.removeprefix("correlation-")
+
+
+def _uneven(name: str, found: Mapping[str, Repeats]) -> str | None:
+    """Return in words which repeats the methods of a table have, if these are not the same for all."""
+    methods: dict[tuple[int, ...], list[str]] = defaultdict(list)
+    for method, repeats in found.items():
+        methods[tuple(sorted(repeats))].append(method)
+    if len(methods) < 2:
+        return None
+    having = "; ".join(f"{', '.join(some)}: {', '.join(map(str, own))}" for own, some in methods.items())
+    return (
+        f"Methods have run different repeats on {name} ({having}): errors and ranks are over all repeats of a method, "
+        f"differences over those that it shares with {BASELINE}."
+    )
+
+
+def _ranks(found: Mapping[str, Mapping[str, Mapping[str, float]]]) -> dict[str, Any] | None:
     """Return mean ranks and their tests, over the methods that have run on every table."""
-    tables: Sequence[str] = [name for name, found in results.items() if found]
-    methods = [m for m in METHODS if tables and all(m in results[name] for name in tables)]
+    tables = list(found)
+    methods = [m for m in METHODS if all(m in found[name] for name in tables)]
     if len(methods) < 3 or len(tables) < 2:
         return None
-    errors = np.array([[_values(results[name][m], "error").mean() for m in methods] for name in tables])
+    errors = np.array([[found[name][m]["mean"] for m in methods] for name in tables])
     ranks = mean_ranks(errors)
     p = nemenyi_p_values(ranks, len(tables))
     return {
-        "tables": list(tables),
+        "tables": tables,
         "methods": methods,
         "mean_rank": dict(zip(methods, ranks.tolist(), strict=True)),
         "mean_error": dict(zip(methods, errors.mean(axis=0).tolist(), strict=True)),

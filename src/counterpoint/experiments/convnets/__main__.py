@@ -1,9 +1,8 @@
 """``python -m counterpoint.experiments.convnets RECORD DOCUMENT`` writes a record into a document again."""
 
-import sys
 from pathlib import Path
 
-from counterpoint.experiments._document import refill
+from counterpoint.experiments._document import given_paths, refill
 from counterpoint.experiments._record import read_record
 from counterpoint.experiments.convnets import map_tables, scratch_tables
 
@@ -18,4 +17,4 @@ def rewrite(source: Path, document: Path) -> None:
 
 
 if __name__ == "__main__":
-    rewrite(*map(Path, sys.argv[1:]))
+    rewrite(*given_paths("convnets", "record", "document"))

@@ -1,9 +1,8 @@
 """``python -m counterpoint.experiments.diversity_map RECORD DOCUMENT`` writes a record into a document again."""
 
-import sys
 from pathlib import Path
 
-from counterpoint.experiments._document import refill
+from counterpoint.experiments._document import given_paths, refill
 from counterpoint.experiments._record import read_record
 from counterpoint.experiments.diversity_map.figures import draw_all
 from counterpoint.experiments.diversity_map.tables import NAME, markdown
@@ -16,4 +15,4 @@ def rewrite(source: Path, document: Path) -> None:
 
 
 if __name__ == "__main__":
-    rewrite(*map(Path, sys.argv[1:]))
+    rewrite(*given_paths("diversity_map", "record", "document"))

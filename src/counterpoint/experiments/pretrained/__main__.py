@@ -1,9 +1,8 @@
 """``python -m counterpoint.experiments.pretrained RECORD DOCUMENT`` writes a record into a document again."""
 
-import sys
 from pathlib import Path
 
-from counterpoint.experiments._document import refill
+from counterpoint.experiments._document import given_paths, refill
 from counterpoint.experiments._record import read_record
 from counterpoint.experiments.pretrained.paper import TABLES
 from counterpoint.experiments.pretrained.tables import draw, markdown
@@ -17,4 +16,4 @@ def rewrite(source: Path, document: Path) -> None:
 
 
 if __name__ == "__main__":
-    rewrite(*map(Path, sys.argv[1:]))
+    rewrite(*given_paths("pretrained", "record", "document"))

@@ -1,0 +1,54 @@
+"""The figures of docs/benchmarks.md on training are those of the committed results."""
+
+import json
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+
+
+def result(name):
+    return json.loads((ROOT / "results" / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def row(words):
+    """Return the measured figure in the row that holds the words."""
+    line = next(line for line in PAGE.splitlines() if words in line)
+    return line.split("|")[3].strip()
+
+
+def test_training_on_the_cpu():
+    found = result("bench_training")
+    times = found["times_as_long_as_stacked"]
+    for words, name, goal in (
+        ("TorchEnsemble 0.2.0 against", "TorchEnsemble 0.2.0", 8),
+        ("a plain loop", "plain loop", 4),
+        ("BaggingClassifier(MLPClassifier)", "scikit-learn bagging", 5),
+    ):
+        assert row(words) == f"{times[name]:.1f} times"
+        assert times[name] > goal
+    over, before = (found[f"correlation_over_independent{end}"] for end in ("", "_before_the_read_out"))
+    assert row("the correlation loss against") == f"{over:.2f} times ({before:.2f} without the read-out)"
+    assert over <= 1.25
+    assert f"takes {1000 * found['read_out_seconds']:.0f} ms" in PAGE
+
+
+def test_training_on_the_gpu():
+    found = result("bench_training_gpu")
+    assert row("the loss alone on the GPU") == f"{found['loss_alone']['ratio']:.0f} times"
+    assert row("three ResNet-18s") == f"{found['joint_against_independent']['ratio']:.2f} times"
+    nets, times = (found["one_program"][key] for key in ("nets_per_second_together", "ratio"))
+    assert row("1,200 small nets") == f"{nets:,.0f} nets a second, {times:.0f} times one at a time"
+    loss = (ROOT / "docs" / "loss.md").read_text(encoding="utf-8")
+    assert (
+        f"takes {1000 * found['loss_alone']['ours_seconds']:.1f} ms, {found['loss_alone']['ratio']:.0f} times less"
+        in loss
+    )
+    assert f"jointly takes {found['joint_against_independent']['ratio']:.2f} times as long" in loss
+
+
+def test_growth_with_the_number_of_learners():
+    seconds = result("bench_training")["seconds_by_learners"]
+    memory = {str(one["learners"]): one["peak_bytes"] for one in result("bench_training_gpu")["growth"]}
+    cells = [f"| {n} | {seconds[n]:.2f} | {memory[n] / 1e6:.0f} |" for n in seconds]
+    assert "\n".join(cells) in PAGE
