@@ -175,6 +175,17 @@ def test_a_warm_start_goes_on(iris):
     assert all(torch.equal(a, b) for a, b in zip(weights, cold.ensemble_.parameters(), strict=True))
 
 
+def test_a_warm_start_goes_by_the_parameters_of_now(iris):
+    X, y = iris
+    model = small(epochs=2, warm_start=True).fit(X, y)
+    model.set_params(standardize=False, voting="hard").fit(X, y)
+    assert model.scaler_ is None
+    assert model.ensemble_.voting == "hard"
+    model.set_params(standardize=True, voting="soft").fit(X * 100, y)
+    np.testing.assert_allclose(model.scaler_.mean_, 100 * X.mean(axis=0))
+    assert model.ensemble_.voting == "soft"
+
+
 def test_partial_fit_learns_from_pieces(iris):
     X, y = iris
     order = np.random.default_rng(0).permutation(len(y))
@@ -193,6 +204,43 @@ def test_partial_fit_goes_on_after_fit_and_knows_absent_classes(iris):
     model.partial_fit(X[y == 1], y[y == 1])
     assert model.score(X, y) > 0.8
     assert len(model.history_) == 21
+
+
+@pytest.mark.parametrize(
+    ("settings", "call", "match"),
+    [
+        ({}, {"classes": [0, 1]}, r"`y` must hold the classes \[0, 1\]; got 2"),
+        ({}, {"classes": [0, 1, 2], "sample_weight": -np.ones(150)}, "`sample_weight` must be at least 0"),
+        (
+            {"module": [nn.Linear(4, 3).requires_grad_(False)]},
+            {"classes": [0, 1, 2]},
+            "`module` must give nets with parameters to train; got nets that are all frozen",
+        ),
+    ],
+)
+def test_nothing_is_kept_of_a_first_partial_fit_that_is_refused(iris, settings, call, match):
+    X, y = iris
+    model = small(**settings)
+    with pytest.raises(ValueError, match=match):
+        model.partial_fit(X, y, **call)
+    assert not hasattr(model, "ensemble_")
+    model.set_params(module=None).partial_fit(X, y, classes=[0, 1, 2])
+    expected = small().partial_fit(X, y, classes=[0, 1, 2])
+    np.testing.assert_array_equal(model.predict_proba(X), expected.predict_proba(X))
+
+
+def test_frozen_nets_are_refused_unless_others_train(iris):
+    X, y = iris
+    nets = small(n_estimators=2).fit(X, y).ensemble_.learners
+    nets[0].requires_grad_(False)
+    model = small(nets, epochs=2, warm_start=True).fit(X, y)
+    same = [
+        torch.equal(a[0].weight, b[0].weight) for a, b in zip(nets, model.ensemble_.learners, strict=True)
+    ]
+    assert same == [True, False]
+    model.ensemble_.requires_grad_(False)
+    with pytest.raises(ValueError, match="to train; got nets that are all frozen"):
+        model.fit(X, y)
 
 
 def test_rows_of_weight_zero_are_absent(iris):
@@ -320,6 +368,11 @@ BAD = [
     ({"module": []}, ValueError, "`module` must have at least one net"),
     ({"module": [3]}, TypeError, "`module` must give torch Modules; got 3"),
     ({"module": [nn.ReLU()]}, ValueError, "`module` must give nets with parameters"),
+    (
+        {"module": [nn.Linear(4, 3).requires_grad_(False)]},
+        ValueError,
+        "`module` must give nets with parameters to train; got nets that are all frozen",
+    ),
     (
         {"module": [nn.Linear(4, 2)]},
         ValueError,

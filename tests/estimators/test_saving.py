@@ -5,11 +5,12 @@ import json
 import numpy as np
 import pytest
 import torch
+from sklearn.base import clone
 from sklearn.datasets import load_iris
 from torch import nn
 
 from counterpoint.estimators import DiverseEnsembleClassifier, _onnx
-from counterpoint.training import CorrelationLoss, save_checkpoint
+from counterpoint.training import CorrelationLoss, JointLoss, save_checkpoint
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +66,34 @@ def test_a_loss_of_ones_own_is_given_back_at_loading(iris, tmp_path):
     loaded = DiverseEnsembleClassifier.load(tmp_path / "model", loss=CorrelationLoss(0.7))
     assert loaded.loss.diversity == 0.7
     np.testing.assert_array_equal(loaded.predict(iris[0]), model.predict(iris[0]))
+
+
+def test_without_its_own_loss_a_loaded_estimator_predicts_but_does_not_train(iris, tmp_path):
+    X, y = iris
+    model = small(loss=JointLoss(), epochs=2).fit(X, y)
+    model.save(tmp_path / "model")
+    loaded = DiverseEnsembleClassifier.load(tmp_path / "model")
+    loaded.save(tmp_path / "again")
+    for found in (loaded, clone(loaded), DiverseEnsembleClassifier.load(tmp_path / "again")):
+        assert found.get_params()["loss"] is None
+        for train in (found.fit, found.partial_fit):
+            with pytest.raises(ValueError, match="`loss` must be given to `load`, to train on; got None"):
+                train(X, y)
+    np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
+    loaded.set_params(loss=JointLoss()).fit(X, y)
+    np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
+
+
+@pytest.mark.parametrize("seed", [7, np.int64(7)])
+def test_a_seed_is_kept_and_a_generator_is_not(iris, tmp_path, seed):
+    X, y = iris
+    model = small(random_state=seed, epochs=2).fit(X, y)
+    model.save(tmp_path / "model")
+    loaded = DiverseEnsembleClassifier.load(tmp_path / "model")
+    assert loaded.random_state == 7
+    np.testing.assert_array_equal(loaded.fit(X, y).predict_proba(X), model.predict_proba(X))
+    model.set_params(random_state=np.random.RandomState(7)).save(tmp_path / "model")
+    assert DiverseEnsembleClassifier.load(tmp_path / "model").random_state is None
 
 
 @pytest.mark.parametrize("weights", [None, "balanced", {"setosa": 2, "virginica": np.float64(0.5)}])

@@ -385,3 +385,60 @@ def test_state_dicts_round_trip(nets):
 def test_bad_input_is_refused_by_name_rule_and_value(call, error, words):
     with pytest.raises(error, match=words):
         call()
+
+
+def test_layers_in_a_mode_of_their_own_keep_it():
+    torch.manual_seed(0)
+    learners = [
+        nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 2)) for _ in range(3)
+    ]
+    for learner in learners:
+        learner[1].eval()
+    x = torch.randn(8, 3)
+    ensemble = Ensemble(learners)
+    torch.testing.assert_close(ensemble(x), torch.stack([learner(x) for learner in learners]))
+    assert not any(learner[1].training for learner in ensemble.learners)
+
+
+def test_dropout_in_place_runs_stacked():
+    torch.manual_seed(0)
+    ensemble = Ensemble([nn.Sequential(nn.Dropout(0.5, inplace=True), nn.Linear(4, 2)) for _ in range(3)])
+    x = torch.ones(5, 4)
+    assert ensemble.is_stacked
+    assert ensemble(x).shape == (3, 5, 2)
+    assert (x == 1).all()
+
+
+@pytest.mark.parametrize("where", ["module", "parameter"])
+def test_backward_hooks_are_heard(where):
+    heard = []
+    learners = [nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)) for _ in range(2)]
+    if where == "module":
+        learners[0].register_full_backward_hook(lambda *_: heard.append(1))
+    else:
+        learners[0][0].weight.register_hook(lambda _: heard.append(1))
+    Ensemble(learners)(torch.randn(5, 3, requires_grad=True)).sum().backward()
+    assert heard
+
+
+def test_a_refused_state_leaves_an_ensemble_as_it_was():
+    torch.manual_seed(0)
+    large, small = (Ensemble([nn.Linear(3, 2) for _ in range(n)]) for n in (3, 2))
+    x, y = torch.randn(20, 3), torch.arange(20) % 2
+    for ensemble in (large, small):
+        calibrate(ensemble, [(x, y)])
+    before = large.predict_proba(x)
+    with pytest.raises(RuntimeError, match="size mismatch"):
+        large.load_state_dict(small.state_dict())
+    assert large.predict_proba(x).shape == before.shape
+    large.load_state_dict({"weights": large.weights}, strict=False)
+    assert large.readout is not None  # no learner has changed
+
+
+def test_views_may_be_a_tuple():
+    x = torch.randn(2, 5, 3)
+    for learners in ([nn.Linear(3, 2), nn.Linear(3, 2)], [nn.Linear(3, 2), nn.Sequential(nn.Linear(3, 2))]):
+        ensemble = Ensemble(learners)
+        assert torch.equal(ensemble(tuple(x)), ensemble(list(x)))
+        with pytest.raises(ValueError, match="2 views"):
+            ensemble((x[0],) * 3)

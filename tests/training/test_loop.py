@@ -671,3 +671,18 @@ def test_the_progress_bar_leaves_files_alone(capsys):
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.strip() == ""
+
+
+def test_a_compiled_ensemble_gets_its_read_out():
+    torch.manual_seed(0)
+    x = torch.randn(64, 2)
+    y = (x[:, 0] > 0).long()
+    found = []
+    for wrap in (lambda ensemble: ensemble, lambda ensemble: torch.compile(ensemble, backend="eager")):
+        torch.manual_seed(1)
+        ensemble = Ensemble([nn.Linear(2, 2) for _ in range(3)])
+        settings = {"optimizer": lambda p: torch.optim.SGD(p, 0.1), "epochs": 2, "progress": False}
+        fit(wrap(ensemble), [(x, y)], loss=CorrelationLoss(0.5), **settings)
+        assert ensemble.readout is not None
+        found.append(ensemble.predict_proba(x))
+    torch.testing.assert_close(*found)

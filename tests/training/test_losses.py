@@ -425,3 +425,11 @@ def test_the_cost_is_linear_in_the_number_of_learners():
 def test_bad_input_is_refused_by_name_rule_and_value(call, error, words):
     with pytest.raises(error, match=words):
         call()
+
+
+@pytest.mark.parametrize(
+    "loss", [CorrelationLoss(0.5), IndependentLoss(), JointLoss(), NegativeCorrelationLoss()]
+)
+def test_a_batch_without_samples_is_refused(loss):
+    with pytest.raises(ValueError, match="`logits` must have axes"):
+        loss(torch.zeros(3, 0, 2), torch.zeros(0, dtype=torch.long))

@@ -128,7 +128,7 @@ def test_the_auxiliary_heads_of_googlenet_are_left_out(tmp_path):
     saved = googlenet(aux_logits=True, init_weights=False)
     net = backbone("googlenet", 3, weights=save(saved, tmp_path / "net.safetensors"))
     assert net.aux1 is None
-    assert not net.transform_input
+    assert net.transform_input  # as torchvision has it for its weights
     assert torch.equal(net.conv1.conv.weight, saved.conv1.conv.weight)
     assert net(torch.zeros(2, 3, 32, 32)).shape == (2, 3)  # no tuple in training mode either
 

@@ -181,7 +181,7 @@ def _read_arrays(path: Path, n_classes: int) -> dict[str, NDArray[Any]]:
         with path.open("rb") as stream, np.load(stream) as file:
             missing = [key for key in keys if key not in file]
             arrays = {} if missing else {key: file[key] for key in keys}
-    except (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+    except (OSError, ValueError, TypeError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
         raise ValueError(f"'{path}' must be an npz file of arrays; reading it failed: {error}.") from error
     if missing:
         raise ValueError(f"'{path}' must hold {', '.join(keys)}; it has no {missing[0]}.")

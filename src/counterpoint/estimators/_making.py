@@ -28,6 +28,7 @@ __all__ = [
     "Module",
     "check_endless",
     "check_loss",
+    "check_trained",
     "count_nets",
     "draw_seeds",
     "make_loss",
@@ -80,13 +81,15 @@ def count_nets(module: Module, n_estimators: int) -> int:
 
 
 def make_loss(
-    loss: str | nn.Module,
+    loss: str | nn.Module | None,
     diversity: float | str | None,
     lam: float | None,
     reduction: str,
     default: float,
 ) -> Callable[..., Tensor]:
     """Return the loss of a name, at the default diversity where none is given, or the loss that was given."""
+    if loss is None:  # as `load` leaves it where the file names a loss that it does not hold
+        raise ValueError("`loss` must be given to `load`, to train on; got None.")
     if not isinstance(loss, str):
         if isinstance(loss, type) or not callable(loss):
             got = f"the class {loss.__name__}" if isinstance(loss, type) else repr(loss)
@@ -121,6 +124,14 @@ def check_loss(
     if not isinstance(found, Tensor) or found.dim():
         got = f"shape {tuple(found.shape)}" if isinstance(found, Tensor) else repr(found)
         raise ValueError(f"`loss` must {rule} do, and return one number; got {loss!r}, which returns {got}.")
+
+
+def check_trained(ensemble: Ensemble) -> list[nn.Parameter]:
+    """Return the parameters that training moves, of which there is at least one."""
+    trained = [parameter for parameter in ensemble.parameters() if parameter.requires_grad]
+    if not trained:
+        raise ValueError("`module` must give nets with parameters to train; got nets that are all frozen.")
+    return trained
 
 
 def check_endless(loss: object) -> None:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from counterpoint._validation import FloatArray, IntArray, check_interval
 
-__all__ = ["Batches", "Rows", "check_sample_weight", "distinct_rows", "n_batches"]
+__all__ = ["Batches", "Rows", "check_sample_weight", "coded_rows", "distinct_rows", "n_batches"]
 
 Batch = tuple[Tensor, Tensor] | tuple[Tensor, Tensor, Tensor]
 
@@ -115,6 +115,13 @@ def check_sample_weight(sample_weight: ArrayLike | None, n_samples: int) -> Floa
         what = "infinity" if weight.any() else "all zero"
         raise ValueError(f"`sample_weight` must be finite, and above zero for some samples; got {what}.")
     return weight
+
+
+def coded_rows(X: NDArray[Any], y: NDArray[Any], classes: NDArray[Any], weight: FloatArray) -> Rows:
+    """Return the distinct rows, with the places of their classes among all, which are sorted, as codes."""
+    if strangers := set(np.unique(y[weight > 0]).tolist()) - set(classes.tolist()):
+        raise ValueError(f"`y` must hold the classes {classes.tolist()}; got {min(strangers)!r}.")
+    return distinct_rows(X, np.searchsorted(classes, y).clip(max=len(classes) - 1), weight)
 
 
 def distinct_rows(X: NDArray[Any], codes: IntArray, weight: FloatArray) -> Rows:

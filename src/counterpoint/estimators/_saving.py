@@ -1,6 +1,7 @@
 """Fitted estimators as one file: tensors in safetensors, the rest as JSON in its header. No pickle, no code."""
 
 import os
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,13 +20,15 @@ if TYPE_CHECKING:
 __all__ = ["load", "save"]
 
 _FORMAT = 1
-# Parameters that may hold code or a state, and are left out of a file.
-_NOT_KEPT = ("module", "loss", "random_state", "device")
+# Parameters that may hold code or belong to a machine, and are left out of a file.
+_NOT_KEPT = ("module", "loss", "device")
 
 
 def save(estimator: "DiverseEnsembleClassifier", path: str | os.PathLike[str]) -> None:
     """Write a fitted estimator."""
     parameters = estimator.get_params(deep=False)
+    if not isinstance(parameters["random_state"], Integral):
+        parameters["random_state"] = None  # a generator has a state, which goes on
     kept = {name: _plain(value) for name, value in parameters.items() if name not in _NOT_KEPT}
     learners = estimator.ensemble_.learners
     readout, scaler = estimator.readout_, estimator.scaler_
@@ -47,15 +50,16 @@ def save(estimator: "DiverseEnsembleClassifier", path: str | os.PathLike[str]) -
     )
 
 
-def load(cls: Any, path: str | os.PathLike[str], module: Module, loss: nn.Module | None) -> Any:
+def load(cls: Any, path: str | os.PathLike[str], module: Module, loss: nn.Module | str | None) -> Any:
     """Return the estimator of a file."""
     state = load_checkpoint(path)
     if state.get("format") != _FORMAT:
         raise ValueError(f"`path` must be a file that `save` wrote; got {os.fspath(path)!r}.")
     if module is None and state["module"] is not None:
         raise ValueError(f"`module` must be given, for nets made by {state['module']}; got None.")
-    named = state["loss"] if isinstance(state["loss"], str) else "correlation"
-    estimator = cls(**state["parameters"], module=module, loss=loss or named)
+    if loss is None and isinstance(state["loss"], str):
+        loss = state["loss"]  # else None, with which the estimator predicts, and refuses to train
+    estimator = cls(**state["parameters"], module=module, loss=loss)
     classes = state["classes"]
     estimator.classes_ = np.array(classes["values"], dtype=classes["dtype"])
     estimator.n_features_in_ = state["n_features"]

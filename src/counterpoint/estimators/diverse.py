@@ -13,13 +13,14 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
-from counterpoint._validation import FloatArray, check_choice, check_count, check_interval
+from counterpoint._validation import check_choice, check_count, check_interval
 from counterpoint.estimators._candidates import FITS
 from counterpoint.estimators._fitted import FittedNetworks
 from counterpoint.estimators._making import (
     Module,
     check_endless,
     check_loss,
+    check_trained,
     count_nets,
     draw_seeds,
     make_loss,
@@ -27,7 +28,7 @@ from counterpoint.estimators._making import (
     pick_device,
     private_generator,
 )
-from counterpoint.estimators._rows import Batches, Rows, check_sample_weight, distinct_rows
+from counterpoint.estimators._rows import Batches, Rows, check_sample_weight, coded_rows
 from counterpoint.exceptions import MemberWarning
 from counterpoint.training import Ensemble, History, IndependentLoss, fit
 
@@ -99,7 +100,7 @@ class DiverseEnsembleClassifier(FittedNetworks):
     estimators_ : list of Module
         The networks, ordinary modules that take standardised features and put out logits.
     ensemble_ : Ensemble
-        The networks as they are trained, before the read-out.
+        The networks as they are trained: it puts out logits before the read-out, and its ``predict_proba`` applies it.
     readout_ : Module or None
         The scale and the class offsets that each network got after training by the correlation loss.
     scaler_ : StandardScaler or None
@@ -214,9 +215,8 @@ class DiverseEnsembleClassifier(FittedNetworks):
             raise ValueError(
                 f"`n_estimators` must stay {self.ensemble_.n_learners} where `warm_start` goes on; got {wanted}."
             )
-        rows = self._rows(X, y, weight)
-        if self.standardize:
-            self.scaler_ = StandardScaler().fit(rows.X, sample_weight=rows.weight)
+        rows = coded_rows(X, y, self.classes_, weight)
+        self.scaler_ = StandardScaler().fit(rows.X, sample_weight=rows.weight) if self.standardize else None
         rows, held = rows.set_aside(self.validation_fraction, seeds[1])
         self.history_ = self._train(rows, held, self._optimizer(), int(self.epochs), seeds[1])
         self._warn_of_members(rows)
@@ -251,15 +251,16 @@ class DiverseEnsembleClassifier(FittedNetworks):
         self._check_parameters()
         check_endless(self._loss())
         X, y = self._check_table(X, y, reset=first)
-        if first:
-            if classes is None:
-                raise ValueError("`classes` must be given in the first call of partial_fit; got None.")
-            self._begin(np.unique(np.asarray(classes)), draw_seeds(self.random_state)[0])
+        if first and classes is None:
+            raise ValueError("`classes` must be given in the first call of partial_fit; got None.")
+        every = self.classes_ if classes is None else np.unique(np.asarray(classes))
+        if not first and not np.array_equal(every, self.classes_):
+            raise ValueError(f"`classes` must be those of the first call, {self.classes_}; got {classes!r}.")
+        rows = coded_rows(X, y, every, check_sample_weight(sample_weight, len(y)))
+        if first:  # nothing is kept of a call that is refused above
+            self._begin(every, draw_seeds(self.random_state)[0])
             self.scaler_ = StandardScaler() if self.standardize else None
             self.history_ = History()
-        elif classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self.classes_):
-            raise ValueError(f"`classes` must be those of the first call, {self.classes_}; got {classes!r}.")
-        rows = self._rows(X, y, check_sample_weight(sample_weight, len(y)))
         if self.scaler_ is not None:
             self.scaler_.partial_fit(rows.X, sample_weight=rows.weight)
         optimizer = self._continued = getattr(self, "_continued", None) or self._optimizer()
@@ -278,7 +279,8 @@ class DiverseEnsembleClassifier(FittedNetworks):
         Parameters
         ----------
         path : path
-            A safetensors file, with the rest as JSON in its header.
+            A safetensors file, with the rest as JSON in its header. The optimizer's moments are not saved, nor are
+            ``device`` and a ``random_state`` that is not an integer.
 
         See Also
         --------
@@ -303,7 +305,7 @@ class DiverseEnsembleClassifier(FittedNetworks):
             What makes the networks, or networks of the same make, where they are not the built-in perceptrons: a file
             holds numbers, not code.
         loss : Module, optional
-            The loss, where it was not one of the named ones; needed only to train on.
+            The loss, where it was not one of the named ones; without it the estimator predicts, but does not train.
 
         Returns
         -------
@@ -347,24 +349,17 @@ class DiverseEnsembleClassifier(FittedNetworks):
             nets = make_nets(
                 self.module, self.n_estimators, self.hidden_layer_sizes, self.n_features_in_, len(classes)
             )
-        ensemble = Ensemble(nets, voting=self.voting).to(device)
-        self.classes_, self.ensemble_, self.scaler_ = classes, ensemble, None
-        self._continued = None
-
-    def _rows(self, X: NDArray[Any], y: NDArray[Any], weight: FloatArray) -> Rows:
-        if strangers := set(np.unique(y[weight > 0]).tolist()) - set(self.classes_.tolist()):
-            raise ValueError(f"`y` must hold the classes {self.classes_.tolist()}; got {min(strangers)!r}.")
-        codes = np.searchsorted(self.classes_, y).clip(max=len(self.classes_) - 1)
-        return distinct_rows(X, codes, weight)
+        ensemble = Ensemble(nets).to(device)
+        check_trained(ensemble)
+        self.classes_, self.ensemble_, self._continued = classes, ensemble, None
 
     def _tensors(self, rows: Rows) -> tuple[Tensor, Tensor, Tensor | None]:
         device = next(self.ensemble_.parameters()).device
         return rows.balanced(self.class_weight, self.classes_).tensors(self.scaler_, device)
 
     def _optimizer(self) -> torch.optim.Optimizer:
-        parameters = [p for p in self.ensemble_.parameters() if p.requires_grad]
         return torch.optim.AdamW(
-            parameters, lr=float(self.learning_rate), weight_decay=float(self.weight_decay)
+            check_trained(self.ensemble_), lr=float(self.learning_rate), weight_decay=float(self.weight_decay)
         )
 
     def _train(
@@ -382,6 +377,7 @@ class DiverseEnsembleClassifier(FittedNetworks):
         undecided = self.loss == "correlation" and self.diversity is None and self.lam is None
         least = int(self.epochs) // 2 if undecided else 0
         warmup = max(int(self.warmup_epochs), least) if epochs > 1 else 0
+        self.ensemble_.voting = self.voting  # which may have changed since the ensemble was made
         self.ensemble_.readout = None  # fit gives one where the loss needs it
         history = History()
         with private_generator(device, seed), warnings.catch_warnings():

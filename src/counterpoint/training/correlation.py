@@ -146,8 +146,8 @@ def _wide(logits: Tensor, outputs: str) -> Tensor:
 
 
 def check_axes(logits: Tensor) -> None:
-    """Refuse logits without an axis of learners."""
-    if logits.dim() < 3:
+    """Refuse logits without an axis of learners, or of no sample."""
+    if logits.dim() < 3 or not logits.shape[-2]:
         raise ValueError(
             f"`logits` must have axes (n_learners, batch, n_classes); got shape {tuple(logits.shape)}."
         )

@@ -82,7 +82,7 @@ class Ensemble(nn.Module):
         """The learners as ordinary modules; copies of the present values where they are stacked."""
         return self.members.unstack() if isinstance(self.members, Stacked) else list(self.members)
 
-    def forward(self, x: Tensor | list[Tensor]) -> Tensor:
+    def forward(self, x: Tensor | Sequence[Tensor]) -> Tensor:
         """Return what each learner puts out, (n_learners, batch, n_classes).
 
         Parameters
@@ -90,13 +90,13 @@ class Ensemble(nn.Module):
         x : Tensor, or list of Tensor
             A batch for all; a list holds one view of it for each learner.
         """
-        if isinstance(x, list) and len(x) != self.n_learners:
+        if isinstance(x, list | tuple) and len(x) != self.n_learners:
             raise ValueError(
                 f"`x` must be a batch, or a list of {self.n_learners} views of it; got {len(x)} views."
             )
         if isinstance(self.members, Stacked):
             return self.members(x)  # type: ignore[no-any-return]
-        views = x if isinstance(x, list) else [x] * self.n_learners
+        views = x if isinstance(x, list | tuple) else [x] * self.n_learners
         outputs = [learner(view) for learner, view in zip(self.members, views, strict=True)]
         if len({tuple(output.shape) for output in outputs}) > 1:
             shapes = ", ".join(str(tuple(output.shape)) for output in outputs)
@@ -131,15 +131,21 @@ class Ensemble(nn.Module):
         return f"{settings}, stacked={self.is_stacked}"
 
 
+def uncompiled(module: nn.Module) -> nn.Module:
+    """Return the module that ``torch.compile`` has wrapped, or the module itself."""
+    return getattr(module, "_orig_mod", module)
+
+
 def _make_room(module: nn.Module, state_dict: Mapping[str, Any], prefix: str, *_: Any) -> None:
-    """Give an ensemble a read-out to be filled if the state that it is about to take up has one, else none."""
+    """Give an ensemble a read-out to be filled if the learners it is about to take up have one, else none."""
     ensemble = cast(Ensemble, module)
     scale, offset = (state_dict.get(f"{prefix}readout.{name}") for name in ("scale", "offset"))
-    ensemble.readout = None
     if scale is not None and offset is not None:
-        ensemble.readout = Readout(torch.empty_like(scale), torch.empty_like(offset)).to(
-            ensemble.weights.device
-        )
+        if len(scale) == ensemble.n_learners:  # else torch is about to refuse the state
+            room = Readout(torch.empty_like(scale), torch.empty_like(offset))
+            ensemble.readout = room.to(ensemble.weights.device)
+    elif any(name.startswith(f"{prefix}members.") for name in state_dict):
+        ensemble.readout = None
 
 
 @contextmanager

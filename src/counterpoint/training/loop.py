@@ -23,7 +23,7 @@ from counterpoint.training.checkpoint import (
     restore_random_state,
     save_checkpoint,
 )
-from counterpoint.training.ensemble import Ensemble, evaluating
+from counterpoint.training.ensemble import Ensemble, evaluating, uncompiled
 from counterpoint.training.gate import gates_of
 from counterpoint.training.history import History
 from counterpoint.training.preparation import (
@@ -231,7 +231,7 @@ class _Run:
 
     def read_out(self, max_samples: int = 10_000) -> None:
         """Fit probabilities to what the learners put out, where the loss has not done so."""
-        ensemble = self.state.ensemble
+        ensemble = uncompiled(self.state.ensemble)
         if isinstance(ensemble, Ensemble) and getattr(self.state.loss, "needs_readout", False):
             before = random_state(self.device, self.generators)
             batches = self.batches(self.state.epoch) if callable(self.batches) else self.batches
@@ -240,8 +240,8 @@ class _Run:
             restore_random_state(before, self.device, self.generators)  # as if the batches had not been drawn
 
     def forget_readout(self) -> None:
-        if isinstance(self.state.ensemble, Ensemble):
-            self.state.ensemble.readout = None
+        if isinstance(ensemble := uncompiled(self.state.ensemble), Ensemble):
+            ensemble.readout = None
 
     def is_over(self) -> bool:
         """Tell whether there is nothing more to train."""

@@ -236,8 +236,17 @@ def _flatten(module: nn.Module) -> list[nn.Module] | None:
 
 def _description(learner: nn.Module) -> str:
     frozen = [(p.requires_grad, p.dtype, p.shape) for p in learner.parameters()]
-    hooks = any(m._forward_hooks or m._forward_pre_hooks for m in learner.modules())
-    return f"{learner!r} {frozen} {learner.training} {id(learner) if hooks else ''}"
+    return f"{learner!r} {frozen} {learner.training} {id(learner) if _is_peculiar(learner) else ''}"
+
+
+def _is_peculiar(learner: nn.Module) -> bool:
+    """Tell whether a learner has hooks, or layers in another mode than its own, which stacked layers would not have."""
+    hooks = (
+        (m._forward_hooks, m._forward_pre_hooks, m._backward_hooks, m._backward_pre_hooks)
+        for m in learner.modules()
+    )
+    modes = {m.training for m in learner.modules()}
+    return len(modes) > 1 or any(map(any, hooks)) or any(p._backward_hooks for p in learner.parameters())
 
 
 def _shares_tensors(learners: Sequence[nn.Module]) -> bool:

@@ -152,6 +152,7 @@ class _Dropout(StackedLayer):
     def __init__(self, layers: Sequence[nn.Module]) -> None:
         super().__init__()
         self.drop = copy.deepcopy(layers[0])
+        setattr(self.drop, "inplace", False)  # noqa: B010  what all learners share must stay as it is
 
     def forward(self, x: Tensor, n: int, own: bool, grouped: bool) -> tuple[Tensor, bool]:
         if own or not self.training:

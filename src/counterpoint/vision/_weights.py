@@ -70,7 +70,7 @@ def _mismatch(given: dict[str, Tensor], own: dict[str, Tensor]) -> str | None:
             return f"whose {key!r} has the shape {tuple(given[key].shape)} in place of {tuple(value.shape)}"
         if key in given and value.is_floating_point() and not given[key].is_floating_point():
             return f"whose {key!r} is of {given[key].dtype} in place of {value.dtype}"
-        if key in given and not torch.isfinite(given[key].float()).all():
+        if key in given and value.is_floating_point() and not torch.isfinite(given[key].float()).all():
             return f"whose {key!r} is not finite throughout"
     return None
 

@@ -107,6 +107,7 @@ def _torchvision_net(name: str, n_classes: int) -> nn.Module:
     models = import_extra("torchvision.models", "vision")
     options: dict[str, Any] = {}
     if name == "googlenet":
-        options = {"aux_logits": False, "transform_input": False, "init_weights": True}
+        # Its weights want other inputs than the rest, and it transforms what the rest are given.
+        options = {"aux_logits": False, "transform_input": True, "init_weights": True}
     net: nn.Module = models.get_model(name, weights=None, num_classes=n_classes, **options)
     return net

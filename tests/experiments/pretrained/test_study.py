@@ -295,3 +295,20 @@ def test_the_document_shows_the_committed_record(name):
     record = read(ROOT / "results", name)
     assert record["config"]["smoke"] is False
     assert fill(document, name, markdown(record, TABLES[name])) == document
+
+
+def test_a_trunk_of_other_images_or_other_weights_is_not_taken_for_the_same(tmp_path):
+    rng = np.random.default_rng(0)
+    settings = laboratory.Settings(epochs=1, more_epochs=1, size=8, batch_size=64, width=2)
+    origins = []
+    for n, weights in ((100, None), (200, None), (100, tmp_path)):
+        train = rng.integers(256, size=(n, 8, 8, 3), dtype=np.uint8), np.arange(n) % 2
+        images = laboratory.Images.split("some", train, train, 2)
+        place = laboratory.Laboratory(
+            images, settings, weights=weights, folder=tmp_path, device=torch.device("cpu")
+        )
+        for content in (b"one", b"two"):
+            (tmp_path / "resnet18.safetensors").write_bytes(content)
+            origins.append(place.origin("resnet18"))
+    assert origins[0] == origins[1]  # no weights are read
+    assert len(set(origins)) == 4

@@ -105,9 +105,10 @@ def reproduce(
     from counterpoint.experiments.convnets.images import load_images
     from counterpoint.experiments.convnets.map_tables import draw, grids
     from counterpoint.experiments.convnets.part import run
-    from counterpoint.experiments.convnets.store import Job, collect, join, publish
+    from counterpoint.experiments.convnets.store import Job, check_kind, collect, join, publish
     from counterpoint.training.device import pick_device
 
+    check_kind(out, "image-map", smoke=smoke)
     where = pick_device(device)
     n_seeds = int(check_count(seeds or (2 if smoke else 3), "seeds", minimum=1))
     images = load_images(data, smoke=smoke)

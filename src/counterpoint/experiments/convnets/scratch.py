@@ -23,7 +23,7 @@ from counterpoint.experiments.convnets.images import load_images
 from counterpoint.experiments.convnets.part import measures
 from counterpoint.experiments.convnets.scratch_tables import draw, grid
 from counterpoint.experiments.convnets.side_by_side import Apart, program
-from counterpoint.experiments.convnets.store import Job, collect, join, publish
+from counterpoint.experiments.convnets.store import Job, check_kind, collect, join, publish
 from counterpoint.training import IndependentLoss
 from counterpoint.training.device import pick_device
 from counterpoint.vision import ImageBatches, backbone, predict_logits
@@ -83,6 +83,7 @@ def reproduce(
     ``parts`` holds the beginnings of the names of the ensembles to train, with commas between them; ``seeds`` is the
     most seeds that any has.
     """
+    check_kind(out, "image-scratch", smoke=smoke)
     where = pick_device(device)
     most = None if seeds is None else int(check_count(seeds, "seeds", minimum=1))
     images = load_images(data, smoke=smoke)

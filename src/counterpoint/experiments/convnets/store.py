@@ -17,7 +17,7 @@ from counterpoint.experiments._tables import Grid, markdown, rich_table
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Job", "collect", "join", "publish"]
+__all__ = ["Job", "check_kind", "collect", "join", "publish"]
 
 DIGITS = 5  # of a number in a record
 
@@ -42,7 +42,7 @@ def collect(
     console, files = Console(), []
     for job in jobs:
         path, began = folder / f"{job.name}.json", time.perf_counter()
-        asked = wanted is None or job.name.startswith(tuple(wanted.split(",")))
+        asked = wanted is None or job.name.startswith(tuple(part.strip() for part in wanted.split(",")))
         if asked and _keep(job, path, title=title, device=device):
             console.print(f"{job.name}: {time.perf_counter() - began:.1f} s")
         if path.exists():
@@ -52,13 +52,27 @@ def collect(
     return files
 
 
+def check_kind(out: Path, name: str, *, smoke: bool) -> None:
+    """Refuse to put a smoke run beside a real one, or the other way round."""
+    path = out / f"{name}.json"
+    if path.is_file() and read_record(path)["config"]["smoke"] != smoke:
+        kind = "a smoke run" if smoke else "no smoke run"
+        raise ValueError(f"`out` must be a folder without {path.name}, or with that of {kind}; got '{out}'.")
+
+
 def _keep(job: Job, path: Path, *, title: str, device: torch.device) -> bool:
     """Do a job and write it, unless its file is there with the same config; tell whether it was done.
 
-    What goes wrong in one part becomes a warning, so that the other parts are not lost.
+    What goes wrong in one part becomes a warning, so that the other parts are not lost. A file with another config is
+    somebody's work and stays.
     """
     if read_part(path, job.config) is not None:
         return False
+    if path.exists():
+        raise ValueError(
+            f"`out` must be a folder without {path.parent.name}/{path.name}, or with one of the same settings; "
+            f"got '{path.parent.parent}'."
+        )
     try:
         found = job.work()
     except Exception as error:

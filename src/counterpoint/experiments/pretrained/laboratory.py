@@ -46,7 +46,7 @@ from counterpoint.vision import ImageBatches, backbone, predict_logits
 
 HELD_OUT = 10  # one training image in so many
 LR, LR_MORE = 1e-3, 2e-4
-CHECKPOINT_FROM = 40  # epochs; a shorter run is faster begun again than saved
+CHECKPOINT_FROM = 8  # epochs; a shorter run is faster begun again than saved
 SCRATCH = 3  # a network without weights trains so many times as long
 EVALUATED = 1_000  # images in a batch
 
@@ -152,6 +152,7 @@ class Laboratory:
         epochs = self.epochs_of(network)
         settings = {
             "start": start_of(network, self.weights),
+            "origin": self.origin(network),
             "epochs": epochs,
             "lr": LR,
             **{key: getattr(self.settings, key) for key in ("size", "batch_size", "width")},
@@ -174,6 +175,15 @@ class Laboratory:
         }
         save_checkpoint(path, trunk)
         return trunk
+
+    def origin(self, network: str) -> int:
+        """Return a checksum of the images that a trunk learns from, and of the file that it starts from."""
+        x, y = self.images.parts["train"]
+        found = zlib.crc32(x[:: max(len(x) // 1000, 1)].tobytes(), zlib.crc32(y.tobytes()))
+        for name in (f"{network}.safetensors", f"{network}_backbone.safetensors"):
+            if isinstance(self.weights, Path) and (self.weights / name).is_file():
+                found = zlib.crc32((self.weights / name).read_bytes(), found)
+        return found
 
     def run(self, members: Sequence[tuple[str, int]], way: str, seed: int) -> Run:
         """Put trunks together, go on in one way and return what came out, with errors in percent."""
