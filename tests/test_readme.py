@@ -1,4 +1,4 @@
-"""The numbers of the README are those of the committed results."""
+"""The numbers of the README, and some of the docs, are those of the committed results."""
 
 import json
 import re
@@ -55,6 +55,23 @@ def test_what_small_learners_gain_on_tables():
         r"learners of 1 hidden unit err (.*? % less) .*? of 64 hidden units (.*? % more)", page
     ).groups()
     assert f"networks of 1 hidden unit err {gain}, networks of 64 units {loss}." in README
+
+
+def test_learners_of_four_units_gain_on_segment_and_lose_on_glass():
+    page = (ROOT / "docs" / "when-does-diversity-pay.md").read_text(encoding="utf-8")
+    errors = {
+        (cell["data"], cell["n_learners"]): [
+            100 * np.sum(cell["wrong"]["soft"][loss]) / np.sum(cell["rows"])
+            for loss in ("independent", "0.9")
+        ]
+        for cell in result("diversity-map.json")["data"]
+        if cell["hidden"] == 4
+    }
+    assert "(15 learners: from {:.2f} to {:.2f} %)".format(*errors["segment", 15]) in page
+    for table, gains in (("segment", True), ("glass", False)):
+        assert all(
+            bool(after < before) is gains for (name, _), (before, after) in errors.items() if name == table
+        )
 
 
 def test_ranks_of_the_arena():

@@ -55,12 +55,10 @@ def test_the_decision_is_by_the_running_mean_and_not_by_the_last_batch():
 
 
 def test_the_fit_is_the_optimality_of_the_batch():
-    gate, single = DiversityGate(), DiversityGate(by="r_tl")
-    for one in (gate, single):
-        one.progress = 0.0
-        one(torch.tensor(0.4), torch.tensor(0.2), 5)
+    gate = DiversityGate()
+    gate.progress = 0.0
+    gate(torch.tensor(0.4), torch.tensor(0.2), 5)
     assert float(gate.fit) == pytest.approx(float(optimality(0.4, 0.2, n_learners=5)))
-    assert float(single.fit) == pytest.approx(0.4)
 
 
 def test_validation_teaches_the_gate_nothing():
@@ -119,7 +117,6 @@ def test_no_gradient_flows_through_the_gate():
     [
         ({"threshold": 1.2}, "`threshold` must be between -1 and 1; got 1.2"),
         ({"wait": -0.1}, "`wait` must be between 0 and 1; got -0.1"),
-        ({"by": "loss"}, "`by` must be one of 'optimality', 'r_tl'; got 'loss'"),
         ({"horizon": 0}, "`horizon` must be at least 1; got 0"),
     ],
 )

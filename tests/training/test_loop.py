@@ -502,15 +502,17 @@ def against(logits, target):
     return own[1] - own[0] - own[2] - own[3]
 
 
+class Turn(Callback):
+    """Turns the second learner against the truth."""
+
+    def on_epoch_begin(self, state):
+        if state.epoch == 4:
+            with torch.no_grad():
+                state.ensemble.members.layers[-1].weight[1] *= -1
+
+
 def test_a_member_that_turns_against_the_truth_is_named_once_and_at_once():
     x, y = blobs()
-
-    class Turn(Callback):
-        def on_epoch_begin(self, state):
-            if state.epoch == 4:
-                with torch.no_grad():
-                    state.ensemble.members.layers[-1].weight[1] *= -1
-
     options = {"optimizer": lambda p: torch.optim.SGD(p, lr=0.01), "epochs": 6, "callbacks": [Turn()]}
     ensemble = mlps()
     train(ensemble, batched(x, y), epochs=10)
@@ -529,13 +531,6 @@ def test_a_member_that_never_followed_the_truth_is_named_after_five_epochs():
 
 def test_a_resumed_run_warns_of_what_the_whole_run_would_have(tmp_path):
     x, y = blobs()
-
-    class Turn(Callback):
-        def on_epoch_begin(self, state):
-            if state.epoch == 4:
-                with torch.no_grad():
-                    state.ensemble.members.layers[-1].weight[1] *= -1
-
     ensemble = mlps()
     with torch.no_grad():
         for layer in (ensemble.members.layers[0], ensemble.members.layers[-1]):

@@ -255,10 +255,6 @@ class _Losses:
 
     def __call__(self, logits: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
         total = logits.new_zeros(())
-        empty = None
-        if weight is not None:  # a fold with fewer rows than there are steps has nothing in the last of them
-            empty = (weight == 0).all(-1)
-            weight = weight.masked_fill(empty[:, None], 1.0)
         for loss, some, lam in self.parts:
             own = None if weight is None else weight[some]
             if lam is not None:
@@ -273,7 +269,7 @@ class _Losses:
                 )
             else:
                 found = loss(logits[some], target[some], own)
-            total = total + (found if empty is None else found.masked_fill(empty[some], 0.0)).sum()
+            total = total + found.sum()
         return total
 
 

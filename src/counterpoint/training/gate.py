@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from counterpoint._validation import check_choice, check_count, check_interval
+from counterpoint._validation import check_count, check_interval
 
 __all__ = ["DiversityGate"]
 
@@ -16,11 +16,10 @@ class DiversityGate(nn.Module):
     Parameters
     ----------
     threshold : float, default=0.6
-        The gate opens if the fit to the training batches is below it when the wait is over.
+        The gate opens if the fit to the training batches, the correlation of the learners' standardised sum with the
+        truth, is below it when the wait is over.
     wait : float, default=0.2
         The share of the training after which the gate decides, once.
-    by : {"optimality", "r_tl"}, default="optimality"
-        What the fit is: the correlation of the learners' standardised sum with the truth, or that of single learners.
     horizon : int, default=50
         How many batches the running mean of the fit looks back.
     groups : tuple of int, default=()
@@ -67,14 +66,12 @@ class DiversityGate(nn.Module):
         threshold: float = 0.6,
         *,
         wait: float = 0.2,
-        by: str = "optimality",
         horizon: int = 50,
         groups: tuple[int, ...] = (),
     ) -> None:
         super().__init__()
         self.threshold = float(check_interval(threshold, "threshold", -1, 1))
         self.wait = float(check_interval(wait, "wait", 0, 1))
-        self.by = check_choice(by, "by", ("optimality", "r_tl"))
         self.horizon = int(check_count(horizon, "horizon", minimum=1))
         self.progress: float | None = None
         self.register_buffer("total", torch.zeros(groups))
@@ -118,10 +115,8 @@ class DiversityGate(nn.Module):
                     "`progress` must be set before each training batch, to the share of the training that is done; "
                     "got None."
                 )
-            fit = r_tl.detach()
-            if self.by == "optimality":
-                fit = fit * (((n_learners - 1) * r_ll.detach() + 1) / n_learners).clamp(min=1e-3).rsqrt()
-            self._take_in(fit.to(self.total.dtype))
+            spread = ((n_learners - 1) * r_ll.detach() + 1) / n_learners
+            self._take_in((r_tl.detach() * spread.clamp(min=1e-3).rsqrt()).to(self.total.dtype))
             if self.progress >= self.wait:
                 self._decide()
         return self.is_open
@@ -137,7 +132,7 @@ class DiversityGate(nn.Module):
 
     def extra_repr(self) -> str:
         """Return the settings."""
-        return f"threshold={self.threshold}, wait={self.wait}, by={self.by!r}, horizon={self.horizon}"
+        return f"threshold={self.threshold}, wait={self.wait}, horizon={self.horizon}"
 
 
 def gates_of(loss: object) -> list[DiversityGate]:

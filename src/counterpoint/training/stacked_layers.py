@@ -151,8 +151,9 @@ class _Dropout(StackedLayer):
 
     def __init__(self, layers: Sequence[nn.Module]) -> None:
         super().__init__()
-        self.drop = copy.deepcopy(layers[0])
-        setattr(self.drop, "inplace", False)  # noqa: B010  what all learners share must stay as it is
+        drop: Any = copy.deepcopy(layers[0])
+        drop.inplace = False  # what all learners share must stay as it is
+        self.drop = drop
 
     def forward(self, x: Tensor, n: int, own: bool, grouped: bool) -> tuple[Tensor, bool]:
         if own or not self.training:
