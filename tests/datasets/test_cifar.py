@@ -52,11 +52,17 @@ def test_cifar100_has_its_own_file(tmp_path):
         images.y_train = None
 
 
-def test_a_subset_keeps_its_images_and_numbers_classes_in_the_order_given(tmp_path):
+@pytest.mark.parametrize(
+    "given",
+    [["truck", "airplane"], np.array(["truck", "airplane"]), np.array(["truck", "airplane"], dtype=object)],
+    ids=["list", "array", "objects"],
+)
+def test_a_subset_keeps_its_images_and_numbers_classes_in_the_order_given(tmp_path, given):
     made = arrays()
     np.savez(tmp_path / "cifar10.npz", **made)
-    images = load_cifar10(tmp_path, classes=["truck", "airplane"])
+    images = load_cifar10(tmp_path, classes=given)
     assert images.class_names == ("truck", "airplane")
+    assert all(type(name) is str for name in images.class_names)
     for part in ("train", "test"):
         x, y = getattr(images, f"x_{part}"), getattr(images, f"y_{part}")
         old = made[f"y_{part}"]
@@ -69,7 +75,26 @@ def test_a_subset_keeps_its_images_and_numbers_classes_in_the_order_given(tmp_pa
     ("classes", "error", "message"),
     [
         (("airplane", "shp"), ValueError, r"`classes` must be one of 'airplane', .*; got 'shp'\. "),
-        (("airplane", 3), TypeError, r"`classes` must be a string; got 3"),
+        (
+            ("airplane", 3),
+            TypeError,
+            r"`classes` must be a sequence of class names; got \('airplane', 3\)\.$",
+        ),
+        (
+            np.array([0, 1]),
+            TypeError,
+            r"`classes` must be a sequence of class names; got array\(\[0, 1\]\)\.$",
+        ),
+        (
+            np.array([["cat"]]),
+            TypeError,
+            r"`classes` must be a sequence of class names; got array\(\[\['cat'",
+        ),
+        (np.array("cat"), TypeError, r"`classes` must be a sequence of class names; got array\('cat'"),
+        (b"cat", TypeError, r"`classes` must be a sequence of class names; got b'cat'\.$"),
+        ({"cat", "dog"}, TypeError, r"`classes` must be a sequence of class names; got \{'"),
+        (np.array(["cat", "cat"]), ValueError, r"`classes` must be distinct; got \('cat', 'cat'\)"),
+        (np.array([]), ValueError, r"`classes` must name at least one class; got array\(\[\]"),
         ("airplane", TypeError, r"`classes` must be a sequence of class names; got 'airplane'"),
         ((), ValueError, r"`classes` must name at least one class; got \(\)"),
         (("cat", "cat"), ValueError, r"`classes` must be distinct; got \('cat', 'cat'\)"),
@@ -115,6 +140,11 @@ def damaged(tmp_path):
     return bytes(content)
 
 
+def unclosed(tmp_path):
+    np.savez(tmp_path / "whole.npz", **arrays())
+    return (tmp_path / "whole.npz").read_bytes().replace(b", }", b",  ")  # the head of each array
+
+
 def one_array(tmp_path):
     np.save(tmp_path / "array.npy", np.zeros(3))
     return (tmp_path / "array.npy").read_bytes()
@@ -122,8 +152,8 @@ def one_array(tmp_path):
 
 @pytest.mark.parametrize(
     "content",
-    [lambda _: b"", lambda _: b"not a zip file", truncated, damaged, one_array],
-    ids=["empty", "text", "truncated", "damaged", "one array"],
+    [lambda _: b"", lambda _: b"not a zip file", truncated, damaged, unclosed, one_array],
+    ids=["empty", "text", "truncated", "damaged", "unclosed", "one array"],
 )
 def test_a_corrupt_file_is_refused(tmp_path, content):
     (tmp_path / "cifar10.npz").write_bytes(content(tmp_path))

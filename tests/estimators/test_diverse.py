@@ -49,9 +49,7 @@ def test_every_loss_learns(iris, loss, voting):
 def test_auto_trains_networks_that_fit_independently(iris, tmp_path):
     model = small(diversity="auto", epochs=60, batch_size=32).fit(*iris)
     assert model.score(*iris) > 0.9
-    assert model.readout_ is None  # no explicit diversity was let in
-    alone = small(loss="independent", epochs=60, batch_size=32).fit(*iris)
-    np.testing.assert_array_equal(model.predict_proba(iris[0]), alone.predict_proba(iris[0]))
+    assert model.readout_ is None  # explicit diversity was on trial, and given up
     model.save(tmp_path / "model.safetensors")
     again = DiverseEnsembleClassifier.load(tmp_path / "model.safetensors")
     assert again.diversity == "auto"

@@ -1,9 +1,10 @@
-"""The correlation loss with ``diversity="auto"``: cross-entropy first, then correlation where learners underfit."""
+"""The correlation loss with ``diversity="auto"``: diversity on trial, and on with it where learners underfit."""
 
 import pytest
 import torch
 from torch import nn
 
+from counterpoint.theory import critical_lambda
 from counterpoint.training import (
     Callback,
     CorrelationLoss,
@@ -23,9 +24,9 @@ def batch():
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(
-    ("decision", "plain"), [(0, IndependentLoss()), (-1, IndependentLoss()), (1, CorrelationLoss(0.9))]
+    ("decision", "plain"), [(0, CorrelationLoss(0.5)), (-1, IndependentLoss()), (1, CorrelationLoss(0.9))]
 )
-def test_auto_is_bit_by_bit_the_loss_of_its_side_of_the_gate(batch, decision, plain, weighted):
+def test_auto_is_the_loss_of_what_the_gate_has_decided(batch, decision, plain, weighted):
     logits, target = batch
     weight = [torch.rand(40)] if weighted else []
     loss = CorrelationLoss("auto")
@@ -33,8 +34,8 @@ def test_auto_is_bit_by_bit_the_loss_of_its_side_of_the_gate(batch, decision, pl
     loss.gate.decision.fill_(decision)
     values = [one(logits, target, *weight) for one in (loss, plain)]
     found, expected = (torch.autograd.grad(value, logits)[0] for value in values)
-    assert torch.equal(*values)
-    assert torch.equal(found, expected)
+    torch.testing.assert_close(*values, rtol=1e-6, atol=0)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-9)
 
 
 def test_the_gate_sees_the_optimality_of_each_training_batch(batch):
@@ -73,25 +74,52 @@ def same_weights(one, other):
     return all(torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))
 
 
+class Independently(Callback):
+    """Turns to cross-entropy after a number of batches, as a gate does that shuts."""
+
+    def __init__(self, n_batches):
+        self.left = n_batches
+
+    def on_batch_end(self, state):
+        self.left -= 1
+        if self.left == 0:
+            state.loss.gate.decision.fill_(-1)
+
+
 @pytest.mark.parametrize("validation", [None, data()])
-def test_where_learners_fit_auto_is_independent_training_bit_by_bit(validation):
-    auto, independent = learners(), learners()
+def test_where_learners_fit_auto_turns_to_independent_training_when_the_trial_is_over(validation):
+    auto, turned = learners(), learners()
     loss = train(auto, 20, validation=validation)
-    train(independent, 20, loss=IndependentLoss(), validation=validation)
     assert int(loss.gate.decision) == -1
-    assert same_weights(auto, independent)
+    never = CorrelationLoss("auto")
+    never.gate.trial = 1.0
+    train(turned, 20, loss=never, validation=validation, callbacks=[Independently(8)])  # a tenth of 80
+    assert same_weights(auto, turned)
     x, _ = data()[0]
-    assert auto.readout is None  # nor does a read-out move its votes
-    assert torch.equal(auto.predict_proba(x), independent.predict_proba(x))
+    assert auto.readout is None  # after a cross-entropy none is needed
+    assert torch.equal(auto.predict_proba(x), turned.predict_proba(x))
 
 
-def test_where_learners_underfit_auto_turns_to_explicit_diversity():
-    auto, independent = learners(), learners()
-    loss = train(auto, 20, hard=True)
-    train(independent, 20, loss=IndependentLoss(), hard=True)
+def test_where_learners_underfit_auto_stays_with_explicit_diversity():
+    auto = learners()
+    seen = Diversities()
+    loss = train(auto, 20, hard=True, callbacks=[seen])
     assert int(loss.gate.decision) == 1
-    assert not same_weights(auto, independent)
+    critical = float(critical_lambda(3))
+    assert seen.found == pytest.approx(
+        [0.5 * critical] * 9 + [0.9 * critical] * 71
+    )  # a tenth of 80 is over after 8
     assert auto.readout is not None
+
+
+class Diversities(Callback):
+    """Keeps the lambda that each batch had: the loss is -(r_TL - lambda r_LL)."""
+
+    def __init__(self):
+        self.found = []
+
+    def on_batch_end(self, state):
+        self.found.append(float((state.batch_loss + state.loss.r_tl) / state.loss.r_ll))
 
 
 class Progress(Callback):

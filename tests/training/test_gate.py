@@ -1,4 +1,4 @@
-"""The gate: shut at first, then open for good where learners underfit; the same after a checkpoint."""
+"""The gate: open on trial, then for good where learners underfit; the same after a checkpoint."""
 
 import copy
 
@@ -22,20 +22,20 @@ def told(gate, course):
 @pytest.mark.parametrize(
     ("fits", "expected"),
     [
-        ((0.1, 0.2, 0.59, 0.9, 0.9), [False, False, True, True, True]),  # what comes later changes nothing
-        ((0.1, 0.2, 0.61, 0.1, 0.1), [False] * 5),
+        ((0.1, 0.2, 0.59, 0.9, 0.9), [True] * 5),  # what comes later changes nothing
+        ((0.9, 0.9, 0.61, 0.1, 0.1), [True, True, False, False, False]),  # nor does what was before
     ],
 )
-def test_the_gate_decides_once_when_the_wait_is_over(fits, expected):
-    gate = DiversityGate(0.6, wait=0.4, horizon=1)
+def test_the_gate_decides_once_when_the_trial_is_over(fits, expected):
+    gate = DiversityGate(0.6, trial=0.4, horizon=1)
     assert told(gate, zip((0, 0.2, 0.4, 0.6, 0.8), fits, strict=True)) == expected
     assert int(gate.decision) == (1 if expected[-1] else -1)
 
 
-def test_a_gate_that_has_not_decided_is_shut():
-    gate = DiversityGate(1.0, wait=0.5)
-    assert not gate.is_open
-    assert told(gate, [(0.0, 0.1), (0.499, 0.1)]) == [False, False]
+def test_a_gate_that_has_not_decided_is_open():
+    gate = DiversityGate(-1.0, trial=0.5)
+    assert gate.is_open
+    assert told(gate, [(0.0, 0.1), (0.499, 0.1)]) == [True, True]
     assert int(gate.decision) == 0
 
 
@@ -48,10 +48,10 @@ def test_the_running_mean_is_that_of_exponential_weights():
 
 
 def test_the_decision_is_by_the_running_mean_and_not_by_the_last_batch():
-    for wait_over, expected in (((0.5, 0.9), True), ((0.5, 0.3), False)):
+    for last, expected in (((0.5, 0.9), True), ((0.5, 0.3), False)):
         before = 0.2 if expected else 0.8
-        gate = DiversityGate(0.5, wait=0.5, horizon=10)
-        assert told(gate, [*[(0.0, before)] * 10, wait_over])[-1] is expected
+        gate = DiversityGate(0.5, trial=0.5, horizon=10)
+        assert told(gate, [*[(0.0, before)] * 10, last])[-1] is expected
 
 
 def test_the_fit_is_the_optimality_of_the_batch():
@@ -62,7 +62,7 @@ def test_the_fit_is_the_optimality_of_the_batch():
 
 
 def test_validation_teaches_the_gate_nothing():
-    gate = DiversityGate(wait=0.5)
+    gate = DiversityGate(trial=0.5)
     told(gate, [(0.1, 0.3)])
     before = copy.deepcopy(gate.state_dict())
     gate.progress = 0.9
@@ -76,7 +76,7 @@ def test_validation_teaches_the_gate_nothing():
 def test_a_gate_goes_on_from_its_state(broken_at):
     torch.manual_seed(0)
     course = [(i / 20, r) for i, r in enumerate(torch.rand(20).tolist())]
-    whole, first, resumed = (DiversityGate(0.6, wait=0.5, horizon=5) for _ in range(3))
+    whole, first, resumed = (DiversityGate(0.6, trial=0.5, horizon=5) for _ in range(3))
     expected = told(whole, course)
     found = told(first, course[:broken_at])
     resumed.load_state_dict(first.state_dict())
@@ -116,7 +116,7 @@ def test_no_gradient_flows_through_the_gate():
     ("options", "message"),
     [
         ({"threshold": 1.2}, "`threshold` must be between -1 and 1; got 1.2"),
-        ({"wait": -0.1}, "`wait` must be between 0 and 1; got -0.1"),
+        ({"trial": -0.1}, "`trial` must be between 0 and 1; got -0.1"),
         ({"horizon": 0}, "`horizon` must be at least 1; got 0"),
     ],
 )
@@ -136,4 +136,4 @@ def test_a_training_batch_without_progress_is_refused():
         ValueError, match=r"`progress` must be set before each training batch, .*; got None\."
     ):
         gate(torch.tensor(0.1), ALIKE, 3)
-    assert not gate.eval()(torch.tensor(0.1), ALIKE, 3)
+    assert gate.eval()(torch.tensor(0.1), ALIKE, 3)

@@ -104,6 +104,27 @@ def test_resizing_is_that_of_torch(size):
     assert torch.equal(resized, expected)
 
 
+def test_images_that_get_smaller_are_averaged_and_not_sampled():
+    board = (np.indices((16, 16)).sum(0) % 2 * 255).astype(np.uint8)  # of single pixels, black and white
+    images = np.broadcast_to(board[None, :, :, None], (1, 16, 16, 3))
+    options = {"augment": False, "mean": (0, 0, 0), "std": (1, 1, 1), "device": "cpu"}
+    x, _ = next(iter(ImageBatches(images, [0], size=4, **options)))
+    # Grey throughout; a corner has fewer pixels, by which the triangle of weights is cut off.
+    assert (x - 0.5).abs().max() < 0.02
+
+
+@pytest.mark.parametrize("size", [None, 24, 6, 11])
+def test_channels_last_changes_the_layout_and_no_number(size):
+    images, labels = some()
+    last, first = (
+        batches_of(images, labels, channels_last=flag, size=size, cutout=3) for flag in (True, False)
+    )
+    for (a, _), (b, _) in zip(last, first, strict=True):
+        assert a.is_contiguous(memory_format=torch.channels_last)
+        assert b.is_contiguous()
+        torch.testing.assert_close(a, b)
+
+
 def test_a_shuffled_epoch_has_every_image_once_and_the_next_another_order():
     images, _ = some()
     batches = batches_of(images, np.arange(20), drop_last=False)
@@ -162,6 +183,34 @@ def test_arrays_may_be_read_backwards_and_labels_of_any_integers():
     assert y.tolist() == labels[::-1][:8].tolist()
 
 
+def test_images_smaller_than_the_shift_are_refused_only_where_they_are_shifted():
+    images, labels = some(height=4, width=4)
+    x, _ = next(iter(ImageBatches(images, labels, augment=False, device="cpu")))
+    assert x.shape == (20, 3, 4, 4)
+    with pytest.raises(ValueError, match=r"`crop_padding` must be less than .*, \(4, 4\); got 4\.$"):
+        ImageBatches(images, labels, device="cpu")
+
+
+def test_the_largest_shift_reflects_all_but_one_pixel():
+    images, labels = some(height=4, width=4)
+    batches, twin = (
+        batches_of(images, labels, seed=1) for _ in range(2)
+    )  # a shift of 3 at most, of 4 pixels
+    order = torch.randperm(20, generator=twin.generator).tolist()
+    moves = [part[0].numpy() for part in twin._draw(20)]
+    x = torch.cat([x for x, _ in batches])
+    assert max(abs(moves[0][:16])) == 3
+    for place, found in enumerate(x):
+        drawn = [part[place] for part in moves]
+        expected = reference(images[order[place]], *drawn, padding=3, cutout=0)
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("seed", [0, np.uint8(2), 2**63, 2**64 - 1])
+def test_every_seed_of_torch_is_taken_as_it_is(seed):
+    assert batches_of(*some(), seed=seed).generator.initial_seed() == seed
+
+
 def test_a_last_batch_is_kept_where_there_are_fewer_images_than_a_batch():
     assert [len(y) for _, y in batches_of(*some(), batch_size=32)] == [20]
 
@@ -177,28 +226,38 @@ def two_convnets():
     return ensemble
 
 
-def train(batches, checkpoint=None, stop_after=None):
+def train(batches, checkpoint=None, stop_at=None, validation=None):
     ensemble = two_convnets()
 
     def optimizer(parameters):
         return torch.optim.SGD(parameters, lr=0.05, momentum=0.9)
 
     class Stop:
-        def on_epoch_begin(self, state):
-            if state.epoch == stop_after:
+        n_batches = 0
+
+        def on_batch_end(self, state):
+            self.n_batches += 1
+            if self.n_batches == stop_at:
                 raise InterruptedRunError
 
     options = {"loss": CorrelationLoss(0.5), "optimizer": optimizer, "epochs": 3, "progress": False}
-    fit(ensemble, batches, checkpoint=checkpoint, callbacks=[Stop()], **options)
+    fit(ensemble, batches, validation=validation, checkpoint=checkpoint, callbacks=[Stop()], **options)
     return ensemble
 
 
-def test_a_resumed_run_sees_the_same_batches(tmp_path):
+@pytest.mark.parametrize("validated", [False, True])
+@pytest.mark.parametrize("stop_at", [1, 5, 6])  # of nine batches, three an epoch
+def test_a_resumed_run_sees_the_same_batches(tmp_path, stop_at, validated):
     data = some(n=24, height=8, width=8)
-    whole = train(batches_of(*data, views=2, cutout=3))
+
+    def run(**options):
+        held_out = batches_of(*some(n=9, height=8, width=8, seed=1), augment=False) if validated else None
+        return train(batches_of(*data, views=2, cutout=3), validation=held_out, **options)
+
+    whole = run()
     with pytest.raises(InterruptedRunError):
-        train(batches_of(*data, views=2, cutout=3), tmp_path / "run", stop_after=3)
-    resumed = train(batches_of(*data, views=2, cutout=3), tmp_path / "run")
+        run(checkpoint=tmp_path / "run", stop_at=stop_at)
+    resumed = run(checkpoint=tmp_path / "run")
     for key, value in whole.state_dict().items():
         assert torch.equal(value, resumed.state_dict()[key]), key
 
@@ -237,6 +296,8 @@ def test_the_same_training_from_a_plain_data_loader():
         ),
         ({"labels": np.zeros(20)}, TypeError, r"`labels` must be integers; got float64\.$"),
         ({"labels": torch.zeros(20)}, TypeError, r"`labels` must be integers; got float32\.$"),
+        ({"labels": torch.zeros(20).bfloat16()}, TypeError, r"`labels` must be integers; got bfloat16\.$"),
+        ({"labels": [[0], [1, 2]]}, TypeError, r"`labels` must be integers; got \[\[0\], \[1, 2\]\]\.$"),
         ({"labels": ["cat"] * 20}, TypeError, r"`labels` must be integers; got <U3\.$"),
         ({"labels": np.full(20, -1)}, ValueError, r"`labels` must be at least 0; got -1\.$"),
         ({"batch_size": 0}, ValueError, r"`batch_size` must be at least 1; got 0\.$"),
@@ -245,16 +306,31 @@ def test_the_same_training_from_a_plain_data_loader():
             ValueError,
             r"`batch_size` must be at most .*, 20, .*; got 21\.$",
         ),
+        ({"batch_size": 4.0}, TypeError, r"`batch_size` must be an integer; got 4\.0\.$"),
         ({"size": 0}, ValueError, r"`size` must be at least 1; got 0\.$"),
+        ({"size": (32, 32)}, TypeError, r"`size` must be an integer; got \(32, 32\)\.$"),
+        ({"size": True}, TypeError, r"`size` must be an integer; got True\.$"),
+        ({"views": [1, 2]}, TypeError, r"`views` must be an integer; got \[1, 2\]\.$"),
+        ({"augment": "no"}, TypeError, r"`augment` must be True or False; got 'no'\.$"),
+        ({"shuffle": 1}, TypeError, r"`shuffle` must be True or False; got 1\.$"),
+        ({"channels_last": "yes"}, TypeError, r"`channels_last` must be True or False; got 'yes'\.$"),
+        ({"drop_last": 0}, TypeError, r"`drop_last` must be True or False; got 0\.$"),
         ({"views": 0}, ValueError, r"`views` must be at least 1; got 0\.$"),
         ({"views": 2, "augment": False}, ValueError, r"`views` must be None without `augment`, .*; got 2\.$"),
         ({"dtype": torch.int32}, TypeError, r"`dtype` must be a floating type of torch; got torch.int32\.$"),
         ({"mean": (0.5, 0.5)}, ValueError, r"`mean` must have 3 entries, .*; got shape \(2,\)\.$"),
         ({"mean": (120, 120, 120)}, ValueError, r"`mean` must be between 0 and 1; got 120 at \[0\]\.$"),
-        ({"std": (0.5, 0, 0.5)}, ValueError, r"`std` must be positive; got \(0.5, 0, 0.5\)\.$"),
+        ({"std": (0.5, 0, 0.5)}, ValueError, r"`std` must be positive and finite; got \(0.5, 0, 0.5\)\.$"),
+        ({"std": (1, np.inf, 1)}, ValueError, r"`std` must be positive and finite; got \(1, inf, 1\)\.$"),
         ({"cutout": -1}, ValueError, r"`cutout` must be at least 0; got -1\.$"),
         ({"crop_padding": 10}, ValueError, r"`crop_padding` must be less than .*, \(12, 10\); got 10\.$"),
-        ({"seed": "one"}, TypeError, r"`seed` must be an integer"),
+        ({"seed": "one"}, TypeError, r"`seed` must be an integer; got 'one'\.$"),
+        ({"seed": -1}, ValueError, r"`seed` must be at least 0; got -1\.$"),
+        (
+            {"seed": 2**64},
+            ValueError,
+            r"`seed` must be at most 18446744073709551615; got 18446744073709551616\.$",
+        ),
         ({"device": "gpu"}, ValueError, r"`device` must be 'auto' or a device of torch; got 'gpu'\.$"),
         ({"device": "cuda:99"}, ValueError, r"`device` must be one that torch finds, .*; got 'cuda:99'\.$"),
     ],

@@ -17,20 +17,24 @@ def test_the_page_shows_the_example():
     assert f"```python\n{EXAMPLE.read_text()}```\n" in (ROOT / "docs" / "vision.md").read_text()
 
 
+def folder_of_images(root, test_labels=("dark", "light")):
+    image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
+    rng = np.random.default_rng(0)
+    for part, n, labels in (("train", 40, ("dark", "light")), ("test", 20, test_labels)):
+        for label in labels:
+            folder = root / part / label
+            folder.mkdir(parents=True)
+            for i in range(n):
+                pixels = rng.normal(60 if label == "dark" else 200, 20, (32, 32, 3))
+                image.fromarray(np.clip(pixels, 0, 255).astype(np.uint8)).save(folder / f"{i}.png")
+
+
 # A few steps from random values may leave a learner constant, which has no correlation.
 @pytest.mark.filterwarnings("ignore::counterpoint.exceptions.UndefinedMeasureWarning")
 @pytest.mark.filterwarnings("ignore::counterpoint.exceptions.MemberWarning")
 def test_the_example_makes_an_ensemble_of_a_folder_of_images(tmp_path, capsys):
     pytest.importorskip("torchvision", reason="torchvision is not installed")
-    image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
-    rng = np.random.default_rng(0)
-    for part, n in (("train", 40), ("test", 20)):
-        for shade, label in ((60, "dark"), (200, "light")):
-            folder = tmp_path / part / label
-            folder.mkdir(parents=True)
-            for i in range(n):
-                pixels = np.clip(rng.normal(shade, 20, (32, 32, 3)), 0, 255).astype(np.uint8)
-                image.fromarray(pixels).save(folder / f"{i}.png")
+    folder_of_images(tmp_path)
     torch.manual_seed(0)
     names = ("resnet18", "shufflenet_v2_x1_0")
     assessment = run_path(str(EXAMPLE))["main"](tmp_path, names=names, weights=None, size=32, epochs=1)
@@ -38,3 +42,10 @@ def test_the_example_makes_an_ensemble_of_a_folder_of_images(tmp_path, capsys):
     assert assessment.n_samples == 40
     assert assessment.classes == (0, 1)
     assert capsys.readouterr().out.count("of the held-out images") == 2
+
+
+def test_a_test_folder_that_lacks_a_class_is_not_scored_with_shifted_labels(tmp_path):
+    pytest.importorskip("torchvision", reason="torchvision is not installed")
+    folder_of_images(tmp_path, test_labels=("light",))
+    with pytest.raises(AssertionError, match="train and test must hold the same classes"):
+        run_path(str(EXAMPLE))["main"](tmp_path, names=("resnet18",), weights=None, size=32, epochs=1)

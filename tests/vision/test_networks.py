@@ -5,6 +5,7 @@ import re
 import sys
 import warnings
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
@@ -70,7 +71,8 @@ def test_weights_of_16_bits_fill_all_but_the_head(name, tmp_path):
     assert found.keys() == body_of(saved).keys()
     for key, value in body_of(saved).items():
         assert found[key].dtype == value.dtype  # float32 again, and whole numbers whole
-        assert torch.equal(found[key], value.half().to(value.dtype) if value.is_floating_point() else value)
+        if not key.endswith("num_batches_tracked"):
+            assert torch.equal(found[key], value.half().float())
 
 
 def test_the_convnet_has_six_convolutions_that_double_at_the_two_poolings():
@@ -191,8 +193,15 @@ def test_without_torchvision_the_error_has_the_pip_line_and_the_own_networks_wor
             ("convnet", 2),
             {"weights": 3},
             TypeError,
-            r"`weights` must be None, 'imagenet' or the path .*; got 3\.$",
+            r"`weights` must be None, 'imagenet' or the path .*; got int\.$",
         ),
+        (("convnet", 2), {"weights": np.zeros(2)}, TypeError, r"`weights` must be .*; got ndarray\.$"),
+        (("resnet18", 2), {"weights": np.zeros(2)}, TypeError, r"`weights` must be .*; got ndarray\.$"),
+        (("convnet", 2), {"weights": {"a": 1}}, TypeError, r"`weights` must be .*; got dict\.$"),
+        (("convnet", 2), {"weights": ""}, ValueError, r"`weights` must be .* the path .*; got ''\.$"),
+        (("convnet", (2, 3)), {}, TypeError, r"`n_classes` must be an integer; got \(2, 3\)\.$"),
+        (("convnet", True), {}, TypeError, r"`n_classes` must be an integer; got True\.$"),
+        (("convnet", 2), {"width": [8]}, TypeError, r"`width` must be an integer; got \[8\]\.$"),
         (("convnet", 2), {"weights": "no/where"}, FileNotFoundError, r"that exists; got 'no/where'\.$"),
     ],
 )
@@ -265,6 +274,24 @@ def test_weights_that_do_not_fit_are_refused_with_the_tensor(tmp_path, saved, op
     path = save(saved(), tmp_path / "net.safetensors", **options)
     with pytest.raises(ValueError, match=r"^`weights` must be those of 'convnet'; got '.*', " + message):
         backbone("convnet", 2, width=2, weights=path)
+
+
+@pytest.mark.parametrize("count", [torch.inf, torch.nan, 70_000.0, 3.0])
+def test_counts_of_batches_are_left_out_in_whatever_form_16_bits_have_left_them(tmp_path, count):
+    saved = backbone("convnet", 2, width=2)
+    counts = {
+        name: torch.tensor(count).half()
+        for name in saved.state_dict()
+        if name.endswith("num_batches_tracked")
+    }
+    path = save(saved, tmp_path / "net.safetensors", dtype=torch.float16, **counts)
+    net = backbone("convnet", 2, width=2, weights=path)
+    assert torch.equal(net.features[0].weight, saved.features[0].weight.half().float())
+    for name in counts:
+        assert net.state_dict()[name] == 0
+    net(torch.rand(4, 3, 8, 8))
+    assert all(value.isfinite().all() for value in net.state_dict().values())
+    assert net.features[1].num_batches_tracked == 1
 
 
 def test_files_may_leave_out_the_count_of_batches(tmp_path):

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
 
 from counterpoint.training import Ensemble, calibrate
 from counterpoint.vision import backbone, predict_logits
@@ -55,6 +56,19 @@ def test_the_read_out_is_applied():
     torch.testing.assert_close(found.softmax(-1), ensemble.member_proba(x), atol=1e-5, rtol=1e-4)
 
 
+def test_a_layer_of_another_module_is_no_read_out():
+    class Pair(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.readout, self.outputs = nn.Linear(3, 3), nn.Linear(3, 3)
+
+        def forward(self, x):
+            return torch.stack([self.readout(x), self.outputs(x)])
+
+    pair, x = Pair(), torch.rand(6, 3)
+    torch.testing.assert_close(predict_logits(pair, x.split(4)), pair(x).detach())
+
+
 def test_one_logit_for_two_classes_becomes_two():
     ensemble = Ensemble([nn.Sequential(nn.Flatten(), nn.Linear(192, 1)) for _ in range(2)])
     x, y = images()
@@ -73,13 +87,80 @@ def test_bfloat16_is_close_to_float32():
     assert (rough - exact).abs().max() < 0.05 * exact.std()
 
 
+def test_labels_need_not_be_there():
+    ensemble, (x, y) = trained(), images()
+    expected = predict_logits(ensemble, batched(x, y))
+    for data in (x, TensorDataset(x), TensorDataset(x, y), TensorDataset(x, y, torch.ones(10))):
+        loader = DataLoader(data, batch_size=4)
+        assert torch.equal(predict_logits(ensemble, loader), expected)
+    assert torch.equal(
+        predict_logits(ensemble, [(part, ["cat"] * len(part)) for part in x.split(4)]), expected
+    )
+
+
+class Mirrors(nn.Module):
+    """Two learners without parameters."""
+
+    def forward(self, x):
+        return torch.stack([x, -x])
+
+
+def test_an_ensemble_may_have_no_parameters():
+    x = torch.rand(6, 3)
+    assert torch.equal(predict_logits(Mirrors(), x.split(4)), torch.stack([x, -x]))
+    ensemble = Ensemble([nn.Identity(), nn.Identity()])
+    torch.testing.assert_close(predict_logits(ensemble, x.split(4)).softmax(-1), ensemble.member_proba(x))
+
+
+def test_bytes_are_for_networks_that_take_them():
+    class Normalised(nn.Module):
+        def __init__(self, ensemble):
+            super().__init__()
+            self.ensemble = ensemble
+
+        def forward(self, x):
+            return self.ensemble(x / 255)
+
+    ensemble, x = trained(), torch.randint(0, 256, (4, 3, 8, 8), dtype=torch.uint8)
+    found = predict_logits(Normalised(ensemble), [x])
+    assert torch.equal(found, predict_logits(ensemble, [x / 255]))
+    for wrong in (x, x.double()):
+        message = rf"`batches` must give images of torch\.float32, as `ensemble` is; got {wrong.dtype}, and it failed"
+        with pytest.raises(TypeError, match=message):
+            predict_logits(ensemble, [wrong])
+        with pytest.raises(TypeError, match=message):
+            predict_logits(ensemble, [([wrong] * 3, torch.zeros(4))])
+    with pytest.raises(RuntimeError, match="channels"):  # torch's own sentence on images of another kind
+        predict_logits(ensemble, [torch.zeros(4, 1, 8, 8)])
+
+
+def test_learners_that_put_out_probabilities_have_no_logits():
+    learners = [nn.Sequential(nn.Linear(3, 2), nn.Softmax(-1)) for _ in range(2)]
+    ensemble = Ensemble(learners, outputs="identity")
+    with pytest.raises(
+        ValueError, match=r"`ensemble` must put out logits; got .* probabilities, .*`member_proba`"
+    ):
+        predict_logits(ensemble, [torch.rand(4, 3)])
+
+
 def test_wrong_input_is_refused():
     ensemble, (x, y) = trained(), images()
     with pytest.raises(ValueError, match=r"`batches` must give at least one batch; got none"):
         predict_logits(ensemble, [])
-    with pytest.raises(TypeError, match=r"`batches` must give \(x, y\)"):
-        predict_logits(ensemble, [x])
+    for wrong in ((x, y, y, y), (), ([], y), (x.numpy(), y), "x"):
+        with pytest.raises(
+            TypeError, match=r"`batches` must give tensors, as x, \(x, y\) or \(x, y, weight\); got"
+        ):
+            predict_logits(ensemble, [wrong])
+    with pytest.raises(TypeError, match=r"`batches` must be an iterable of batches; got one tensor\.$"):
+        predict_logits(ensemble, x)
+    with pytest.raises(TypeError, match=r"`ensemble` must be a torch Module; got list\.$"):
+        predict_logits(ensemble.learners, batched(x, y))
+    with pytest.raises(TypeError, match=r"`flip` must be True or False; got 'no'\.$"):
+        predict_logits(ensemble, batched(x, y), flip="no")
     with pytest.raises(ValueError, match=r"`precision` must be one of .*; got 'fp8'"):
         predict_logits(ensemble, batched(x, y), precision="fp8")
     with pytest.raises(ValueError, match=r"`ensemble` must put out .*; got \(4, 3\)\.$"):
         predict_logits(backbone("convnet", 3, width=2), batched(x, y))
+    with pytest.raises(ValueError, match=r"`ensemble` must put out .*; got tuple\.$"):
+        predict_logits(nn.LSTM(8, 8), [torch.zeros(2, 3, 8)])

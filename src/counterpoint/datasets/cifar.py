@@ -2,12 +2,13 @@
 
 import os
 import tempfile
-import zipfile
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,8 @@ from counterpoint._extras import import_extra
 from counterpoint.datasets._checks import DATA_VARIABLE, check_folder, check_known
 
 __all__ = ["Images", "load_cifar10", "load_cifar100"]
+
+Names = Sequence[str] | NDArray[np.str_]
 
 IMAGE_SHAPE = (32, 32, 3)
 
@@ -63,9 +66,7 @@ class Images:
         )
 
 
-def load_cifar10(
-    data_dir: str | os.PathLike[str] | None = None, classes: Sequence[str] | None = None
-) -> Images:
+def load_cifar10(data_dir: str | os.PathLike[str] | None = None, classes: Names | None = None) -> Images:
     """Load CIFAR-10: 60,000 colour images of 32 x 32 pixels in ten classes.
 
     Parameters
@@ -75,7 +76,7 @@ def load_cifar10(
         ``y_test``. By default the folder that the environment variable ``COUNTERPOINT_DATA``
         names, else a cache folder of the user. Where the file is absent, torchvision downloads the
         images and the file is written there.
-    classes : sequence of str, optional
+    classes : sequence or array of str, optional
         Keep these classes alone, labelled 0, 1, ... in this order.
 
     Returns
@@ -101,16 +102,14 @@ def load_cifar10(
     return _load("CIFAR10", CIFAR10_CLASSES, data_dir, classes)
 
 
-def load_cifar100(
-    data_dir: str | os.PathLike[str] | None = None, classes: Sequence[str] | None = None
-) -> Images:
+def load_cifar100(data_dir: str | os.PathLike[str] | None = None, classes: Names | None = None) -> Images:
     """Load CIFAR-100: 60,000 colour images of 32 x 32 pixels in a hundred fine classes.
 
     Parameters
     ----------
     data_dir : path-like, optional
         As for :func:`load_cifar10`, with the file ``cifar100.npz``.
-    classes : sequence of str, optional
+    classes : sequence or array of str, optional
         Keep these classes alone, labelled 0, 1, ... in this order.
 
     Returns
@@ -139,7 +138,7 @@ def _load(
     name: str,
     class_names: tuple[str, ...],
     data_dir: str | os.PathLike[str] | None,
-    classes: Sequence[str] | None,
+    classes: Names | None,
 ) -> Images:
     chosen = class_names if classes is None else _check_classes(classes, class_names)
     folder = check_folder(data_dir) or _cache_folder()
@@ -151,12 +150,14 @@ def _load(
     return images if chosen == class_names else _subset(images, chosen)
 
 
-def _check_classes(classes: Sequence[str], class_names: tuple[str, ...]) -> tuple[str, ...]:
-    if isinstance(classes, str) or not isinstance(classes, Sequence):
+def _check_classes(classes: Names, class_names: tuple[str, ...]) -> tuple[str, ...]:
+    names = classes.tolist() if isinstance(classes, np.ndarray) else classes
+    several = isinstance(names, Sequence) and not isinstance(names, str)
+    if not several or not all(isinstance(name, str) for name in names):
         raise TypeError(f"`classes` must be a sequence of class names; got {classes!r}.")
-    if not classes:
+    if not names:
         raise ValueError(f"`classes` must name at least one class; got {classes!r}.")
-    chosen = tuple(check_known(name, "classes", class_names) for name in classes)
+    chosen = tuple(check_known(name, "classes", class_names) for name in names)
     if len(set(chosen)) < len(chosen):
         raise ValueError(f"`classes` must be distinct; got {chosen!r}.")
     return chosen
@@ -175,13 +176,17 @@ def _subset(images: Images, chosen: tuple[str, ...]) -> Images:
     )
 
 
+# What zipfile, zlib and NumPy raise at bytes that are not theirs; NumPy reads the head of an array with tokenize.
+_CORRUPT = (OSError, ValueError, TypeError, EOFError, RuntimeError, BadZipFile, zlib.error, TokenError)
+
+
 def _read_arrays(path: Path, n_classes: int) -> dict[str, NDArray[Any]]:
     keys = ("x_train", "y_train", "x_test", "y_test")
     try:
         with path.open("rb") as stream, np.load(stream) as file:
             missing = [key for key in keys if key not in file]
             arrays = {} if missing else {key: file[key] for key in keys}
-    except (OSError, ValueError, TypeError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+    except _CORRUPT as error:
         raise ValueError(f"'{path}' must be an npz file of arrays; reading it failed: {error}.") from error
     if missing:
         raise ValueError(f"'{path}' must hold {', '.join(keys)}; it has no {missing[0]}.")

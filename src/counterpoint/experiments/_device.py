@@ -18,14 +18,19 @@ def device_name(device: torch.device) -> str:
 
 
 @contextmanager
-def kernel_search() -> Iterator[None]:
-    """Let cuDNN try its kernels for each new shape in a block, and leave that setting as it was."""
-    before = torch.backends.cudnn.benchmark
-    torch.backends.cudnn.benchmark = True
+def kernel_search(limit: int | None = None) -> Iterator[None]:
+    """Let cuDNN try its kernels for each new shape in a block, and leave its settings as they were.
+
+    ``limit`` is how many kernels it may try for a shape, which is most of the time of a short training; by default
+    torch's own number.
+    """
+    settings = torch.backends.cudnn
+    before = settings.benchmark, settings.benchmark_limit
+    settings.benchmark, settings.benchmark_limit = True, before[1] if limit is None else limit
     try:
         yield
     finally:
-        torch.backends.cudnn.benchmark = before
+        settings.benchmark, settings.benchmark_limit = before
 
 
 def clock(device: torch.device) -> float:

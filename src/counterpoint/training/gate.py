@@ -1,4 +1,4 @@
-"""Whether learners can use explicit diversity, told from how well they fit their training batches."""
+"""Whether learners can use explicit diversity, told from how far they get with it in a first part of the training."""
 
 import torch
 from torch import Tensor, nn
@@ -11,15 +11,16 @@ _OPEN, _UNDECIDED, _SHUT = 1, 0, -1
 
 
 class DiversityGate(nn.Module):
-    r"""Whether a loss has explicit diversity: not at first, and then for good if the learners underfit.
+    r"""Whether a loss has explicit diversity: on trial at first, and then for good if the learners underfit.
 
     Parameters
     ----------
-    threshold : float, default=0.6
-        The gate opens if the fit to the training batches, the correlation of the learners' standardised sum with the
-        truth, is below it when the wait is over.
-    wait : float, default=0.2
-        The share of the training after which the gate decides, once.
+    threshold : float, default=0.5
+        The gate stays open if the fit to the training batches, the correlation of the learners' standardised sum with
+        the truth, is below it when the trial is over.
+    trial : float, default=0.1
+        The share of the training after which the gate decides, once. Until then it is open, but on trial: the loss
+        has less diversity than it would have for good.
     horizon : int, default=50
         How many batches the running mean of the fit looks back.
     groups : tuple of int, default=()
@@ -30,31 +31,32 @@ class DiversityGate(nn.Module):
     progress : float or None
         The share of the training that is done, to be set before each training batch; :func:`fit` does so. In a loop of
         one's own it is ``step / n_steps``. Where batches have no length :func:`fit` counts whole epochs: the gate then
-        decides at the start of an epoch, and in a training of one epoch never, which stays independent.
+        decides at the start of an epoch, and in a training of one epoch never, so that it stays open.
     fit : Tensor of the shape of the groups
         The running mean, 0 before the first batch.
     decision : Tensor of the shape of the groups
-        1 where the gate is open, -1 where it is shut, 0 before it has decided.
+        1 where the gate is open for good, -1 where it is shut, 0 before it has decided.
 
     Notes
     -----
     Explicit diversity pays where learners underfit and costs where they fit. Which of the two it will be shows early,
-    while the learners still train independently, in the optimality :math:`r_{TL} / \sqrt{((N - 1) r_{LL} + 1) / N}`.
-    Where the gate stays shut nothing has been spent: the training was independent throughout.
+    in the optimality :math:`r_{TL} / \sqrt{((N - 1) r_{LL} + 1) / N}` that they reach in the trial. What is learnt
+    first counts most: learners that are to be diverse have to begin so, and of a short trial little is left in those
+    that go on independently.
 
     What the gate remembers are buffers: ``state_dict`` holds them, and nothing is read from the device. It learns
     nothing where gradients are off, as in validation, or in evaluation mode.
 
     Examples
     --------
-    >>> gate = DiversityGate(threshold=0.7, wait=0.5, horizon=1)
+    >>> gate = DiversityGate(threshold=0.5, trial=0.5, horizon=1)
     >>> r_ll = torch.tensor(1.0)  # learners that are all the same
-    >>> for gate.progress, r_tl in ((0.0, 0.1), (0.25, 0.4), (0.5, 0.6), (0.75, 0.9)):
+    >>> for gate.progress, r_tl in ((0.0, 0.1), (0.25, 0.4), (0.5, 0.6), (0.75, 0.4)):
     ...     print(gate.progress, bool(gate(torch.tensor(r_tl), r_ll, 5)))
-    0.0 False
-    0.25 False
-    0.5 True
-    0.75 True
+    0.0 True
+    0.25 True
+    0.5 False
+    0.75 False
     """
 
     total: Tensor
@@ -63,15 +65,15 @@ class DiversityGate(nn.Module):
 
     def __init__(
         self,
-        threshold: float = 0.6,
+        threshold: float = 0.5,
         *,
-        wait: float = 0.2,
+        trial: float = 0.1,
         horizon: int = 50,
         groups: tuple[int, ...] = (),
     ) -> None:
         super().__init__()
         self.threshold = float(check_interval(threshold, "threshold", -1, 1))
-        self.wait = float(check_interval(wait, "wait", 0, 1))
+        self.trial = float(check_interval(trial, "trial", 0, 1))
         self.horizon = int(check_count(horizon, "horizon", minimum=1))
         self.progress: float | None = None
         self.register_buffer("total", torch.zeros(groups))
@@ -84,9 +86,14 @@ class DiversityGate(nn.Module):
         return self.total / self.mass.clamp(min=torch.finfo(self.mass.dtype).tiny)
 
     @property
+    def on_trial(self) -> Tensor:
+        """Where nothing has been decided yet, of the shape of the groups."""
+        return self.decision == _UNDECIDED
+
+    @property
     def is_open(self) -> Tensor:
         """Where there is explicit diversity, of the shape of the groups."""
-        return self.decision == _OPEN
+        return self.decision != _SHUT
 
     def reset(self) -> None:
         """Forget everything, as before the first batch."""
@@ -107,8 +114,7 @@ class DiversityGate(nn.Module):
             raise ValueError(
                 f"`r_tl` must have the shape of the groups, {tuple(self.total.shape)}; got {tuple(r_tl.shape)}."
             )
-        if self.total.device != r_tl.device:
-            self.to(r_tl.device)  # a loss is rarely moved by hand
+        self.to(r_tl.device)  # a loss is rarely moved by hand
         if self.training and torch.is_grad_enabled():
             if self.progress is None:
                 raise ValueError(
@@ -117,7 +123,7 @@ class DiversityGate(nn.Module):
                 )
             spread = ((n_learners - 1) * r_ll.detach() + 1) / n_learners
             self._take_in((r_tl.detach() * spread.clamp(min=1e-3).rsqrt()).to(self.total.dtype))
-            if self.progress >= self.wait:
+            if self.progress >= self.trial:
                 self._decide()
         return self.is_open
 
@@ -128,11 +134,11 @@ class DiversityGate(nn.Module):
     def _decide(self) -> None:
         """Decide where that has not been done; on the device, which is not waited for."""
         told = torch.where(self.fit < self.threshold, _OPEN, _SHUT)
-        self.decision.copy_(torch.where(self.decision == _UNDECIDED, told, self.decision))
+        self.decision.copy_(torch.where(self.on_trial, told, self.decision))
 
     def extra_repr(self) -> str:
         """Return the settings."""
-        return f"threshold={self.threshold}, wait={self.wait}, horizon={self.horizon}"
+        return f"threshold={self.threshold}, trial={self.trial}, horizon={self.horizon}"
 
 
 def gates_of(loss: object) -> list[DiversityGate]:

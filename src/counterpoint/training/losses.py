@@ -29,8 +29,8 @@ from counterpoint.training.gate import DiversityGate
 
 __all__ = ["CorrelationLoss", "IndependentLoss", "JointLoss", "NegativeCorrelationLoss"]
 
-# The diversity of "auto" where its gate is open.
-_OPEN = 0.9
+# The diversity of "auto" where its gate has decided for it, and the share of that before.
+_OPEN, _ON_TRIAL = 0.9, 0.5 / 0.9
 
 # Cross-entropy skips one label, and it should be none that anybody gives.
 _NO_LABEL = torch.iinfo(torch.int64).min
@@ -44,9 +44,8 @@ class CorrelationLoss(nn.Module):
     diversity : float or "auto", optional
         :math:`\lambda` as a share of the critical one, :func:`counterpoint.theory.critical_lambda`: comparable across
         ensemble sizes. Up to 1 the loss asks for perfect learners; above 1 it asks for poor ones. 0.5 if ``lam``
-        is not given. ``"auto"`` begins with the learners' own cross-entropy and decides once, by a
-        :class:`DiversityGate`: on to 0.9 if they underfit their training batches, else as it began. Where it does not
-        go on, this is independent training, bit by bit; so it is if all is over before the gate can decide.
+        is not given. ``"auto"`` begins with 0.5 on trial and decides once, by a :class:`DiversityGate`: on with 0.9 if
+        the learners underfit their training batches, else by their own cross-entropies until the end.
     lam : float, optional
         The paper's own number, in the place of ``diversity``.
     reduction : {"mean", "sum"}, default="mean"
@@ -123,7 +122,9 @@ class CorrelationLoss(nn.Module):
             Weights of the samples.
         """
         check_axes(logits)
-        lam = self.weight_of_likeness(logits.shape[-3])
+        lam: float | Tensor = self.weight_of_likeness(logits.shape[-3])
+        if self.gate is not None:
+            lam = lam * torch.where(self.gate.to(logits.device).on_trial, _ON_TRIAL, 1.0)
         loss, last = loss_and_state(logits, target, lam, self.reduction, self.outputs, weight)
         self.__dict__["_last"] = last  # past what a Module does for its parts, at every step
         if self.gate is None:

@@ -4,19 +4,32 @@ import os
 import re
 import warnings
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from counterpoint._extras import import_extra
 
-__all__ = ["load_weights"]
+__all__ = ["check_weights", "load_weights"]
 
 # torchvision's files of DenseNet write "norm.1" for what the network has called "norm1" since.
 _OLD_NAME = re.compile(r"(denselayer\d+\.(?:norm|conv))\.([12]\.)")
 
 # The heads that GoogLeNet had for training alone.
 _AUXILIARY = ("aux1.", "aux2.")
+
+# Batch normalisation counts its batches and makes no use of the number here, which 16 bits may not hold.
+_COUNT = "num_batches_tracked"
+
+
+def check_weights(weights: Any) -> None:
+    """Refuse what is no path; the empty text would be that of the current folder."""
+    rule = "`weights` must be None, 'imagenet' or the path of a safetensors file or folder"
+    if weights is not None and not isinstance(weights, str | os.PathLike):
+        raise TypeError(f"{rule}; got {type(weights).__name__}.")
+    if weights == "":
+        raise ValueError(f"{rule}; got ''.")
 
 
 def load_weights(net: nn.Module, name: str, head: str, weights: str | os.PathLike[str]) -> None:
@@ -25,7 +38,7 @@ def load_weights(net: nn.Module, name: str, head: str, weights: str | os.PathLik
     Parameters
     ----------
     net : Module
-        Changed in place; whole parts that the file lacks keep their values.
+        Changed in place; whole parts that the file lacks keep their values, and so do the counts of batches.
     name : str
         What the network is called.
     head : str
@@ -38,11 +51,12 @@ def load_weights(net: nn.Module, name: str, head: str, weights: str | os.PathLik
     else:
         path = _find(name, weights)
         tensors, origin = _read(path), f"'{path}'"
-    own = {key: value for key, value in net.state_dict().items() if not key.startswith(f"{head}.")}
     left_out = (f"{head}.", *(_AUXILIARY if name == "googlenet" else ()))
-    given = {
-        _OLD_NAME.sub(r"\1\2", key): value for key, value in tensors.items() if not key.startswith(left_out)
-    }
+    own, given = (
+        {key: value for key, value in found.items() if not (key.startswith(left_out) or key.endswith(_COUNT))}
+        for found in (net.state_dict(), tensors)
+    )
+    given = {_OLD_NAME.sub(r"\1\2", key): value for key, value in given.items()}
     if trouble := _mismatch(given, own):
         raise ValueError(f"`weights` must be those of {name!r}; got {origin}, {trouble}.")
     net.load_state_dict(given, strict=False)
@@ -63,8 +77,7 @@ def _mismatch(given: dict[str, Tensor], own: dict[str, Tensor]) -> str | None:
         return f"which holds {min(strangers)!r}, a tensor that it does not have"
     begun = _parts(given)
     for key, value in own.items():
-        # The count of batches is not needed, and many files leave it out.
-        if key not in given and key.partition(".")[0] in begun and not key.endswith("num_batches_tracked"):
+        if key not in given and key.partition(".")[0] in begun:
             return f"which lacks {key!r}"
         if key in given and given[key].shape != value.shape:
             return f"whose {key!r} has the shape {tuple(given[key].shape)} in place of {tuple(value.shape)}"
@@ -81,10 +94,6 @@ def _parts(tensors: dict[str, Tensor]) -> set[str]:
 
 def _find(name: str, weights: str | os.PathLike[str]) -> Path:
     """Return the file of a network."""
-    if not isinstance(weights, str | os.PathLike):
-        raise TypeError(
-            f"`weights` must be None, 'imagenet' or the path of a file or folder; got {weights!r}."
-        )
     path = Path(weights).expanduser()
     if path.is_file():
         return path

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
-from counterpoint._validation import check_count, check_interval
+from counterpoint._validation import check_interval
 from counterpoint.training.device import pick_device
+from counterpoint.vision._checks import check_flag, check_whole
 
 __all__ = ["ImageBatches"]
 
@@ -113,33 +114,38 @@ class ImageBatches:
         self.device = pick_device(device)
         self._images = _check_images(images).to(self.device)  # (n, H, W, 3)
         self._labels = _check_labels(labels, len(self._images)).to(self.device)
-        self.batch_size = int(check_count(batch_size, "batch_size", minimum=1))
-        self.size = None if size is None else int(check_count(size, "size", minimum=1))
-        self.augment = bool(augment)
-        self.views = None if views is None else int(check_count(views, "views", minimum=1))
+        self.batch_size = check_whole(batch_size, "batch_size", minimum=1)
+        self.size = None if size is None else check_whole(size, "size", minimum=1)
+        self.augment = check_flag(augment, "augment")
+        self.views = None if views is None else check_whole(views, "views", minimum=1)
         if self.views is not None and not self.augment:
             raise ValueError(f"`views` must be None without `augment`, where all are equal; got {views}.")
-        self.shuffle = self.augment if shuffle is None else bool(shuffle)
+        self.shuffle = self.augment if shuffle is None else check_flag(shuffle, "shuffle")
         if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
             raise TypeError(f"`dtype` must be a floating type of torch; got {dtype!r}.")
         self.dtype = dtype
-        self.channels_last = self.device.type == "cuda" if channels_last is None else bool(channels_last)
+        self.channels_last = (
+            self.device.type == "cuda"
+            if channels_last is None
+            else check_flag(channels_last, "channels_last")
+        )
         self._scale, self._shift = _normalisation(mean, std, self.device)
-        self.cutout = int(check_count(cutout, "cutout", minimum=0))
-        self.crop_padding = int(check_count(crop_padding, "crop_padding", minimum=0))
-        if self.crop_padding >= min(self._images.shape[1:3]):
+        self.cutout = check_whole(cutout, "cutout", minimum=0)
+        self.crop_padding = check_whole(crop_padding, "crop_padding", minimum=0)
+        if self.augment and self.crop_padding >= min(self._images.shape[1:3]):
             raise ValueError(
                 f"`crop_padding` must be less than the height and width of the images, "
                 f"{tuple(self._images.shape[1:3])}; got {crop_padding}."
             )
         enough = self.batch_size <= len(self._images)
-        self.drop_last = self.augment and enough if drop_last is None else bool(drop_last)
+        self.drop_last = self.augment and enough if drop_last is None else check_flag(drop_last, "drop_last")
         if self.drop_last and not enough:
             raise ValueError(
                 f"`batch_size` must be at most the number of images, {len(self._images)}, where the last batch is "
                 f"dropped; got {batch_size}."
             )
-        self.generator = torch.Generator(self.device).manual_seed(int(check_count(seed, "seed", minimum=0)))
+        seed = check_whole(seed, "seed", minimum=0, maximum=2**64 - 1)
+        self.generator = torch.Generator(self.device).manual_seed(seed)
 
     def __len__(self) -> int:
         n = len(self._images)
@@ -247,7 +253,12 @@ def _check_images(images: Images) -> Tensor:
 
 
 def _check_labels(labels: Any, n_images: int) -> Tensor:
-    array = labels.cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)
+    if isinstance(labels, Tensor) and labels.is_floating_point():  # of which NumPy does not know all
+        raise TypeError(f"`labels` must be integers; got {str(labels.dtype).removeprefix('torch.')}.")
+    try:
+        array = labels.cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)
+    except ValueError:  # lists of unequal lengths
+        raise TypeError(f"`labels` must be integers; got {labels!r}.") from None
     if array.shape != (n_images,):
         raise ValueError(
             f"`labels` must have the shape ({n_images},), one for each image; got {array.shape}."
@@ -267,8 +278,8 @@ def _normalisation(
     for name, value in (("mean", centre), ("std", spread)):
         if value.shape != (3,):
             raise ValueError(f"`{name}` must have 3 entries, one for each channel; got shape {value.shape}.")
-    if not (spread > 0).all():
-        raise ValueError(f"`std` must be positive; got {tuple(std)}.")
+    if not ((spread > 0) & np.isfinite(spread)).all():
+        raise ValueError(f"`std` must be positive and finite; got {tuple(std)}.")
     scale, shift = 1 / (255 * spread), -centre / spread
 
     def each(values: NDArray[np.float64]) -> Tensor:

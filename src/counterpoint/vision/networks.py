@@ -6,9 +6,10 @@ from typing import Any
 from torch import nn
 
 from counterpoint._extras import import_extra
-from counterpoint._validation import check_choice, check_count
+from counterpoint._validation import check_choice
+from counterpoint.vision._checks import check_whole
 from counterpoint.vision._cifar import CifarResNet18, convnet
-from counterpoint.vision._weights import load_weights
+from counterpoint.vision._weights import check_weights, load_weights
 
 __all__ = ["NETWORKS", "backbone"]
 
@@ -85,10 +86,11 @@ def backbone(
     18626
     """
     check_choice(name, "name", NETWORKS)
-    n_classes = int(check_count(n_classes, "n_classes", minimum=1))
+    n_classes = check_whole(n_classes, "n_classes", minimum=1)
+    check_weights(weights)
     net: nn.Module
     if name in _WIDTHS:
-        width = int(check_count(_WIDTHS[name] if width is None else width, "width", minimum=1))
+        width = check_whole(_WIDTHS[name] if width is None else width, "width", minimum=1)
         if weights == "imagenet":
             raise ValueError(
                 f"`weights` must be a path for {name!r}, which torchvision lacks; got 'imagenet'."

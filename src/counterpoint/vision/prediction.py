@@ -1,6 +1,7 @@
 """What each learner of an ensemble says of images."""
 
 from collections.abc import Iterable
+from itertools import chain
 from typing import Any
 
 import torch
@@ -8,9 +9,13 @@ from torch import Tensor, nn
 
 from counterpoint.training.correlation import two_columns
 from counterpoint.training.ensemble import evaluating
-from counterpoint.training.preparation import autocast, on_device
+from counterpoint.training.preparation import autocast
+from counterpoint.training.readout import Readout
+from counterpoint.vision._checks import check_flag
 
 __all__ = ["predict_logits"]
+
+Images = Tensor | list[Tensor]
 
 
 def predict_logits(
@@ -21,10 +26,10 @@ def predict_logits(
     Parameters
     ----------
     ensemble : Module
-        An :class:`~counterpoint.training.Ensemble`, or any module that puts out ``(n_learners, batch, n_classes)``.
-        Its mode is left as it was.
-    batches : iterable of (x, y) or (x, y, weight)
-        The images; of the rest nothing is used.
+        An :class:`~counterpoint.training.Ensemble` of learners that put out logits, or any module that puts out
+        ``(n_learners, batch, n_classes)``. Its mode is left as it was.
+    batches : iterable of x, (x, y) or (x, y, weight)
+        The images, or a list with a view of them for each learner in ``(x, y)``; of the rest nothing is used.
     flip : bool, default=False
         Whether to average the logits of each image and of its mirror image.
     precision : {"auto", "float32", "bf16"}, default="auto"
@@ -45,24 +50,66 @@ def predict_logits(
     >>> predict_logits(ensemble, batches, flip=True).shape
     torch.Size([3, 8, 10])
     """
-    device = next(ensemble.parameters()).device
+    _check_ensemble(ensemble)
+    check_flag(flip, "flip")
+    if isinstance(batches, Tensor):
+        raise TypeError("`batches` must be an iterable of batches; got one tensor.")
+    held = next(chain(ensemble.parameters(), ensemble.buffers()), None)
+    device = torch.device("cpu") if held is None else held.device
     readout = getattr(ensemble, "readout", None)
     found = []
     with evaluating(ensemble), autocast(precision, device):
         for batch in batches:
-            x, *_ = on_device(batch, device, "batches")
-            logits = ensemble(x).float()
-            if logits.dim() != 3:
-                raise ValueError(
-                    f"`ensemble` must put out (n_learners, batch, n_classes); got {tuple(logits.shape)}."
-                )
-            found.append((logits + ensemble(_mirrored(x)).float()) / 2 if flip else logits)
+            x = _images(batch, device)
+            logits = _outputs(ensemble, x)
+            found.append((logits + _outputs(ensemble, _mirrored(x))) / 2 if flip else logits)
     if not found:
         raise ValueError("`batches` must give at least one batch; got none.")
     together = two_columns(torch.cat(found, 1))
-    with torch.no_grad():
-        return together if readout is None else readout(together)
+    with torch.no_grad():  # a layer of that name in another module has done its work already
+        return readout(together) if isinstance(readout, Readout) else together
 
 
-def _mirrored(x: Tensor | list[Tensor]) -> Tensor | list[Tensor]:
+def _check_ensemble(ensemble: Any) -> None:
+    if not isinstance(ensemble, nn.Module):
+        raise TypeError(f"`ensemble` must be a torch Module; got {type(ensemble).__name__}.")
+    if getattr(ensemble, "outputs", None) == "identity":
+        raise ValueError(
+            "`ensemble` must put out logits; got one that puts out probabilities, which its `member_proba` gives."
+        )
+
+
+def _images(batch: Any, device: torch.device) -> Images:
+    """Return what a batch shows to the learners, on the device; labels may be missing, and stay where they are."""
+    parts = batch if isinstance(batch, list | tuple) else (batch,)
+    x: Any = parts[0] if 0 < len(parts) < 4 else None
+    views = x if isinstance(x, list | tuple) else [x]
+    if not views or not all(isinstance(view, Tensor) for view in views):
+        raise TypeError(
+            f"`batches` must give tensors, as x, (x, y) or (x, y, weight); got {type(batch).__name__}."
+        )
+    moved: list[Tensor] = [view.to(device, non_blocking=True) for view in views]
+    return moved[0] if isinstance(x, Tensor) else moved
+
+
+def _outputs(ensemble: nn.Module, x: Images) -> Tensor:
+    """Return the outputs (n_learners, batch, n_classes) in float32."""
+    first = x if isinstance(x, Tensor) else x[0]
+    try:
+        outputs = ensemble(x)
+    except RuntimeError as error:
+        # Networks may well take bytes, or run under autocast: only where they fail is another type the likely cause.
+        own = next(ensemble.parameters(), first).dtype
+        if first.dtype == own or isinstance(error, torch.OutOfMemoryError):
+            raise
+        raise TypeError(
+            f"`batches` must give images of {own}, as `ensemble` is; got {first.dtype}, and it failed: {error}."
+        ) from error
+    if not isinstance(outputs, Tensor) or outputs.dim() != 3:
+        got = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
+        raise ValueError(f"`ensemble` must put out (n_learners, batch, n_classes); got {got}.")
+    return outputs.float()
+
+
+def _mirrored(x: Images) -> Images:
     return x.flip(-1) if isinstance(x, Tensor) else [view.flip(-1) for view in x]

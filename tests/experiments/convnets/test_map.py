@@ -73,38 +73,33 @@ def test_a_part_that_was_run_with_more_arms_is_not_run_again(tmp_path, smoke):
     assert image_map._settings(fewer, tmp_path)["read_out"] == [arm.read_out for arm in fewer.arms]
 
 
-def tuned(width, r_tl):
-    history = {
-        name: [[[value, 0.0]] for value in values] for name, values in (("r_tl", r_tl), ("r_ll", [1] * 10))
-    }
-    return {"config": {"n_learners": 5, "epochs": 10}, "data": {"history": history}}
-
-
-def test_thresholds_lie_in_the_middle_of_the_tuned_widths_at_the_end_of_the_wait(tmp_path):
-    fits = {8: np.linspace(0.1, 0.55, 10), 32: np.linspace(0.3, 0.75, 10)}
-    for width, fit in fits.items():
-        assert image_map.gates_to_choose_from(tmp_path) == {}
-        (tmp_path / f"tune-{width}.json").write_text(json.dumps(tuned(width, fit.tolist())))
-    # After epochs 1, 2, 3 and 5 the narrow nets are at 0.10, 0.15, 0.20 and 0.30, the wide ones 0.2 higher.
-    assert image_map.gates_to_choose_from(tmp_path) == {
-        "wait 0.1": Gate(0.2, 0.1),
-        "wait 0.2": Gate(0.25, 0.2),
-        "wait 0.3": Gate(0.3, 0.3),
-        "wait 0.5": Gate(0.4, 0.5),
+def tuned(width, arms, fits, held_out):
+    good, bad = {"soft": held_out}, {"soft": [[0.3, 0.2, 0.1, 0.0]] * 2}
+    read_out = arms is image_map.OPEN
+    kinds = {"held_out": {"raw": bad if read_out else good, "read": good if read_out else bad}}
+    return {
+        "config": {
+            "width": width,
+            "arms": [{"name": name} for name in arms],
+            "read_out": [False] + [read_out] * 3,
+        },
+        "data": {"fits": [[row] * 2 for row in fits], "test": {"raw": bad, "read": bad}, **kinds},
     }
 
 
-def test_the_gate_is_chosen_on_held_out_images_alone(tmp_path):
+def test_the_gate_comes_from_training_batches_and_held_out_images_alone(tmp_path):
+    narrow = [[0.1, 0.40, 0.41, 0.42], [0.2, 0.49, 0.50, 0.51], [0.3, 0.59, 0.60, 0.61]]
+    wide = [[0.3, 0.46, 0.9, 0.9], [0.4, 0.9, 0.58, 0.9], [0.5, 0.9, 0.9, 0.68]]
+    parts = [
+        tuned(8, image_map.OPEN, narrow, [[0.30, 0.22, 0.21, 0.21], [0.30, 0.21, 0.21, 0.22]]),
+        tuned(32, image_map.SHUT, wide, [[0.10, 0.11, 0.11, 0.13], [0.10, 0.12, 0.11, 0.10]]),
+    ]
     library_gate = DiversityGate()
-    assert image_map.choose_gate(tmp_path) == (library_gate.threshold, library_gate.wait)
-    arms = [{"gate": gate} for gate in (None, Gate(0.4, 0.2)._asdict(), Gate(0.6, 0.5)._asdict())]
-    held, test = {"soft": [[0.20, 0.25, 0.27], [0.20, 0.29, 0.26]]}, {"soft": [[0.1, 0.2, 0.3]] * 2}
-    part = {
-        "config": {"arms": arms},
-        "data": {kind: {"raw": one, "read": one} for kind, one in (("held_out", held), ("test", test))},
-    }
-    (tmp_path / "wait-8.json").write_text(json.dumps(part))
-    assert image_map.choose_gate(tmp_path) == Gate(0.6, 0.5)
+    for part in parts:
+        assert image_map.choose_gate(tmp_path) == (library_gate.threshold, library_gate.trial)
+        (tmp_path / f"tune-{part['config']['width']}.json").write_text(json.dumps(part))
+    # With a trial of a tenth both err least; the narrow nets are at 0.50 by then, the wide at 0.58.
+    assert image_map.choose_gate(tmp_path) == Gate(0.54, 0.1)
 
 
 def piece(width, independent, diverse, fit):
@@ -122,7 +117,7 @@ def test_what_tells_the_sign_is_judged_on_other_parts():
         "width-8": piece(8, 0.30, 0.25, 0.6),
         "width-32": piece(32, 0.13, 0.15, 0.9),
         "width-4": piece(4, 0.40, 0.35, 0.5),  # told: pays
-        "gate-64": piece(64, 0.11, 0.12, 0.95),  # told: costs
+        "auto-64": piece(64, 0.11, 0.12, 0.95),  # told: costs
         "width-16": piece(16, 0.18, 0.185, 0.7),  # told wrongly: under the threshold, 0.75
         "once-8": piece(8, 0.50, 0.45, 0.2),  # told: pays, and does not move the threshold
         "views-8": piece(8, 0.30, 0.20, 0.99),  # on other views: no part of this
@@ -156,7 +151,7 @@ def test_the_page_says_what_the_record_says():
     found = json.loads(path.read_text(encoding="utf-8"))
     assert fill(page, "image-map", tables.in_markdown(found)) == page
     gate = DiversityGate()
-    assert found["config"]["gate"] == {"threshold": gate.threshold, "wait": gate.wait}
+    assert found["config"]["gate"] == {"threshold": gate.threshold, "trial": gate.trial}
 
 
 def test_the_plan_goes_on_after_the_parts_that_are_committed():
@@ -173,8 +168,8 @@ def test_auto_stands_beside_the_independent_training_of_its_program(record):
     title = "What auto does beside independent training in the same program: error in %"
     (grid,) = (grid for grid in tables.grids(record) if grid.title.endswith(title))
     assert [row[0] for row in grid.rows] == ["width 2, N = 2", "width 4, N = 2", "width 2, N = 2, one epoch"]
-    one = record["data"]["gate-4"]
+    one = record["data"]["auto-4"]
     base, auto = (tables.arm_values(one, arm) for arm in ("independent", "auto"))
-    opened = np.array(one["data"]["history"]["explicit"])[-1, :, 1] > 0
+    opened = ~np.array(one["data"]["shut"])[:, 1]
     assert grid.rows[1][3].startswith(number(100 * float((auto - base).mean()), "+.2f"))
     assert grid.rows[1][5] == f"{opened.sum()} of 2"

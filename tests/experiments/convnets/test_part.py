@@ -8,7 +8,7 @@ import torch
 
 from counterpoint import measures as library
 from counterpoint.experiments.convnets import part as program_of
-from counterpoint.experiments.convnets.arms import ARMS, Gate, gated
+from counterpoint.experiments.convnets.arms import ARMS, Gate, gated, on_trial
 from counterpoint.experiments.convnets.images import load_images
 from counterpoint.experiments.convnets.part import Part, measures, run
 
@@ -37,15 +37,18 @@ def test_an_arm_trains_beside_others_as_it_does_alone(images, own_views):
     )
 
 
-def test_an_arm_whose_gate_stays_shut_is_independent_training(images):
-    arms = (ARMS["independent"], gated(Gate(threshold=-1.0, wait=0.5)), gated(Gate(threshold=1.0, wait=0.5)))
+def test_an_arm_whose_gate_shuts_goes_on_independently(images):
+    gates = (Gate(threshold=-1.0, trial=0.5), Gate(threshold=1.0, trial=0.5))
+    arms = (on_trial(0.5, "independent"), *map(gated, gates), on_trial(0.5, "0.9"))
     found = run(Part("some", 4, 2, arms, (0, 1), 2, 100, batch_size=25), images, CPU)
-    np.testing.assert_array_equal(found["history"]["explicit"][:, :, 1:], [[[0, 0]] * 2, [[0, 1]] * 2])
+    np.testing.assert_array_equal(found["history"]["explicit"][:, :, 1:3], [[[1, 1]] * 2, [[0, 1]] * 2])
+    np.testing.assert_array_equal(found["shut"], [[False, True, False, False]] * 2)
     raw, read = found["test"]["raw"], found["test"]["read"]
     for name in raw:
         np.testing.assert_array_equal(read[name][:, 1], raw[name][:, 1])  # not read out, as in the library
-    np.testing.assert_allclose(raw["r_tl"][:, 1], raw["r_tl"][:, 0], atol=1e-3)
-    assert (abs(raw["r_ll"][:, 2] - raw["r_ll"][:, 0]) > 1e-4).all()
+    for gated_arm, plain in ((1, 0), (2, 3)):  # but for one batch, by which the gate decides
+        np.testing.assert_allclose(raw["r_tl"][:, gated_arm], raw["r_tl"][:, plain], atol=0.01)
+    assert (abs(raw["r_ll"][:, 2] - raw["r_ll"][:, 1]) > 1e-4).all()
     assert (read["r_ll"][:, 2] != raw["r_ll"][:, 2]).all()
 
 

@@ -12,6 +12,7 @@ from counterpoint.experiments._document import fill
 from counterpoint.experiments.convnets import scratch
 from counterpoint.experiments.convnets import scratch_tables as tables
 from counterpoint.experiments.convnets.images import load_images
+from counterpoint.experiments.convnets.recording import put_back, recorded
 from counterpoint.experiments.convnets.scratch import Point
 from counterpoint.experiments.convnets.side_by_side import program
 from counterpoint.vision import ImageBatches, backbone
@@ -50,11 +51,11 @@ def test_the_steps_that_warm_up_leave_no_trace(images):
         net(torch.randn(1, 4, 3, 8, 8)).square().mean().backward()
         optimizer.step()
 
-    taken, recorded = scratch._recorded(step, CPU)
+    taken, was_recorded = recorded(step, CPU)
     assert taken is step
-    assert not recorded
+    assert not was_recorded
     assert any(not torch.equal(a, b) for a, b in zip(net.state_dict().values(), start, strict=True))
-    scratch._put_back(net, start, optimizer)
+    put_back(net, start, optimizer)
     assert all(torch.equal(a, b) for a, b in zip(net.state_dict().values(), start, strict=True))
     assert all((state["momentum_buffer"] == 0).all() for state in optimizer.state.values())
 
@@ -77,7 +78,7 @@ def smoke(tmp_path_factory):
 
 def test_a_smoke_run_writes_every_ensemble_and_its_table(smoke):
     record = json.loads((smoke / "image-scratch.json").read_text(encoding="utf-8"))
-    assert len(record["data"]) == 6
+    assert len(record["data"]) == 7
     runs = tables.points(record)[1]
     assert [one["config"]["seed"] for one in runs] == [0, 1]
     error = 100 * np.array([one["data"]["mirrored"]["soft"] for one in runs])
@@ -85,6 +86,37 @@ def test_a_smoke_run_writes_every_ensemble_and_its_table(smoke):
     assert row[:4] == ["ConvNet", "2", "2", "1"]
     assert row[5] == f"{error.mean():.2f} ± {error.std(ddof=1):.2f}"
     assert all(one["data"]["seconds"] > 0 for one in record["data"].values())
+
+
+def test_only_nets_that_were_shown_shifted_images_have_their_error(smoke):
+    record = json.loads((smoke / "image-scratch.json").read_text(encoding="utf-8"))
+    found = tables.grid(record)
+    place = found.headings.index("six views")
+    assert [row[place] for row in found.rows[:3]] == ["", "", ""]
+    shifted = record["data"]["fast-2-n2-e5-s0"]["data"]["shifted"]["soft"]
+    assert found.rows[3][place] == f"{100 * shifted:.2f}"
+    plain = {name: run for name, run in record["data"].items() if not name.startswith("fast")}
+    assert "six views" not in tables.grid({**record, "data": plain}).headings
+
+
+def test_images_are_shifted_with_reflection():
+    x = torch.arange(9.0).reshape(1, 1, 3, 3)
+    assert scratch._shifted(x, 1)[0, 0].tolist() == [[4, 3, 4], [1, 0, 1], [4, 3, 4]]
+    assert scratch._shifted(x, -1)[0, 0].tolist() == [[4, 5, 4], [7, 8, 7], [4, 5, 4]]
+    assert scratch._shifted(x, 0) is x
+
+
+def test_runs_that_were_kept_belong_to_the_plan():
+    path = ROOT / "results" / "image-scratch.json"
+    if not path.exists():
+        pytest.skip("there is no record of ensembles from scratch yet")
+    planned = {
+        f"{point.name}-s{seed}": {**point._asdict(), "seed": seed}
+        for point in scratch.plan()
+        for seed in range(point.n_seeds)
+    }
+    for name, run in json.loads(path.read_text(encoding="utf-8"))["data"].items():
+        assert run["config"] == planned[name]
 
 
 def test_a_point_that_is_not_there_is_an_error(tmp_path):

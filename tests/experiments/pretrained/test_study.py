@@ -4,6 +4,7 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -149,6 +150,58 @@ def test_a_long_training_is_checkpointed_and_leaves_no_checkpoint(tmp_path, monk
     assert len(seen) == 1
 
 
+def test_a_damaged_trunk_is_trained_again_with_a_warning(tmp_path):
+    images = study.load_images(TABLE_4, None, smoke=True)
+    settings = laboratory.Settings(epochs=1, more_epochs=1, size=8, batch_size=64, width=2)
+    place = laboratory.Laboratory(images, settings, weights=None, folder=tmp_path, device=torch.device("cpu"))
+    trunk, path = place.trunk("convnet", 0), place.trunk_file("convnet", 0)
+    whole = path.read_bytes()
+    for damaged in (whole[: len(whole) // 2], b""):
+        path.write_bytes(damaged)
+        with pytest.warns(RuntimeWarning, match=f"{path.name} is damaged and is trained again"):
+            again = place.trunk("convnet", 0)
+        assert all(torch.equal(value, again["net"][name]) for name, value in trunk["net"].items())
+        assert place.trunk("convnet", 0)["seconds"] == again["seconds"]
+
+
+def test_the_time_left_counts_only_what_is_trained(monkeypatch, capsys):
+    now = [0.0]
+
+    def job(label, cost, seconds, *, fails=False):
+        def do():
+            now[0] += seconds
+            if fails:
+                raise RuntimeError("out of memory")
+            return "done"
+
+        return study.Job(label, cost, do)
+
+    todo = [job("read", 0, 3), job("failed", 9, 1, fails=True), job("trained", 2, 10), job("next", 4, 32)]
+    monkeypatch.setattr(study, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    monkeypatch.setattr(study.Study, "jobs", lambda self, seeds: todo)
+    notebook = SimpleNamespace(record={"config": {"networks": {}}})
+    with pytest.warns(RuntimeWarning, match="failed was left out: out of memory"):
+        study.Study(TABLE_5, notebook, None).work([0])
+    assert capsys.readouterr().err.splitlines() == [
+        "1/4  read: done",
+        "3/4  trained: done; about 20 s left",
+        "4/4  next: done; about 0 s left",
+    ]
+
+
+def test_a_trunk_that_is_there_costs_nothing(smoke, tmp_path):
+    images = study.load_images(TABLE_5, None, smoke=True)
+    settings = laboratory.Settings(epochs=1, more_epochs=2, size=16, batch_size=32, width=4)
+    costs = []
+    for folder in (smoke / "trunks", tmp_path):
+        place = laboratory.Laboratory(
+            images, settings, weights=None, folder=folder, device=torch.device("cpu")
+        )
+        notebook = study.Notebook(tmp_path, TABLE_5, {"networks": ["convnet", "cifar_resnet18"]}, {})
+        costs.append([job.cost for job in study.Study(TABLE_5, notebook, place).jobs([0])][:3])
+    assert costs == [[0, 0, 1], [laboratory.SCRATCH] * 2 + [1]]
+
+
 def test_a_smoke_run_has_every_row_and_keeps_every_trajectory(smoke):
     for name in ("table-5", "table-6"):
         record, table = read(smoke, name), TABLES[name]
@@ -262,9 +315,15 @@ def test_bad_input_is_one_sentence(arguments, sentence, capsys, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_folder_of_weights_must_exist(tmp_path):
-    with pytest.raises(ValueError, match="`weights` must be a folder that exists; got "):
-        study._check_weights(tmp_path / "none", smoke=False)
+def test_a_folder_of_weights_must_hold_one_of_the_networks(tmp_path, capsys):
+    (tmp_path / "densenet121.safetensors").touch()
+    arguments = ["--networks", "resnet18,mobilenet_v2", "--weights", str(tmp_path)]
+    assert main(["reproduce", "table-5", *arguments, "--out", str(tmp_path / "out")]) == 2
+    rule = (
+        "`weights` must be a folder with one or more of resnet18.safetensors, mobilenet_v2.safetensors; got "
+    )
+    assert rule in capsys.readouterr().err
+    assert study.check_weights(tmp_path, ["resnet18", "densenet121"], smoke=False) == tmp_path
 
 
 def test_a_record_goes_into_a_document(smoke, tmp_path):

@@ -4,7 +4,8 @@ Notation: S seeds, A arms, N learners, B images, m classes. Logits are ``(S, A, 
 seed, and the loss of a group depends on its own nets alone, so the groups train as if each were alone.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import torch
@@ -14,10 +15,24 @@ from counterpoint.theory import critical_lambda
 from counterpoint.training import IndependentLoss, JointLoss, correlation_loss, correlations
 from counterpoint.training.gate import DiversityGate
 
-__all__ = ["ARMS", "GATED_DIVERSITY", "Arm", "Course", "Gate", "Mix", "gated"]
+__all__ = [
+    "ARMS",
+    "GATED_DIVERSITY",
+    "TRIALS",
+    "TRIAL_DIVERSITY",
+    "Arm",
+    "Course",
+    "Gate",
+    "Mix",
+    "gated",
+    "on_trial",
+]
 
-# What an open gate lets in.
-GATED_DIVERSITY = 0.9
+# What a gate lets in before it decides, and what if it stays open.
+TRIAL_DIVERSITY, GATED_DIVERSITY = 0.5, 0.9
+
+# Shares of the training after which a gate may decide.
+TRIALS = (0.05, 0.1, 0.2)
 
 
 class Mix(NamedTuple):
@@ -34,15 +49,16 @@ class Gate(NamedTuple):
     """The settings of a gate."""
 
     threshold: float
-    wait: float
+    trial: float
 
 
 class Arm(NamedTuple):
-    """A way to train: in the first half, in the second; a gate decides between ``own`` and what these say."""
+    """A way to train: at first, and after the turn; a gate decides between ``own`` and what these say."""
 
     name: str
     first: Mix
     second: Mix
+    turn: float = 0.5  # as a share of the training
     gate: Gate | None = None
 
     @property
@@ -52,9 +68,15 @@ class Arm(NamedTuple):
 
 
 def gated(gate: Gate, name: str = "auto") -> Arm:
-    """Return the arm that goes on to the correlation loss if its learners underfit."""
+    """Return the arm that stays with the correlation loss if its learners underfit."""
     mix = Mix(correlation=1.0, diversity=GATED_DIVERSITY)
-    return Arm(name, mix, mix, gate)
+    return Arm(name, mix, mix, gate=gate)
+
+
+def on_trial(turn: float, then: str) -> Arm:
+    """Return the arm that does what a gate does which stays open, or shuts, after so much of the training."""
+    second = Mix(own=1.0) if then == "independent" else Mix(correlation=1.0, diversity=GATED_DIVERSITY)
+    return Arm(f"trial {turn}, then {then}", Mix(correlation=1.0, diversity=TRIAL_DIVERSITY), second, turn)
 
 
 def _arms() -> dict[str, Arm]:
@@ -66,7 +88,8 @@ def _arms() -> dict[str, Arm]:
     for first, second in (("independent", "0.9"), ("0.9", "independent")):
         name = f"{first}, then {second}"
         arms[name] = Arm(name, mixes[first], mixes[second])
-    return arms
+    trials = [on_trial(turn, then) for turn in TRIALS for then in ("0.9", "independent")]
+    return arms | {arm.name: arm for arm in trials}
 
 
 ARMS = _arms()
@@ -100,12 +123,16 @@ class Course(nn.Module):
             [(mix.own, mix.joint, mix.correlation, mix.diversity * critical) for mix in half]
             for half in halves
         ]
+        self.turns = [arm.turn for arm in arms]
+        self._turned: list[bool] | None = None
+        self._now: tuple[Tensor, Tensor]
         self.register_buffer("table", torch.tensor(columns).mT.contiguous())  # (2, 4, A)
         self.register_buffer(
             "error", torch.tensor([[mix.error for mix in half] for half in halves])
         )  # (2, A)
         self.gated = [place for place, arm in enumerate(arms) if arm.gate is not None]
-        self.gates = [DiversityGate(**arm.gate._asdict(), groups=(n_seeds,)) for arm in arms if arm.gate]
+        gates = [DiversityGate(**arm.gate._asdict(), groups=(n_seeds,)) for arm in arms if arm.gate]
+        self.gates = nn.ModuleList(gates)
         # Of each batch: r_tl, r_ll and whether there was explicit diversity, (3, S, A).
         self.found: list[Tensor] = []
 
@@ -121,31 +148,57 @@ class Course(nn.Module):
         progress : float
             The share of the training that is done.
         """
-        half = int(progress >= 0.5)
         target = target[:, None].expand(-1, logits.shape[1], -1)
         with torch.no_grad():
             r_tl, r_ll = correlations(logits.softmax(-1), target)
-        own, joint, together, lam = self.table[half].unsqueeze(1).expand(-1, *r_tl.shape).clone()
-        for place, gate in zip(self.gated, self.gates, strict=True):
+        table, error = self.now(progress)
+        own, joint, together, lam = table.unsqueeze(1).expand(-1, *r_tl.shape).clone()
+        for place, gate in self.each_gate():
             gate.progress = progress
+            lam[:, place] *= torch.where(gate.on_trial, TRIAL_DIVERSITY / GATED_DIVERSITY, 1.0)
             together[:, place] = gate(r_tl[:, place], r_ll[:, place], logits.shape[2]).float()
             own[:, place] = 1 - together[:, place]
         self.found.append(torch.stack([r_tl, r_ll, together]))
-        lam, factor = _against_errors(lam, r_tl, r_ll, self.error[half])
+        lam, factor = _against_errors(lam, r_tl, r_ll, error)
         loss: Tensor = own * IndependentLoss()(logits, target) + joint * JointLoss()(logits, target)
         loss = loss + together * factor * correlation_loss(logits, target, lam=lam)
         return loss.sum()
 
+    def each_gate(self) -> Iterator[tuple[int, DiversityGate]]:
+        """Give the place of each gated arm, with its gate."""
+        for place, gate in zip(self.gated, self.gates, strict=True):
+            assert isinstance(gate, DiversityGate)
+            yield place, gate
+
+    def now(self, progress: float) -> tuple[Tensor, Tensor]:
+        """Return the weights (4, A) and what is penalised (A,) at a time; the device is written to at turns alone."""
+        turned = [progress >= turn for turn in self.turns]
+        if turned != self._turned:
+            late = torch.tensor(turned, device=self.table.device)
+            table, error = (torch.where(late, both[1], both[0]) for both in (self.table, self.error))
+            self._turned, self._now = turned, (table, error)
+        return self._now
+
     def shut(self) -> Tensor:
         """Return where a gate was left shut, so that the training was independent, (S, A)."""
         found = torch.zeros(self.found[-1].shape[1:], dtype=torch.bool, device=self.table.device)
-        for place, gate in zip(self.gated, self.gates, strict=True):
+        for place, gate in self.each_gate():
             found[:, place] = ~gate.is_open
         return found
 
     def history(self, n_epochs: int) -> Tensor:
         """Return the means over each epoch, (3, epochs, S, A)."""
         return torch.stack([part.mean(0) for part in torch.stack(self.found).chunk(n_epochs)], 1)
+
+    def fits(self, n_learners: int) -> Tensor:
+        """Return what a gate would have decided by after each of the trials, (trials, S, A)."""
+        gate = DiversityGate(trial=1.0, groups=tuple(self.found[0].shape[1:])).to(self.table.device)
+        gate.progress, steps, fits = 0.0, len(self.found), []
+        ends = [min(math.ceil(trial * steps), steps - 1) for trial in TRIALS]
+        for r_tl, r_ll, _ in self.found[: max(ends) + 1]:
+            gate(r_tl, r_ll, n_learners)
+            fits.append(gate.fit)
+        return torch.stack([fits[end] for end in ends])
 
 
 def _against_errors(lam: Tensor, r_tl: Tensor, r_ll: Tensor, where: Tensor) -> tuple[Tensor, Tensor]:

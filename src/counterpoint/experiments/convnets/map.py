@@ -16,20 +16,16 @@ import numpy as np
 from counterpoint._plain import plain
 from counterpoint._validation import check_count
 from counterpoint.experiments._record import read_record
-from counterpoint.theory import optimality
 
 if TYPE_CHECKING:
     from counterpoint.experiments.convnets.arms import Gate
     from counterpoint.experiments.convnets.part import Part
 
-__all__ = ["ROWS", "Row", "choose_gate", "gates_to_choose_from", "plan", "reproduce", "same_size"]
+__all__ = ["ROWS", "Row", "choose_gate", "plan", "reproduce", "same_size"]
 
 TITLE = "When does explicit diversity pay on images?"
 
 WIDTHS = {2: 2, 4: 10, 8: 10, 16: 5, 32: 5, 64: 3}  # width -> learners; 2 is for smoke runs
-WAITS = {
-    f"wait {wait}": wait for wait in (0.1, 0.2, 0.3, 0.5)
-}  # shares of the training before a gate decides
 ALONE = ("independent",)
 GATED = ("independent", "auto")
 FIXED = ("independent", "0.9")
@@ -37,6 +33,9 @@ PAIR = ("independent", "0.9", "auto")
 SHORT = ("independent", "0.5", "0.9", "auto")
 NARROW = ("independent", "joint", "0.0", "0.5", "0.9", "1.0", "1.1")
 WIDE = ("independent", "joint", "0.0", "0.5", "0.9")
+OPEN, SHUT = (
+    (*ALONE, *(f"trial {turn}, then {then}" for turn in (0.05, 0.1, 0.2))) for then in ("0.9", "independent")
+)
 TRICKS = ("independent, then 0.9", "0.9, then independent", "error 0.5", "error 0.9")
 
 
@@ -56,32 +55,33 @@ _OWN = {"own_views": True}
 # What others depend on first, then the most telling; what takes long and tells less last. A fourth arm costs nothing
 # where three of them would leave nets over that do not fill a group of a convolution.
 ROWS = (
-    Row("tune", (8, 32), ALONE, _TUNE),
-    Row("wait", (8,), (*ALONE, *WAITS), _TUNE),
+    Row("tune", (8,), OPEN, _TUNE),
+    Row("tune", (32,), SHUT, _TUNE),
     Row("width", (8, 4), NARROW),
     Row("width", (32,), WIDE),
     Row("width", (16,), NARROW),
-    Row("gate", (4, 8, 16, 32), GATED),
-    Row("gate", (64,), PAIR),
     Row("once", (4, 8, 16, 32), SHORT, {"epochs": 1}),
+    Row("width", (64,), FIXED),
+    Row("auto", (32, 64, 8, 4, 16), GATED),
     Row("single", (4, 8, 16, 32, 64), ALONE),
+    Row("few", (4, 8, 32), FIXED, _FEW),
+    Row("few", (16,), ("independent", "0.5", "0.9"), _FEW),
     Row("tricks", (8,), TRICKS),
-    Row("few", (4, 8), PAIR, _FEW),
-    Row("few", (16,), SHORT, _FEW),
-    Row("few", (32,), PAIR, _FEW),
-    Row("views", (8, 32), FIXED, _OWN),
+    Row("views", (8,), FIXED, _OWN),
     Row("learners-3", (8,), SHORT, {"n_learners": 3}),
     Row("learners-5", (8,), SHORT, {"n_learners": 5}),
-    Row("learners-20", (8,), PAIR, {"n_learners": 20}),
     Row("learners-3", (32,), PAIR, {"n_learners": 3}),
+    Row("auto-few", (4, 8, 16, 32), GATED, _FEW),
+    Row("learners-20", (8,), PAIR, {"n_learners": 20}),
     Row("tricks", (32,), TRICKS[::2]),
+    Row("views", (32,), FIXED, _OWN),
 )
 _SMALL = {"n_learners": 2, "epochs": 1, "batch_size": 50}
 SMOKE_ROWS = (
-    Row("tune", (2, 4), ALONE, {**_SMALL, "n_held_out": 50}),
-    Row("wait", (2,), (*ALONE, *WAITS), {**_SMALL, "n_held_out": 50}),
+    Row("tune", (2,), OPEN, {**_SMALL, "n_held_out": 50}),
+    Row("tune", (4,), SHUT, {**_SMALL, "n_held_out": 50}),
     Row("width", (2, 4), FIXED, _SMALL),
-    Row("gate", (2, 4), GATED, _SMALL),
+    Row("auto", (2, 4), GATED, _SMALL),
     Row("once", (2,), SHORT, _SMALL),
     Row("single", (2, 4), ALONE, _SMALL),
     Row("tricks", (2,), TRICKS, _SMALL),
@@ -124,15 +124,12 @@ def reproduce(
 
 
 def plan(folder: Path, n_seeds: int, *, smoke: bool = False) -> "Iterator[Part]":
-    """Give the parts in order, with the gates that are known by then."""
+    """Give the parts in order, with the gate that is known by then."""
     from counterpoint.experiments.convnets.arms import ARMS, gated
     from counterpoint.experiments.convnets.part import Part
 
     for row in SMOKE_ROWS if smoke else ROWS:
-        gates = {**gates_to_choose_from(folder), "auto": choose_gate(folder)}
-        arms = {**ARMS, **{name: gated(gate, name) for name, gate in gates.items()}}
-        if not arms.keys() >= set(row.arms):
-            continue
+        arms = {**ARMS, "auto": gated(choose_gate(folder))}
         seeds = tuple(range(n_seeds))[: 2 if "n_held_out" in row.settings else None]
         for width in row.widths:
             settings = {"n_learners": WIDTHS[width], **row.settings}
@@ -143,45 +140,35 @@ def plan(folder: Path, n_seeds: int, *, smoke: bool = False) -> "Iterator[Part]"
             yield Part(f"{row.kind}-{width}", part_width, arms=ways, seeds=seeds, **settings)
 
 
-def gates_to_choose_from(folder: Path) -> "dict[str, Gate]":
-    """Return a gate for each wait; none before the parts are there that their thresholds come from.
-
-    Narrow nets are to go through and wide ones are not: the threshold is the middle between the optimality that the two
-    tuned widths have on their training batches at that time, when they train independently. An epoch's mean looks back
-    as far as the running mean of a gate does.
-    """
-    from counterpoint.experiments.convnets.arms import Gate
-
-    parts = [read_record(path) for path in sorted(folder.glob("tune-*.json"))]
-    if len(parts) < 2:
-        return {}
-    gates = {}
-    for name, wait in WAITS.items():
-        fits = []
-        for part in parts:
-            n = part["config"]["n_learners"]
-            epoch = max(round(wait * part["config"]["epochs"]), 1)
-            history = part["data"]["history"]
-            r_tl, r_ll = (np.array(history[key])[epoch - 1, :, 0] for key in ("r_tl", "r_ll"))
-            fits.append(np.mean(optimality(r_tl, r_ll, n_learners=n)))
-        gates[name] = Gate(round(float(np.mean(fits)), 2), wait)
-    return gates
-
-
 def choose_gate(folder: Path) -> "Gate":
-    """Return the gate with the least error on held-out training images; before it is known, that of the library."""
-    from counterpoint.experiments.convnets.arms import Gate
+    """Return the gate that the tuned widths give; before they are known, that of the library.
+
+    Narrow nets are to stay open and wide ones are not. The trial is the one after which the two, each having gone on
+    as it is to, err least on held-out training images. The threshold is the middle between what a gate sees of them by
+    then, on their training batches.
+    """
+    from counterpoint.experiments.convnets.arms import TRIALS, Gate
     from counterpoint.training.gate import DiversityGate
 
-    own = DiversityGate()
-    best, least = Gate(own.threshold, own.wait), np.inf
-    for file in sorted(folder.glob("wait-*.json")):
-        part = read_record(file)
-        errors = np.mean(part["data"]["held_out"]["read"]["soft"], axis=0)
-        for arm, error in zip(part["config"]["arms"], errors, strict=True):
-            if arm["gate"] is not None and error < least:
-                best, least = Gate(**arm["gate"]), error
-    return best
+    parts = [read_record(file) for file in folder.glob("tune-*.json")]
+    if len(parts) < 2:
+        own = DiversityGate()
+        return Gate(own.threshold, own.trial)
+    errors, fits = [], []
+    for part in parts:
+        ways = [name for arm in part["config"]["arms"] if (name := arm["name"]) != "independent"]
+        places = [_place(part, f"trial {trial}, then {ways[0].split()[-1]}") for trial in TRIALS]
+        read = part["data"]["held_out"]["read" if part["config"]["read_out"][places[0]] else "raw"]
+        errors.append(np.mean(read["soft"], axis=0)[places])
+        fits.append(
+            [np.mean(fit, axis=0)[place] for fit, place in zip(part["data"]["fits"], places, strict=True)]
+        )
+    best = int(np.argmin(np.sum(errors, axis=0)))
+    return Gate(round(float(np.mean(fits, axis=0)[best]), 2), TRIALS[best])
+
+
+def _place(part: Mapping[str, Any], arm: str) -> int:
+    return [one["name"] for one in part["config"]["arms"]].index(arm)
 
 
 def _settings(part: "Part", folder: Path) -> Mapping[str, Any]:

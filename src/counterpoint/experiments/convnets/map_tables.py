@@ -25,9 +25,15 @@ Record = Mapping[str, Any]
 Piece = Mapping[str, Any]
 
 TUNED = ("width-8", "width-32")
-KINDS = {"width": "", "gate": "", "once": "one epoch", "few": "few images", "learners": "other size"}
-MARKERS = {"width": "o", "gate": "o", "once": "^", "few": "s", "learners": "D"}
-HELD_OUT = {"wait": "The choice of the gate", "tune": "Gates that are open from the start"}
+KINDS = {
+    "width": "",
+    "auto": "",
+    "once": "one epoch",
+    "few": "few images",
+    "auto-few": "few images",
+    "learners": "other size",
+}
+MARKERS = {"width": "o", "auto": "o", "once": "^", "few": "s", "auto-few": "s", "learners": "D"}
 # What is known of independently trained learners from their training images.
 QUANTITIES: Mapping[str, Callable[[Mapping[str, FloatArray]], FloatArray]] = {
     "member accuracy": lambda d: 1 - d["member"],
@@ -48,7 +54,7 @@ def in_markdown(record: Record) -> str:
 def grids(record: Record) -> list[Grid]:
     """Return the tables that the parts at hand make possible."""
     tables = [_errors(record), _gains(record), _gates(record), _predictors(record), _tricks(record)]
-    tables += [_held_out(record, *kind) for kind in HELD_OUT.items()]
+    tables.append(_held_out(record))
     return [table for table in tables if table.rows]
 
 
@@ -111,10 +117,10 @@ def _arms(piece: Piece) -> list[str]:
     return [arm["name"] for arm in piece["config"]["arms"]]
 
 
-def _gain(piece: Piece, arm: str) -> FloatArray:
+def _gain(piece: Piece, arm: str, kind: str = "test") -> FloatArray:
     """Return by what share of the error of independent training an arm is below it, for each seed."""
-    base = arm_values(piece, "independent")
-    return (base - arm_values(piece, arm)) / base
+    base = arm_values(piece, "independent", kind=kind)
+    return (base - arm_values(piece, arm, kind=kind)) / base
 
 
 def _known(piece: Piece) -> dict[str, FloatArray]:
@@ -124,12 +130,14 @@ def _known(piece: Piece) -> dict[str, FloatArray]:
 
 
 def _kind(name: str) -> str:
-    return name.split("-")[0]
+    """Return what a part is of; parts with other numbers of learners are of one kind."""
+    kind = name.rsplit("-", 1)[0]
+    return "learners" if kind.startswith("learners") else kind
 
 
 def _main(record: Record) -> dict[int, Piece]:
     """Return for each width the part with the most arms, on all images for all epochs."""
-    found = {_width(piece): piece for name, piece in record["data"].items() if _kind(name) == "gate"}
+    found = {_width(piece): piece for name, piece in record["data"].items() if _kind(name) == "auto"}
     found |= {_width(piece): piece for name, piece in record["data"].items() if _kind(name) == "width"}
     return dict(sorted(found.items()))
 
@@ -148,11 +156,12 @@ def _start(record: Record) -> str:
 
 def _errors(record: Record) -> Grid:
     main = _main(record)
-    arms = list(dict.fromkeys(arm for piece in main.values() for arm in _arms(piece) if arm != "auto"))
+    ungated = [arm for piece in main.values() for arm in piece["config"]["arms"] if arm["gate"] is None]
+    arms = list(dict.fromkeys(arm["name"] for arm in ungated))
     rows = []
     for width, piece in main.items():
         row = [_percent(arm_values(piece, arm)) if arm in _arms(piece) else NONE for arm in arms]
-        for name, arm in ((f"gate-{width}", "auto"), (f"single-{width}", "independent")):
+        for name, arm in ((f"auto-{width}", "auto"), (f"single-{width}", "independent")):
             other = record["data"].get(name)
             row.append(NONE if other is None else _percent(arm_values(other, arm)))
         rows.append([str(width), str(piece["config"]["n_learners"]), *row])
@@ -186,7 +195,7 @@ def _gates(record: Record) -> Grid:
     rows = []
     for name, piece in _with_auto(record).items():
         base, found = arm_values(piece, "independent"), arm_values(piece, "auto")
-        explicit = np.array(piece["data"]["history"]["explicit"])[-1, :, _arms(piece).index("auto")]
+        shut = np.array(piece["data"]["shut"])[:, _arms(piece).index("auto")]
         rows.append(
             [
                 _words(name, piece),
@@ -194,10 +203,10 @@ def _gates(record: Record) -> Grid:
                 _percent(found),
                 _points(found - base),
                 mean(100 * _gain(piece, "auto"), 1),
-                f"{np.sum(explicit > 0)} of {len(explicit)}",
+                f"{np.sum(~shut)} of {len(shut)}",
             ]
         )
-    headings = ["part", "independent", "auto", "points", "% less", "gate open"]
+    headings = ["part", "independent", "auto", "points", "% less", "stayed open"]
     title = f"{_start(record)}What auto does beside independent training in the same program: error in %"
     return Grid(title, headings, rows)
 
@@ -228,21 +237,36 @@ def _predictors(record: Record) -> Grid:
         rank, right, n = told(record, name)
         if n:
             rows.append([name, mean([rank], 2), f"{right} of {n}"])
-    title = (
-        f"{_start(record)}What tells the gain of 0.9, known from training images under independent training"
-    )
+    if rows:
+        from scipy.stats import spearmanr
+
+        found = cells(record)
+        gains, learnt = (
+            np.array([_gain(one, "0.9", kind).mean() for one in found.values()]) for kind in ("test", "train")
+        )
+        new = np.array([name not in TUNED for name in found])
+        right = int(np.sum((learnt > 0)[new] == (gains > 0)[new]))
+        rank = spearmanr(learnt, gains).statistic
+        rows.append(["gain of 0.9 on training images", mean([rank], 2), f"{right} of {new.sum()}"])
+        rows.append(["always", NONE, f"{np.sum(gains[new] > 0)} of {new.sum()}"])
+    title = f"{_start(record)}What tells the gain of 0.9, from training images and independent training"
     return Grid(title, ["quantity", "rank correlation with the gain", "signs told, other parts"], rows)
 
 
-def _held_out(record: Record, kind: str, words: str) -> Grid:
-    """Return the errors on held-out training images, by which gates were chosen."""
-    found = {name: piece for name, piece in record["data"].items() if _kind(name) == kind}
-    pieces = sorted(found.values(), key=_width)
-    arms = [arm for arm in _arms(pieces[0]) if len(_arms(pieces[0])) > 1] if pieces else []
-    rows = [[arm, *(_percent(arm_values(one, arm, kind="held_out")) for one in pieces)] for arm in arms]
+def _held_out(record: Record) -> Grid:
+    """Return the errors on held-out training images, and the fits to training batches, that the gate comes from."""
+    rows = []
+    pieces = [piece for name, piece in record["data"].items() if _kind(name) == "tune"]
+    for piece in sorted(pieces, key=_width):
+        fits = np.array(piece["data"]["fits"], dtype=float).mean(1)  # (trials, arms)
+        for place, arm in enumerate(_arms(piece)):
+            error = _percent(arm_values(piece, arm, kind="held_out"))
+            rows.append([str(_width(piece)), arm, error, *(mean([fit], 3) for fit in fits[:, place])])
     n_seeds = len(pieces[0]["config"]["seeds"]) if pieces else 0
-    title = f"{_start(record)}{words}: error on held-out training images in %, n = {n_seeds}"
-    return Grid(title, ["way", *(f"width {_width(one)}" for one in pieces)], rows)
+    title = f"{_start(record)}The choice of the gate: error on held-out training images in %, n = {n_seeds}"
+    turns = sorted({arm["turn"] for piece in pieces for arm in piece["config"]["arms"][1:]})
+    headings = ["width", "way", "vote", *(f"fit at {turn:.0%}" for turn in turns)]
+    return Grid(title, headings, rows, n_words=2)
 
 
 def _words(name: str, piece: Piece) -> str:
@@ -266,7 +290,7 @@ def _draw_diversities(ax: "Axes", record: Record) -> None:
         points = [(float(arm), -100 * _gain(piece, arm)) for arm in fixed]
         label = f"width {width}, N = {piece['config']['n_learners']}"
         _draw_points(ax, points, color=colour, marker="o", ms=4, label=label)
-        if (gate := record["data"].get(f"gate-{width}")) is not None:
+        if (gate := record["data"].get(f"auto-{width}")) is not None:
             _draw_points(ax, [(1.3, -100 * _gain(gate, "auto"))], color=colour, marker="*", ms=9)
     ax.axhline(0, color=PALETTE["muted"], lw=1)
     ax.set_xticks([0, 0.5, 0.9, 1.1, 1.3], ["0", "0.5", "0.9", "1.1", "auto"])

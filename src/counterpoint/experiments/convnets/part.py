@@ -61,6 +61,8 @@ def run(part: Part, images: Images, device: torch.device) -> dict[str, Any]:
     -------
     dict
         ``history``: r_TL, r_LL and the share of explicit diversity on the training batches, ``(epochs, S, A)``.
+        ``fits``: the running means by which gates would decide after each of the trials, ``(trials, S, A)``;
+        ``shut``: where a gate was in the end, ``(S, A)``.
         ``train``, ``held_out`` and ``test``: what :func:`measures` gives of images of that kind, without augmentation,
         for the outputs as they are (``raw``) and after the read-out (``read``). ``n_parameters`` is that of a group.
 
@@ -102,8 +104,10 @@ def _run(part: Part, images: Images, device: torch.device) -> dict[str, Any]:
     for one in found.values():  # like the library, which reads nothing out where a gate was left shut
         one["read"] = {name: np.where(shut, one["raw"][name], read) for name, read in one["read"].items()}
     history = dict(zip(("r_tl", "r_ll", "explicit"), course.history(part.epochs).cpu().numpy(), strict=True))
+    fits = course.fits(part.n_learners).cpu().numpy()
     seconds = {"training": trained, "all": clock(device) - start}
-    return {"n_parameters": n_parameters, "history": history, **found, "seconds": seconds}
+    told = {"history": history, "fits": fits, "shut": shut}
+    return {"n_parameters": n_parameters, **told, **found, "seconds": seconds}
 
 
 def measures(logits: Tensor, target: Tensor) -> dict[str, FloatArray]:
@@ -238,7 +242,7 @@ def _joined(found: Sequence[Any], axis: int = 0) -> Any:
     """Return what was measured seed by seed as if it had been at once; seconds add up."""
     first = found[0]
     if isinstance(first, dict):
-        axes = {key: 1 if key == "history" else axis for key in first}
+        axes = {key: 1 if key in ("history", "fits") else axis for key in first}
         return {key: _joined([one[key] for one in found], axes[key]) for key in first}
     if isinstance(first, np.ndarray):
         return np.concatenate(found, axis)

@@ -1,26 +1,34 @@
 """Ensembles of small nets trained from scratch on CIFAR-10: their error against the seconds of one GPU.
 
 The nets of an ensemble train together on shared batches, each by its own cross-entropy with smoothed labels: Nesterov
-momentum, the learning rate up and down in straight lines, bfloat16, and on a GPU one step recorded as a CUDA graph. The
-clock runs over the whole training with its augmentation and stops when the device is done. Loading the images and a few
-steps to warm up, after which the nets are put back to where they began, are outside it, as in the published records;
-so is the evaluation, which averages each image with its mirror image.
+momentum, the learning rate up and down in straight lines, half precision, and on a GPU one step recorded as a CUDA
+graph. The network ``"fast"`` has a recipe of its own, in ``fast_training``. The clock runs over the whole training with
+its augmentation and stops when the device is done. Loading the images and a few steps to warm up, after which the nets
+are put back to where they began, are outside it, as in the published records; so is the evaluation, which averages each
+image with its mirror image, and for the fast nets also, in a figure of its own, with two shifts of both, as the records
+do.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from counterpoint._validation import check_count
 from counterpoint.datasets.cifar import Images
 from counterpoint.experiments._device import clock, kernel_search
+from counterpoint.experiments.convnets import fast_training
+from counterpoint.experiments.convnets.fast import fast_net
 from counterpoint.experiments.convnets.images import load_images
 from counterpoint.experiments.convnets.part import measures
+from counterpoint.experiments.convnets.recording import put_back, recorded
 from counterpoint.experiments.convnets.scratch_tables import draw, grid
 from counterpoint.experiments.convnets.side_by_side import Apart, program
 from counterpoint.experiments.convnets.store import Job, check_kind, collect, join, publish
@@ -32,12 +40,13 @@ __all__ = ["Point", "plan", "reproduce", "run"]
 
 TITLE = "Ensembles from scratch: error against GPU seconds"
 SMOOTHING = 0.1
+FAST = (11.5, 0.0153)  # learning rate and weight decay of airbench94, for 1024 images
+FAST_WIDE = (10.0, 0.0153)  # of airbench95, whose nets are nearly as wide as the wider ones here
 PEAK = 0.25  # share of the training at which the learning rate is highest
-WARM_UP = 3  # steps
 
 
 class Point(NamedTuple):
-    """So many nets, for so many epochs."""
+    """So many nets, for so many epochs; learning rate and weight decay in the units of the network's recipe."""
 
     network: str
     width: int
@@ -59,14 +68,18 @@ def plan(*, smoke: bool = False) -> Iterator[Point]:
     if smoke:
         for network, n in (("convnet", 1), ("convnet", 2), ("cifar_resnet18", 2)):
             yield Point(network, 2, n, 1, 2, batch_size=50)
+        yield Point("fast", 2, 2, 5, 1, 50, *FAST)
         return
     for n in (1, 3, 5, 10):
         yield Point("convnet", 64, n, 8, 3)
     yield Point("convnet", 32, 10, 8, 3)
+    for n, n_seeds in ((1, 3), (3, 3), (5, 2), (10, 2)):
+        yield Point("fast", 64, n, 10, n_seeds, 1024, *FAST)
+    for n in (1, 5):
+        yield Point("fast", 64, n, 20, 1, 1024, *FAST)
+    for n in (1, 3):
+        yield Point("fast", 128, n, 20, 1, 1024, *FAST_WIDE)
     yield Point("cifar_resnet18", 64, 1, 10, 3)
-    for n in (1, 5, 10):
-        yield Point("convnet", 64, n, 16, 1)
-    yield Point("cifar_resnet18", 64, 3, 16, 1)
 
 
 def reproduce(
@@ -87,6 +100,8 @@ def reproduce(
     where = pick_device(device)
     most = None if seeds is None else int(check_count(seeds, "seeds", minimum=1))
     images = load_images(data, smoke=smoke)
+    if smoke:  # the fast nets need images of the size of CIFAR-10's
+        images = replace(images, x_train=_enlarged(images.x_train), x_test=_enlarged(images.x_test))
     jobs = (
         Job(
             f"{point.name}-s{seed}",
@@ -106,27 +121,67 @@ def run(point: Point, images: Images, seed: int, device: torch.device) -> Mappin
     n_classes = len(images.class_names)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        nets = [backbone(point.network, n_classes, width=point.width) for _ in range(point.n_learners)]
+        nets = [_net(point, n_classes) for _ in range(point.n_learners)]
     together: nn.Module = (program if point.network == "convnet" else Apart)(nets).to(device)
     together = together.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    batches = ImageBatches(
-        images.x_train, images.y_train, batch_size=point.batch_size, seed=seed, device=device
-    )
-    x = torch.zeros((1, point.batch_size, 3, *images.x_train.shape[1:3]), device=device)
     with kernel_search():
-        seconds, recorded = _train(point, together, batches, x, n_classes)
-        found = {
-            kind: _errors(together, images, device, kind == "mirrored") for kind in ("plain", "mirrored")
-        }
+        if point.network == "fast":
+            settings = (point.epochs, point.batch_size, point.learning_rate, point.weight_decay, seed)
+            recipe = fast_training.Recipe(*settings)
+            seconds, was_recorded = fast_training.train(cast(Apart, together), images, recipe, device)
+        else:
+            batches = ImageBatches(
+                images.x_train, images.y_train, batch_size=point.batch_size, seed=seed, device=device
+            )
+            x = torch.zeros((1, point.batch_size, 3, *images.x_train.shape[1:3]), device=device)
+            seconds, was_recorded = _train(point, together, batches, x, n_classes)
+        found = _found(together, images, device, point.network == "fast")
     n_parameters = point.n_learners * sum(p.numel() for p in nets[0].parameters())
-    return {**found, "seconds": seconds, "cuda_graph": recorded, "n_parameters": n_parameters}
+    return {**found, "seconds": seconds, "cuda_graph": was_recorded, "n_parameters": n_parameters}
 
 
-def _errors(together: nn.Module, images: Images, device: torch.device, flip: bool) -> dict[str, float]:
-    batches = ImageBatches(images.x_test, images.y_test, batch_size=500, augment=False, device=device)
-    logits = predict_logits(together, ((cast(Tensor, x)[None], y) for x, y in batches), flip=flip)
-    found = measures(logits[None, None], torch.as_tensor(images.y_test, device=device))
-    return {name: value.item() for name, value in found.items()}
+def _net(point: Point, n_classes: int) -> nn.Module:
+    if point.network == "fast":
+        return fast_net(n_classes, point.width)
+    return backbone(point.network, n_classes, width=point.width)
+
+
+def _found(
+    together: nn.Module, images: Images, device: torch.device, fast: bool
+) -> dict[str, dict[str, float]]:
+    """Return the errors and correlations of the nets, for each way to look at the test images."""
+    target = torch.as_tensor(images.y_test, device=device)
+    options: dict[str, Any] = {"mean": fast_training.MEAN, "std": fast_training.STD} if fast else {}
+    batches = ImageBatches(
+        images.x_test, images.y_test, batch_size=500, augment=False, device=device, **options
+    )
+
+    def logits(shift: int = 0, *, flip: bool = True) -> Tensor:
+        shifted = ((_shifted(cast(Tensor, x), shift)[None], y) for x, y in batches)
+        return predict_logits(together, shifted, flip=flip, precision="float32" if fast else "auto")
+
+    mirrored = logits()
+    views = {"plain": logits(flip=False), "mirrored": mirrored}
+    if fast:
+        views["shifted"] = (2 * mirrored + logits(-1) + logits(1)) / 4
+    return {
+        kind: {name: value.item() for name, value in measures(view[None, None], target).items()}
+        for kind, view in views.items()
+    }
+
+
+def _shifted(x: Tensor, by: int) -> Tensor:
+    """Return images moved down and right by so many pixels, with reflection at the borders."""
+    if not by:
+        return x
+    far = abs(by)
+    height, width = x.shape[2:]
+    padded = F.pad(x, (far,) * 4, "reflect")
+    return padded[:, :, far - by : far - by + height, far - by : far - by + width]
+
+
+def _enlarged(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    return images.repeat(4, axis=1).repeat(4, axis=2)
 
 
 def _train(
@@ -152,8 +207,8 @@ def _train(
         loss.backward()
         optimizer.step()
 
-    taken, recorded = _recorded(step, device)
-    _put_back(together, start, optimizer)
+    taken, was_recorded = recorded(step, device)
+    put_back(together, start, optimizer)
     rates = _rates(point, point.epochs * len(batches)).to(device)
     done = 0
     began = clock(device)
@@ -164,36 +219,7 @@ def _train(
             rate.copy_(rates[done])
             taken()
             done += 1
-    return clock(device) - began, recorded
-
-
-def _recorded(step: Callable[[], None], device: torch.device) -> tuple[Callable[[], None], bool]:
-    """Return the step as a CUDA graph where that can be had, and whether it can; the step has been taken before."""
-    if device.type != "cuda":
-        step()
-        return step, False
-    side = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-    side.wait_stream(torch.cuda.current_stream(device))
-    with torch.cuda.stream(side):
-        for _ in range(WARM_UP):
-            step()
-    torch.cuda.current_stream(device).wait_stream(side)
-    try:
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            step()
-    except RuntimeError:  # kernels that cannot be recorded
-        return step, False
-    return graph.replay, True
-
-
-@torch.no_grad()
-def _put_back(together: nn.Module, start: list[Tensor], optimizer: torch.optim.Optimizer) -> None:
-    """Undo the steps that warmed up, in the same memory, which a recorded step goes on using."""
-    for value, first in zip(together.state_dict().values(), start, strict=True):
-        value.copy_(first)
-    for state in optimizer.state.values():
-        state["momentum_buffer"].zero_()
+    return clock(device) - began, was_recorded
 
 
 def _rates(point: Point, n_steps: int) -> Tensor:

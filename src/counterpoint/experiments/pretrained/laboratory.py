@@ -11,8 +11,9 @@ import time
 import warnings
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,8 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.optim.lr_scheduler import OneCycleLR
 
-from counterpoint.experiments._device import kernel_search
+from counterpoint.experiments._device import device_name, kernel_search
+from counterpoint.experiments._record import versions
 from counterpoint.experiments.pretrained.learning import (
     DIGITS,
     Compiled,
@@ -45,7 +47,11 @@ from counterpoint.training.preparation import autocast
 from counterpoint.vision import ImageBatches, backbone, predict_logits
 
 HELD_OUT = 10  # one training image in so many
-LR, LR_MORE = 1e-3, 2e-4
+LR, CUTOUT = (
+    1e-3,
+    0,
+)  # benchmarks/choose_image_recipe.py holds them against others, on held-out training images
+KERNELS = 4  # that cuDNN tries for a shape: its usual 10 can take longer than an epoch
 CHECKPOINT_FROM = 8  # epochs; a shorter run is faster begun again than saved
 SCRATCH = 3  # a network without weights trains so many times as long
 EVALUATED = 1_000  # images in a batch
@@ -74,7 +80,7 @@ class Images:
 
 @dataclass(frozen=True)
 class Settings:
-    """How networks are trained, in all rows alike."""
+    """How networks are trained, in all rows alike; ``cutout`` is the side of a square, before images are resized."""
 
     epochs: int
     more_epochs: int
@@ -82,6 +88,13 @@ class Settings:
     batch_size: int = 256
     width: int | None = None
     compiled: bool = False
+    lr: float = LR
+    cutout: int = CUTOUT
+
+    @property
+    def more_lr(self) -> float:
+        """Return the learning rate of networks that go on as an ensemble."""
+        return self.lr / 5
 
 
 def start_of(network: str, weights: str | Path | None) -> str:
@@ -149,32 +162,46 @@ class Laboratory:
 
     def trunk(self, network: str, seed: int) -> dict[str, Any]:
         """Return one network trained alone, from its file or else after training it."""
-        epochs = self.epochs_of(network)
-        settings = {
-            "start": start_of(network, self.weights),
-            "origin": self.origin(network),
-            "epochs": epochs,
-            "lr": LR,
-            **{key: getattr(self.settings, key) for key in ("size", "batch_size", "width")},
-        }
-        path = self.file(f"{network}-{seed}", settings)
+        path = self.trunk_file(network, seed)
         if path.exists():
-            return load_checkpoint(path)
-        began = time.perf_counter()
+            try:
+                return load_checkpoint(path)
+            except (KeyError, ValueError) as error:  # one file need not stop a study
+                message = f"{path.name} is damaged and is trained again: {error}"
+                warnings.warn(message, RuntimeWarning, stacklevel=2)
+        trunk = self.train_trunk(network, seed, path)
+        save_checkpoint(path, trunk)
+        return trunk
+
+    def train_trunk(self, network: str, seed: int, path: Path) -> dict[str, Any]:
+        """Train one network alone; return it with what is known of it."""
+        began, epochs, lr = time.perf_counter(), self.epochs_of(network), self.settings.lr
         with self.seeded(seed):
             batches = Growing(self.batches("train", seed=seed), self.settings.size, epochs)
             learners = [self.beginning(network)]
-            ensemble, records = self.train(learners, "independent", batches, epochs=epochs, lr=LR, path=path)
-        trunk = {
+            ensemble, records = self.train(learners, "independent", batches, epochs=epochs, lr=lr, path=path)
+        return {
             "network": network,
             "seed": seed,
-            "settings": settings,
+            "settings": self.trunk_settings(network),
             "epochs": records,
             "seconds": round(time.perf_counter() - began, 1),
+            **provenance(self.device),
             "net": bare(ensemble.learners[0]).state_dict(),
         }
-        save_checkpoint(path, trunk)
-        return trunk
+
+    def trunk_settings(self, network: str) -> dict[str, Any]:
+        """Return what tells the trunks of a network apart, but for the seed."""
+        return {
+            "start": start_of(network, self.weights),
+            "origin": self.origin(network),
+            "epochs": self.epochs_of(network),
+            **{key: getattr(self.settings, key) for key in ("lr", "cutout", "size", "batch_size", "width")},
+        }
+
+    def trunk_file(self, network: str, seed: int) -> Path:
+        """Return the path of a trunk, trained or not."""
+        return self.file(f"{network}-{seed}", self.trunk_settings(network))
 
     def origin(self, network: str) -> int:
         """Return a checksum of the images that a trunk learns from, and of the file that it starts from."""
@@ -193,10 +220,10 @@ class Laboratory:
             ensemble = Ensemble([self.from_trunk(*member) for member in members]).to(self.device)
             if way != "vote":
                 batches = self.batches("train", seed=1000 + seed)  # the same for every way
-                epochs = self.settings.more_epochs
+                epochs, lr = self.settings.more_epochs, self.settings.more_lr
                 path = self.file(f"{way}-{seed}", {"members": members, **asdict(self.settings)})
                 ensemble, records = self.train(
-                    ensemble.learners, way, batches, epochs=epochs, lr=LR_MORE, path=path, watched=True
+                    ensemble.learners, way, batches, epochs=epochs, lr=lr, path=path, watched=True
                 )
             if ensemble.readout is None:
                 self.read_out(ensemble)
@@ -228,7 +255,7 @@ class Laboratory:
         ensemble = Ensemble([Compiled(one) for one in learners] if self.settings.compiled else learners)
         n_steps = epochs * len(batches(1) if isinstance(batches, Growing) else batches)
         checkpoint = path.with_suffix(".checkpoint") if epochs >= CHECKPOINT_FROM else None
-        with kernel_search():
+        with kernel_search(KERNELS):
             history = fit(
                 ensemble.to(self.device),
                 batches,
@@ -287,9 +314,15 @@ class Laboratory:
     def batches(self, part: str, *, seed: int, augment: bool = True) -> ImageBatches:
         """Return batches of a part of the images."""
         x, y = self.images.parts[part]
-        size, batch_size = self.settings.size, self.settings.batch_size if augment else EVALUATED
         return ImageBatches(
-            x, y, batch_size=batch_size, size=size, augment=augment, device=self.device, seed=seed
+            x,
+            y,
+            batch_size=self.settings.batch_size if augment else EVALUATED,
+            size=self.settings.size,
+            augment=augment,
+            cutout=self.settings.cutout,
+            device=self.device,
+            seed=seed,
         )
 
     def file(self, name: str, settings: Mapping[str, Any]) -> Path:
@@ -303,6 +336,14 @@ class Laboratory:
         with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
             torch.manual_seed(seed)
             yield
+
+
+def provenance(device: torch.device) -> dict[str, Any]:
+    """Return what a number was made on and with."""
+    found = versions() | {"torch": str(torch.__version__)}
+    with suppress(PackageNotFoundError):  # small networks need none
+        found["torchvision"] = version("torchvision")
+    return {"device": device_name(device), "versions": found}
 
 
 def of_test(found: Mapping[str, Any]) -> dict[str, float]:

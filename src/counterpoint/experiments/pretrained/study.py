@@ -1,32 +1,29 @@
-"""What is run for Tables 4 to 6, and a record that grows run by run: a killed study goes on where it was."""
+"""What is run for Tables 4 to 6: all trunks, then every way to go on from them."""
 
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 
-from counterpoint._plain import plain
-from counterpoint._validation import check_choice, check_count
-from counterpoint.experiments._device import device_name
-from counterpoint.experiments._record import read_record, versions, write_figure, write_record
+from counterpoint._validation import check_choice, check_count, check_interval
+from counterpoint.experiments._record import write_figure
 from counterpoint.experiments._tables import mean, rich_table
 from counterpoint.experiments.pretrained.laboratory import (
+    CUTOUT,
     LR,
-    LR_MORE,
     Images,
     Laboratory,
     Settings,
+    provenance,
     start_of,
 )
 from counterpoint.experiments.pretrained.learning import LABEL_SMOOTHING
+from counterpoint.experiments.pretrained.notebook import Notebook
 from counterpoint.experiments.pretrained.paper import TABLE_4, TABLE_5, TABLE_6, TABLE_6_CIFAR_100, Table
 from counterpoint.experiments.pretrained.tables import brief, draw, grid, markdown
 from counterpoint.training.device import pick_device
@@ -49,6 +46,8 @@ def reproduce_table(
     seeds: int | None = None,
     seed: int = 0,
     device: str = "auto",
+    lr: float | None = None,
+    cutout: int | None = None,
     compiled: bool = False,
     smoke: bool = False,
 ) -> list[Path]:
@@ -57,11 +56,12 @@ def reproduce_table(
     Trunks are kept in ``out`` too, for this table and others. ``weights`` is a folder of ``NAME.safetensors``, by
     default torchvision's download; networks that the folder does not hold train from scratch. ``epochs`` are those of
     each network alone, ``more_epochs`` of the ensembles after that, ``size`` the pixels that images are resized to.
-    ``compiled`` networks train faster, after a minute or more at the start.
+    ``lr`` is the learning rate of each network alone, ``cutout`` the side of the square that is cut out of a training
+    image before that. ``compiled`` networks train faster, after a minute or more at the start.
     """
     where = pick_device(device)
-    source = _check_weights(weights, smoke=smoke)
     chosen = _check_networks(table, networks, smoke=smoke)
+    source = check_weights(weights, chosen, smoke=smoke)
     images = load_images(table, data, smoke=smoke)  # which may be a download
     small: dict[str, Any] = {"batch_size": 32, "width": 4} if smoke else {}
     settings = Settings(
@@ -69,13 +69,15 @@ def reproduce_table(
         more_epochs=_count(more_epochs, "more_epochs", 2 if smoke else table.more_epochs),
         size=_count(size, "size", 16 if smoke else table.size),
         compiled=compiled,
+        lr=LR if lr is None else float(check_interval(lr, "lr", 0, closed=False)),
+        cutout=_count(cutout, "cutout", CUTOUT, minimum=0),
         **small,
     )
     count = _count(seeds, "seeds", N_SEEDS_SMOKE if smoke else N_SEEDS)
     laboratory = Laboratory(images, settings, weights=source, folder=out / "trunks", device=where)
     for network in chosen:  # weights that do not fit are found now, not after minutes
         laboratory.beginning(network)
-    notebook = Notebook(out, table, _config(laboratory, chosen, smoke=smoke), device_name(where))
+    notebook = Notebook(out, table, _config(laboratory, chosen, smoke=smoke), provenance(where))
     Study(table, notebook, laboratory).work(range(seed, seed + count))
     return _show(table, notebook, out)
 
@@ -107,44 +109,6 @@ def load_images(table: Table, data: Path | None, *, smoke: bool) -> Images:
     return Images.split(f"digits 0-{n_classes - 1}", train, test, n_classes)
 
 
-class Notebook:
-    """The record of a study, written after every run; one of the same settings is taken up."""
-
-    def __init__(self, out: Path, table: Table, config: Mapping[str, Any], device: str) -> None:
-        self.out, self.table, self.device = out, table, device
-        self.path = out / f"{table.name}.json"
-        self.record: dict[str, Any] = {"config": plain(config), "data": {"trunks": [], "runs": []}}
-        if self.path.exists():
-            self.record = read_record(self.path)
-            for key, mine in plain(config).items():
-                if (theirs := self.record["config"].get(key)) != mine:
-                    raise ValueError(
-                        f"`out` must be a folder without {self.path.name}, or with one of the same settings "
-                        f"({key}: {mine} here, {theirs} there); got '{out}'."
-                    )
-
-    def has(self, kind: str, **entries: Any) -> bool:
-        """Tell whether there is a trunk or run with these entries."""
-        known = self.record["data"][kind]
-        return any(all(one[key] == value for key, value in entries.items()) for one in known)
-
-    def add(self, kind: str, entry: Mapping[str, Any]) -> None:
-        """Put a trunk or run on record, and the record on the disk."""
-        data = self.record["data"]
-        data[kind].append(plain(entry))
-        self.record["config"]["seeds"] = sorted({run["seed"] for run in data["runs"]})
-        write_record(
-            self.out,
-            self.table.name,
-            title=self.table.title,
-            config=self.record["config"],
-            versions=versions() | _torch_versions(),
-            device=self.device,
-            seconds=round(sum(one["seconds"] for part in data.values() for one in part), 1),
-            data=data,
-        )
-
-
 class Job(NamedTuple):
     """A piece of work: what it is called, what it costs in epochs of one network, and how to do it."""
 
@@ -167,20 +131,23 @@ class Study:
 
         console = Console(stderr=True, highlight=False, soft_wrap=True)
         todo = self.jobs(seeds)
-        began, done, total = time.perf_counter(), 0, sum(job.cost for job in todo)
+        spent, done = 0.0, 0
         for number, job in enumerate(todo, start=1):
-            done += job.cost
+            began = time.perf_counter()
             try:
                 found = job.do()
             except (FloatingPointError, RuntimeError) as error:  # the other rows are worth having
                 warnings.warn(f"{job.label} was left out: {error}", RuntimeWarning, stacklevel=2)
                 continue
-            left = (time.perf_counter() - began) / done * (total - done)
-            console.print(f"{number}/{len(todo)}  {job.label}: {found}; about {left:.0f} s left")
+            if job.cost:  # what was only read from a file says nothing of the time that is left
+                spent, done = spent + time.perf_counter() - began, done + job.cost
+                left = spent / done * sum(later.cost for later in todo[number:])
+                found += f"; about {left:.0f} s left"
+            console.print(f"{number}/{len(todo)}  {job.label}: {found}")
 
     def jobs(self, seeds: Sequence[int]) -> list[Job]:
         """Return what is not on record yet."""
-        table, more_epochs = self.table, self.laboratory.settings.more_epochs
+        table, laboratory = self.table, self.laboratory
         wanted = [
             (group, way, seed)
             for way in table.ways
@@ -198,7 +165,7 @@ class Study:
             *(
                 Job(
                     f"{network} alone, seed {seed}",
-                    self.laboratory.epochs_of(network),
+                    0 if laboratory.trunk_file(network, seed).exists() else laboratory.epochs_of(network),
                     partial(self.train, network, seed),
                 )
                 for network, seed in trunks
@@ -206,7 +173,7 @@ class Study:
             *(
                 Job(
                     f"{group}, {way}, seed {seed}",
-                    1 if way == "vote" else len(members[group, seed]) * more_epochs,
+                    1 if way == "vote" else len(members[group, seed]) * laboratory.settings.more_epochs,
                     partial(self.run, members[group, seed], group, way, seed),
                 )
                 for group, way, seed in wanted
@@ -252,8 +219,7 @@ def _config(laboratory: Laboratory, networks: Sequence[str], *, smoke: bool) -> 
         **{f"n_{part}": len(y) for part, (_, y) in images.parts.items()},
         "networks": {network: start_of(network, laboratory.weights) for network in networks},
         **asdict(laboratory.settings),
-        "lr": LR,
-        "more_lr": LR_MORE,
+        "more_lr": laboratory.settings.more_lr,
         "label_smoothing": LABEL_SMOOTHING,
         "reduction": "mean",
     }
@@ -272,7 +238,7 @@ def _check_networks(table: Table, networks: Sequence[str] | None, *, smoke: bool
     return tuple(networks)
 
 
-def _check_weights(weights: Path | None, *, smoke: bool) -> str | Path | None:
+def check_weights(weights: Path | None, networks: Sequence[str], *, smoke: bool) -> str | Path | None:
     """Return where networks start."""
     if weights is None:
         return None if smoke else "imagenet"
@@ -280,15 +246,11 @@ def _check_weights(weights: Path | None, *, smoke: bool) -> str | Path | None:
         raise ValueError("`--weights` has no meaning with `--smoke`.")
     if not weights.is_dir():
         raise ValueError(f"`weights` must be a folder that exists; got '{weights}'.")
+    if all(start_of(network, weights) == "from scratch" for network in networks):
+        listed = ", ".join(f"{network}.safetensors" for network in networks)
+        raise ValueError(f"`weights` must be a folder with one or more of {listed}; got '{weights}'.")
     return weights
 
 
-def _count(value: int | None, name: str, default: int) -> int:
-    return default if value is None else int(check_count(value, name, minimum=1))
-
-
-def _torch_versions() -> dict[str, str]:
-    found = {"torch": str(torch.__version__)}
-    with suppress(PackageNotFoundError):  # small networks need none
-        found["torchvision"] = version("torchvision")
-    return found
+def _count(value: int | None, name: str, default: int, *, minimum: int = 1) -> int:
+    return default if value is None else int(check_count(value, name, minimum=minimum))

@@ -1,0 +1,73 @@
+"""A record that grows run by run, so that a killed study goes on where it was, on this machine or another."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from counterpoint._plain import plain
+from counterpoint.experiments._record import read_record, write_record
+from counterpoint.experiments.pretrained.paper import Table
+
+MEANT = {"cutout": 0}  # by records that do not say
+
+
+class Notebook:
+    """The record of a study, written after every trunk and run; one of the same settings is taken up.
+
+    Parameters
+    ----------
+    out : Path
+        The folder of the record.
+    table : Table
+        Its name and title.
+    config : mapping
+        What tells this study from others.
+    made : mapping
+        Device and versions. The record has those of its beginning; a trunk or run that was made on or with something
+        else says so itself.
+    """
+
+    def __init__(self, out: Path, table: Table, config: Mapping[str, Any], made: Mapping[str, Any]) -> None:
+        self.out, self.table, self.made = out, table, plain(made)
+        self.path = out / f"{table.name}.json"
+        self.record: dict[str, Any] = {
+            "config": plain(config),
+            **self.made,
+            "data": {"trunks": [], "runs": []},
+        }
+        if self.path.exists():
+            self.record = read_record(self.path)
+            self._check_same(plain(config))
+
+    def _check_same(self, config: Mapping[str, Any]) -> None:
+        known = MEANT | self.record["config"]
+        for key, mine in config.items():
+            if (theirs := known.get(key)) != mine:
+                raise ValueError(
+                    f"`out` must be a folder without {self.path.name}, or with one of the same settings "
+                    f"({key}: {mine} here, {theirs} there); got '{self.out}'."
+                )
+
+    def has(self, kind: str, **entries: Any) -> bool:
+        """Tell whether there is a trunk or run with these entries."""
+        known = self.record["data"][kind]
+        return any(all(one[key] == value for key, value in entries.items()) for one in known)
+
+    def add(self, kind: str, entry: Mapping[str, Any]) -> None:
+        """Put a trunk or run on record, and the record on the disk."""
+        record, data = self.record, self.record["data"]
+        common = {key: record[key] for key in self.made}
+        full = plain({**self.made, **entry})  # a trunk from a file says what it was made with
+        data[kind].append(
+            {key: value for key, value in full.items() if key not in common or value != common[key]}
+        )
+        record["config"]["seeds"] = sorted({run["seed"] for run in data["runs"]})
+        write_record(
+            self.out,
+            self.table.name,
+            title=self.table.title,
+            config=record["config"],
+            **common,
+            seconds=round(sum(one["seconds"] for part in data.values() for one in part), 1),
+            data=data,
+        )

@@ -1,0 +1,60 @@
+"""The record of a study: what it says of the machines that it was made on, and which studies it goes on with."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from counterpoint.experiments.pretrained.notebook import Notebook
+from counterpoint.experiments.pretrained.paper import TABLE_5, TABLES
+
+ROOT = Path(__file__).parents[3]
+COMMITTED = [name for name in TABLES if (ROOT / "results" / f"{name}.json").exists()]
+HERE = {"device": "a GPU", "versions": {"torch": "2.11"}}
+THERE = {"device": "another GPU", "versions": {"torch": "2.11"}}
+RUN = {"group": "networks", "way": "vote", "seconds": 1.0, "held_out": None}
+
+
+def test_what_was_made_elsewhere_says_so_itself(tmp_path):
+    config = {"epochs": 1}
+    Notebook(tmp_path, TABLE_5, config, HERE).add("runs", {**RUN, "seed": 0})
+    resumed = Notebook(tmp_path, TABLE_5, config, THERE)
+    resumed.add("runs", {**RUN, "seed": 1})
+    resumed.add("trunks", {"network": "a", "seed": 0, "seconds": 2.0, **HERE})
+    old = {"device": "a GPU", "versions": {"torch": "2.10"}}
+    resumed.add("trunks", {"network": "b", "seed": 0, "seconds": 2.0, **old})
+    record = json.loads(resumed.path.read_text(encoding="utf-8"))
+    assert {key: record[key] for key in HERE} == HERE
+    assert record["data"]["runs"] == [
+        {**RUN, "seed": 0},
+        {**RUN, "seed": 1, "device": "another GPU"},
+    ]
+    assert record["data"]["trunks"] == [
+        {"network": "a", "seed": 0, "seconds": 2.0},
+        {"network": "b", "seed": 0, "seconds": 2.0, "versions": {"torch": "2.10"}},
+    ]
+    assert record["config"]["seeds"] == [0, 1]
+    assert record["seconds"] == 6.0
+
+
+def test_a_record_that_says_nothing_of_cutout_means_none(tmp_path):
+    notebook = Notebook(tmp_path, TABLE_5, {"lr": 0.001}, HERE)
+    notebook.add("runs", {**RUN, "seed": 0})
+    assert Notebook(tmp_path, TABLE_5, {"lr": 0.001, "cutout": 0}, HERE).has("runs", seed=0)
+    with pytest.raises(ValueError, match=r"\(cutout: 12 here, 0 there\)"):
+        Notebook(tmp_path, TABLE_5, {"lr": 0.001, "cutout": 12}, HERE)
+
+
+@pytest.mark.parametrize("name", COMMITTED)
+def test_a_committed_record_can_be_gone_on_with(tmp_path, name):
+    shutil.copy(ROOT / "results" / f"{name}.json", tmp_path)
+    known = json.loads((tmp_path / f"{name}.json").read_text(encoding="utf-8"))
+    config = {"cutout": 0} | {key: value for key, value in known["config"].items() if key != "seeds"}
+    notebook = Notebook(tmp_path, TABLES[name], config, HERE)
+    seed = max(known["config"]["seeds"])
+    assert notebook.has("runs", way="vote", seed=seed)
+    notebook.add("runs", {**RUN, "seed": seed + 1})
+    record = json.loads(notebook.path.read_text(encoding="utf-8"))
+    assert {key: record[key] for key in HERE} == {key: known[key] for key in HERE}
+    assert record["data"]["runs"] == [*known["data"]["runs"], {**RUN, "seed": seed + 1, **HERE}]
