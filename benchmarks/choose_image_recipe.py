@@ -109,13 +109,12 @@ def measure(laboratory: Laboratory, number: int, network: str, out: Path) -> Non
     trunk = laboratory.trunk(network, SEED)
     ensemble = Ensemble([laboratory.from_trunk(network, SEED)]).to(laboratory.device)
     laboratory.read_out(ensemble)
-    mirrored = laboratory.measure(ensemble, "held_out")[0]
-    plainly = laboratory.measure(ensemble, "held_out", flip=False)[1]
+    found = laboratory.measure(ensemble, "held_out")
     part = {
         "config": config,
         **{key: trunk[key] for key in ("device", "versions", "seconds")},
-        "held_out": mirrored["soft"],  # read out and mirrored, as in the tables
-        "held_out_plain": plainly["soft"],
+        "held_out": found["mirrored"]["soft"],  # read out and mirrored, as in the tables
+        "held_out_plain": found["plain"]["soft"],
         "epochs": trunk["epochs"],
     }
     write_json(path, part)

@@ -219,11 +219,42 @@ def test_the_diversity_is_chosen_by_folds_unless_it_is_given(table):
         ({"test_share": 0.001}, "`test_share` must leave rows to judge by"),
         ({"n_learners": 1}, "`n_learners` must be at least 2; got 1"),
         ({"epochs": 0}, "`epochs` must be at least 1; got 0"),
+        ({"random_state": -1}, "`random_state` must be at least 0; got -1"),
+        ({"random_state": 2**32}, "`random_state` must be at most 4294967295; got 4294967296"),
     ],
 )
 def test_fit_checks_its_arguments(table, options, message):
     with pytest.raises(ValueError, match=message):
         fit_table(table, **options)
+
+
+@pytest.mark.parametrize("name", ["n_learners", "epochs", "random_state"])
+def test_fit_takes_one_whole_number(table, name):
+    with pytest.raises(TypeError, match=rf"`{name}` must be an integer; got \(2, 3\)"):
+        fit_table(table, **{name: (2, 3)})
+
+
+def test_fit_takes_a_table_and_says_how_far_it_is_or_not(table):
+    with pytest.raises(TypeError, match="`table` must be a TrainingTable; got NoneType"):
+        fit_table(None)
+    with pytest.raises(TypeError, match="`progress` must be True or False; got 'no'"):
+        fit_table(table, progress="no")
+
+
+def test_what_is_no_path_is_refused(fit):
+    for call in (lambda: read_training_table(3, "kind"), lambda: fit.model.predict(3)):
+        with pytest.raises(TypeError, match=r"^`path` must be the path of a file; got 3\.$"):
+            call()
+    for call in (lambda: load_model(3), lambda: save_model(fit.model, 3), lambda: check_destination(3)):
+        with pytest.raises(TypeError, match=r"^`folder` must be the path of a folder; got 3\.$"):
+            call()
+
+
+def test_reading_and_predicting_say_how_far_they_are_or_not(fit, table):
+    with pytest.raises(TypeError, match="`progress` must be True or False; got 'no'"):
+        read_training_table(table.path, "kind", progress="no")
+    with pytest.raises(TypeError, match="`progress` must be True or False; got 'no'"):
+        fit.model.predict(table.path, progress="no")
 
 
 def test_a_saved_model_predicts_the_same_to_the_bit(fit, saved, table):

@@ -115,6 +115,10 @@ def test_tradeoff_draws_every_name(ax):
     [
         ({"n_learners": 1}, ValueError, "`n_learners` must be at least 2; got 1."),
         ({"n_learners": 2.5}, TypeError, "`n_learners` must be an integer"),
+        ({"n_learners": [5]}, TypeError, r"`n_learners` must be an integer; got \[5\]"),
+        ({"n_learners": 5, "points": ""}, TypeError, "`points` must be a mapping; got str"),
+        ({"n_learners": 5, "points": [(0, 0)]}, TypeError, "`points` must be a mapping; got list"),
+        ({"n_learners": 5, "trajectories": 0}, TypeError, "`trajectories` must be a mapping; got int"),
         ({"n_learners": 5, "points": {"x": (1.2, 0)}}, ValueError, r"`points\['x'\].r_tl` must be between"),
         ({"n_learners": 5, "points": {"x": (0, -0.3)}}, ValueError, r"r_ll` must be between .*Theorem 1"),
         (
@@ -132,6 +136,10 @@ def test_tradeoff_refuses_what_no_ensemble_has(arguments, error, message):
 def test_tradeoff_wants_ensembles_of_one_size():
     with pytest.raises(ValueError, match=r"`ensembles` must have as many learners each; got .*'b': 3"):
         TradeoffDisplay.from_predictions([0, 1], {"a": [[0, 1]] * 2, "b": [[0, 1]] * 3})
+    with pytest.raises(TypeError, match="`ensembles` must be a mapping; got list"):
+        TradeoffDisplay.from_predictions([0, 1], [[[0, 1]] * 2])
+    with pytest.raises(TypeError, match="`estimators` must be a mapping; got NoneType"):
+        TradeoffDisplay.from_estimator(None, [[0], [1]], [0, 1])
 
 
 def test_correlation_matrix_has_the_truth_first_and_alike_learners_together():
@@ -229,6 +237,25 @@ def test_vote_curve_shares_a_tie():
 def test_vote_curve_refuses_what_is_no_vote(votes, message):
     with pytest.raises(ValueError, match=message):
         VoteCurveDisplay.from_predictions([0, 1], votes)
+
+
+@pytest.mark.parametrize(
+    ("seed", "error", "message"),
+    [
+        ("x", TypeError, "`seed` must be an integer; got 'x'"),
+        (-1, ValueError, "`seed` must be at least 0; got -1"),
+    ],
+)
+def test_vote_curve_refuses_what_is_no_seed(seed, error, message):
+    with pytest.raises(error, match=message):
+        VoteCurveDisplay.from_predictions([0, 1], [[0, 1], [1, 1]], seed=seed)
+
+
+def test_displays_are_told_by_true_or_false_what_to_write(ax):
+    with pytest.raises(TypeError, match="`legend` must be True or False; got 'no'"):
+        TradeoffDisplay(5).plot(ax, legend="no")
+    with pytest.raises(TypeError, match="`values` must be True or False; got 'no'"):
+        CorrelationDisplay([[1, 0], [0, 1]], ["T", "L1"]).plot(ax, values="no")
 
 
 def test_the_bounds_drawn_are_those_of_the_theory(ax):

@@ -498,3 +498,18 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):
     with replacing("/dev/null") as file:
         file.write(b"gone")
     assert not Path("/dev/null").is_file()
+
+
+@pytest.mark.parametrize("path", [None, 3, ["votes.csv"]])
+def test_what_is_no_path_is_refused(path):
+    words = f"^`path` must be the path of a file; got {re.escape(repr(path))}\\.$"
+    with pytest.raises(TypeError, match=words):
+        read_predictions(path)
+    with pytest.raises(TypeError, match=words):
+        Predictions(np.array([0, 1]), np.array([[0, 1]]), ("one",)).write(path)
+
+
+def test_progress_is_shown_or_not(tmp_path):
+    path = write(tmp_path, "votes.csv", "y_true,tree\n0,1\n1,1\n")
+    with pytest.raises(TypeError, match="`progress` must be True or False; got 'no'"):
+        read_predictions(path, progress="no")

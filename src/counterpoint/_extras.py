@@ -18,6 +18,6 @@ def import_extra(module: str, extra: str) -> ModuleType:
         ) from error
     except RuntimeError as error:  # as torchvision beside another torch than it was built for
         raise ImportError(
-            f"`{package}` is installed but cannot be imported ({error}); install versions that belong together with: "
-            f'pip install "counterpoint[{extra}]".'
+            f"`{package}` is installed but cannot be imported ({error}); it and torch must be builds that belong "
+            f"together: install both again, for the same device and from the same index."
         ) from error

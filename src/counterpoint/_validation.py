@@ -4,7 +4,10 @@ The grammar is: the argument in backticks, the rule, the value. ``TypeError`` is
 of thing, ``ValueError`` for the wrong value of the right kind.
 """
 
+import operator
+import os
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +22,8 @@ ROUNDING = 1e-9
 # Rows of probabilities may miss the sum of one by this much: a softmax in 16 bits does.
 ROW_SUM_TOLERANCE = 1e-3
 
+_LARGEST = 2**63 - 1  # what NumPy and torch count with
+
 
 def check_count(value: ArrayLike, name: str, *, minimum: int) -> IntArray:
     """Return ``value`` as an integer array with no entry under ``minimum``."""
@@ -28,6 +33,37 @@ def check_count(value: ArrayLike, name: str, *, minimum: int) -> IntArray:
     if (bad := array < minimum).any():
         raise ValueError(f"`{name}` must be at least {minimum}; got {_first(array, bad)}.")
     return array.astype(np.int64)
+
+
+def check_whole(value: Any, name: str, *, minimum: int, maximum: int = _LARGEST) -> int:
+    """Return ``value`` as one integer between the two; ``check_count`` takes arrays as well."""
+    try:
+        number = None if isinstance(value, bool | np.bool_) else operator.index(value)
+    except TypeError:
+        number = None
+    if number is None:
+        raise TypeError(f"`{name}` must be an integer; got {_short(value)}.")
+    if number < minimum:
+        raise ValueError(f"`{name}` must be at least {minimum}; got {number}.")
+    if number > maximum:
+        raise ValueError(f"`{name}` must be at most {maximum}; got {number}.")
+    return number
+
+
+def check_flag(value: Any, name: str) -> bool:
+    """Return ``value`` if it is True or False: the text "no" would count as true."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"`{name}` must be True or False; got {_short(value)}.")
+    return bool(value)
+
+
+def check_path(value: Any, name: str, *, kind: str = "file") -> Path:
+    """Return ``value`` as a path; an empty one would mean the current folder."""
+    if not isinstance(value, str | os.PathLike):
+        raise TypeError(f"`{name}` must be the path of a {kind}; got {_short(value)}.")
+    if not os.fspath(value):
+        raise ValueError(f"`{name}` must be the path of a {kind}; got {value!r}.")
+    return Path(value)
 
 
 def check_interval(
@@ -58,6 +94,18 @@ def check_interval(
     return np.clip(array, low_, high_) if closed else array.copy()
 
 
+def check_number(
+    value: Any, name: str, low: float = -np.inf, high: float = np.inf, *, closed: bool = True
+) -> float:
+    """Return ``value`` as one finite number in the interval; ``check_interval`` takes arrays as well."""
+    number = check_interval(value, name, low, high, closed=closed)
+    if number.ndim:
+        raise TypeError(f"`{name}` must be one number; got {_short(value)}.")
+    if np.isinf(number):
+        raise ValueError(f"`{name}` must be finite; got {number}.")
+    return float(number)
+
+
 def check_real(value: ArrayLike, name: str) -> FloatArray:
     """Return ``value`` as a float64 array; NaN is refused, infinity is left to the range check."""
     try:
@@ -85,7 +133,11 @@ def check_square(value: ArrayLike, name: str) -> FloatArray:
 def check_choice(value: Any, name: str, options: Iterable[Any]) -> Any:
     """Return ``value`` if it is one of the options."""
     options = tuple(options)
-    if value not in options:
+    try:
+        known = value in options
+    except ValueError:  # an array, which compares entry by entry
+        known = False
+    if not known:
         listed = ", ".join(map(repr, options))
         raise ValueError(f"`{name}` must be one of {listed}; got {_short(value)}.")
     return value
@@ -175,14 +227,23 @@ def _plain_labels(array: NDArray[Any], name: str) -> NDArray[Any]:
     for target, known in kinds.items():
         wrong = np.array([not isinstance(entry, known) for entry in array.flat], dtype=bool)
         if not wrong.any():
-            return array.astype(target)
+            return _as_kind(array, target, name)
         if not wrong[0]:  # the first label sets the kind that the others must have
             break
     place = np.argwhere(wrong.reshape(array.shape))[0].tolist()
+    at = f" at {place}" if place else ""
     raise ValueError(
         f"`{name}` must hold labels of one kind, all strings or all whole numbers; "
-        f"got {_short(array[tuple(place)])} at {place}."
+        f"got {_short(array[tuple(place)])}{at}."
     )
+
+
+def _as_kind(array: NDArray[Any], kind: type, name: str) -> NDArray[Any]:
+    try:
+        return array.astype(kind)
+    except OverflowError:
+        largest = max(array.flat, key=abs)
+        raise ValueError(f"`{name}` must hold whole numbers of at most 64 bits; got {largest}.") from None
 
 
 def _describe_interval(low: float, high: float, *, closed: bool) -> str:

@@ -140,6 +140,9 @@ def test_undefined_numbers_survive_json_as_null():
 def test_a_foreign_json_is_refused():
     with pytest.raises(ValueError, match="`data` must describe an Assessment; it has no 'name'"):
         Assessment.from_json("{}")
+    for text in ("x", "3", None):
+        with pytest.raises(ValueError, match=f"^`text` must be the JSON of an Assessment; got {text!r}.$"):
+            Assessment.from_json(text)
 
 
 def test_it_prints_a_verdict_the_numbers_and_the_advice():
@@ -405,6 +408,13 @@ def test_bad_options_are_refused():
         assess(truth, votes, voting="soft")
     with pytest.raises(ValueError, match="`learners` must have one name for each of the 7 learners; got 2"):
         assess(truth, votes, learners=["a", "b"])
+    for learners in (3, "abcdefg"):
+        with pytest.raises(TypeError, match=f"`learners` must be a sequence of names; got {learners!r}"):
+            assess(truth, votes, learners=learners)
+    with pytest.raises(TypeError, match="`name` must be a string; got 3"):
+        assess(truth, votes, name=3)
+    with pytest.raises(TypeError, match="`progress` must be True or False; got 'no'"):
+        assess(truth, votes, progress="no")
 
 
 def test_a_million_samples_take_seconds():

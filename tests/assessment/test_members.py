@@ -142,3 +142,17 @@ def test_what_is_not_fitted_or_empty_is_refused():
         assess_estimator(RandomForestClassifier(), X, CODES)
     with pytest.raises(ValueError, match="`estimator` must have at least one member"):
         assess_estimator([], X, CODES)
+
+
+def test_the_samples_of_feature_subsets_may_be_lists_and_must_be_rows():
+    bag = BaggingClassifier(n_estimators=3, max_features=2, random_state=0).fit(X, CODES)
+    expected = assess_estimator(bag, X, CODES)
+    np.testing.assert_array_equal(assess_estimator(bag, X.tolist(), CODES).accuracies, expected.accuracies)
+    with pytest.raises(ValueError, match="Expected 2D array, got scalar array"):
+        assess_estimator(bag, None, CODES)
+
+
+def test_the_name_of_an_estimator_is_a_string():
+    forest = RandomForestClassifier(3, random_state=0).fit(X, CODES)
+    with pytest.raises(TypeError, match="`name` must be a string; got 0"):
+        assess_estimator(forest, X, CODES, name=0)

@@ -25,7 +25,8 @@ def test_a_package_that_does_not_load_beside_the_others_is_one_sentence(monkeypa
     monkeypatch.syspath_prepend(tmp_path)
     message = (
         r"^`mismatched` is installed but cannot be imported \(operator nms does not exist\); "
-        r'install versions that belong together with: pip install "counterpoint\[vision\]"\.$'
+        r"it and torch must be builds that belong together: install both again, for the same device and from the same "
+        r"index\.$"
     )
     with pytest.raises(ImportError, match=message):
         import_extra("mismatched.models", "vision")

@@ -223,6 +223,12 @@ def test_a_data_dir_that_is_no_path_is_refused():
         load("lymph", 3)
 
 
+def test_an_empty_data_dir_is_not_the_current_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=r"^`data_dir` must be the path of a folder; got ''\.$"):
+        load("lymph", "")
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -360,7 +360,10 @@ def test_one_class_is_always_predicted(estimator):
     ("options", "error", "message"),
     [
         ({"n_estimators": 0}, ValueError, "`n_estimators` must be at least 1; got 0"),
+        ({"n_estimators": [3]}, TypeError, r"`n_estimators` must be an integer; got \[3\]"),
+        ({"artificial_ratio": [1.0]}, TypeError, r"`artificial_ratio` must be one number; got \[1.0\]"),
         ({"max_iter": 1.5}, TypeError, "`max_iter` must be an integer"),
+        ({"verbose": "x"}, TypeError, "`verbose` must be an integer; got 'x'"),
         ({"max_iter": 0}, ValueError, "`max_iter` must be at least 1; got 0"),
         (
             {"artificial_ratio": 0.0},

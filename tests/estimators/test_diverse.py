@@ -56,6 +56,14 @@ def test_auto_trains_networks_that_fit_independently(iris, tmp_path):
     np.testing.assert_array_equal(again.predict_proba(iris[0]), model.predict_proba(iris[0]))
 
 
+@pytest.mark.parametrize("patience", [None, 5])
+def test_auto_keeps_no_epoch_of_the_trial_once_that_is_over(iris, patience):
+    model = small(diversity="auto", epochs=60, batch_size=32, validation_fraction=0.2, patience=patience)
+    assert model.fit(*iris).score(*iris) > 0.9
+    assert model.readout_ is None
+    assert model.history_.best_epoch > 6  # a tenth of 60
+
+
 def test_by_default_only_networks_that_underfit_by_half_time_get_explicit_diversity(iris):
     X, y = iris
     noisy = np.random.default_rng(0).permutation(y)  # which three small networks cannot learn
@@ -285,6 +293,8 @@ def test_rows_of_a_class_without_weight_are_absent(iris):
     [
         ({0: -1}, r"`class_weight` must be at least 0; got -1"),
         ({0: np.nan}, "`class_weight` must not be NaN"),
+        (np.ones(3), r"`class_weight` must be a dict, 'balanced' or None; got array"),
+        ("even", "`class_weight` must be a dict, 'balanced' or None; got 'even'"),
         ({0: np.inf}, "`class_weight` must be finite, and above zero .*; got infinity"),
         ({0: 0, 1: 0, 2: 0}, "`class_weight` must be finite, and above zero .*; got zero for all of them"),
     ],
@@ -403,6 +413,18 @@ BAD = [
     ({"diversity": -1}, ValueError, "`diversity` must be at least 0; got -1"),
     ({"diversity": 0.5, "lam": 0.5}, ValueError, "`lam` must not be given together with `diversity`"),
     ({"reduction": "max"}, ValueError, "`reduction` must be one of 'mean', 'sum'; got 'max'"),
+    ({"n_estimators": [3]}, TypeError, r"`n_estimators` must be an integer; got \[3\]"),
+    ({"epochs": (1, 2)}, TypeError, r"`epochs` must be an integer; got \(1, 2\)"),
+    ({"epochs": np.array([1, 2])}, TypeError, r"`epochs` must be an integer; got array\(\[1, 2\]\)"),
+    ({"warmup_epochs": [1]}, TypeError, r"`warmup_epochs` must be an integer; got \[1\]"),
+    ({"batch_size": (8, 8)}, TypeError, r"`batch_size` must be an integer; got \(8, 8\)"),
+    ({"learning_rate": [0.1]}, TypeError, r"`learning_rate` must be one number; got \[0.1\]"),
+    ({"weight_decay": np.inf}, ValueError, "`weight_decay` must be finite; got inf"),
+    ({"standardize": "no"}, TypeError, "`standardize` must be True or False; got 'no'"),
+    ({"warm_start": "no"}, TypeError, "`warm_start` must be True or False; got 'no'"),
+    ({"verbose": "x"}, TypeError, "`verbose` must be an integer; got 'x'"),
+    ({"verbose": -1}, ValueError, "`verbose` must be at least 0; got -1"),
+    ({"voting": np.ones(2)}, ValueError, "`voting` must be one of 'soft', 'hard'; got array"),
     ({"epochs": 0}, ValueError, "`epochs` must be at least 1; got 0"),
     ({"warmup_epochs": 20}, ValueError, "`warmup_epochs` must be less than 20; got 20"),
     ({"learning_rate": 0}, ValueError, "`learning_rate` must be strictly between 0 and inf; got 0"),
@@ -439,3 +461,9 @@ def test_bad_data_are_named(iris):
         model.partial_fit(X, np.where(y == 2, 7, y))
     with pytest.raises(ValueError, match="`n_estimators` must stay 3 where `warm_start` goes on; got 4"):
         model.set_params(n_estimators=4).fit(X, y)
+
+
+def test_a_second_fit_names_a_bad_warm_start_too(iris):
+    model = small(epochs=1).fit(*iris).set_params(warm_start=np.array([True, False]))
+    with pytest.raises(TypeError, match="`warm_start` must be True or False; got array"):
+        model.fit(*iris)

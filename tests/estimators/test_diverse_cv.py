@@ -15,6 +15,8 @@ from counterpoint.estimators import DiverseEnsembleClassifier, DiverseEnsembleCl
 from counterpoint.estimators._batched import Fold, Schedule, train_path
 from counterpoint.estimators._candidates import FITS, Candidate, of_fit, verdict
 from counterpoint.estimators._paired import corrected_paired_test
+from counterpoint.estimators._rows import Rows
+from counterpoint.training import Ensemble
 
 DIVERSITIES = (0.0, 0.5, 1.0)
 SCHEDULE = Schedule(epochs=8, n_batches=3, learning_rate=0.01, weight_decay=0.01)
@@ -355,6 +357,12 @@ BAD = [
     ({"epochs": 0}, ValueError, "`epochs` must be at least 1; got 0"),
     ({"voting": "loud"}, ValueError, "`voting` must be one of"),
     ({"cv": [(np.arange(90), np.arange(90, 121))]}, ValueError, "`cv` must give at least two folds; got 1"),
+    ({"verbose": "x"}, TypeError, "`verbose` must be an integer; got 'x'"),
+    (
+        {"class_weight": np.ones(3)},
+        ValueError,
+        "`class_weight` must be a dict, 'balanced' or None; got array",
+    ),
     ({"cv": 1}, ValueError, "k-fold cross-validation requires at least one train/test split"),
 ]
 
@@ -380,3 +388,28 @@ def test_what_is_said_of_the_fit_is_what_the_map_found():
     assert np.mean(np.array(found[False]) > 0) < 0.5
     assert "below 98 % diversity paid more often than not" in of_fit(FITS - 0.01)
     assert "from 98 % on diversity paid less often than not" in of_fit(FITS)
+
+
+class OnAppleGPU(torch.Tensor):
+    """A tensor that, until it is moved to the CPU, has no double precision."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        if func is torch.Tensor.double:
+            raise TypeError("Cannot convert a MPS Tensor to float64 dtype")
+        found = super().__torch_function__(func, types, args, kwargs or {})
+        return found.as_subclass(torch.Tensor) if func is torch.Tensor.cpu else found
+
+
+@pytest.mark.parametrize("voting", ["soft", "hard"])
+def test_a_fold_is_scored_where_there_is_no_double_precision(table, voting):
+    X, y = table
+    rows = Rows(np.asarray(X, dtype=np.float64), np.asarray(y), np.ones(len(y)))
+    search = small(voting=voting)
+    search.classes_ = np.unique(y)
+    part = diverse_cv._Part(search, rows, np.arange(0, len(y), 2), np.arange(1, len(y), 2), 0)
+    ensemble = Ensemble(part.fold.nets)
+    expected = part.score(ensemble, by_correlation=False)
+    part.fold = part.fold._replace(x=part.fold.x.as_subclass(OnAppleGPU))
+    part.test_x, part.test_y = part.test_x.as_subclass(OnAppleGPU), part.test_y.as_subclass(OnAppleGPU)
+    assert part.score(ensemble, by_correlation=False) == expected

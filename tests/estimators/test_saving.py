@@ -190,3 +190,8 @@ def test_a_binary_net_with_one_logit_goes_to_onnx(iris, tmp_path):
     model.to_onnx(tmp_path / "model.onnx")  # which holds the file against the estimator
     (width,) = {net(torch.zeros(1, 4)).shape[1] for net in model.estimators_}
     assert width == 2
+
+
+def test_an_onnx_file_is_written_to_a_path(iris):
+    with pytest.raises(TypeError, match=r"^`path` must be the path of a file; got 3\.$"):
+        small(epochs=1).fit(*iris).to_onnx(3)

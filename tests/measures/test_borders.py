@@ -39,6 +39,8 @@ FOR_ONE_LEARNER = {
 NAN = float("nan")
 
 BAD = [
+    pytest.param(None, [[0, 1], [1, 1]], ValueError,
+                 r"`y_true` must hold labels of one kind, .*; got None\.$", id="no truth"),
     pytest.param([0, 1, 1], [[0, 1], [1, 1]], ValueError,
                  r"`outputs` must have 3 samples, as `y_true`, on its second axis \(learners are "
                  r"the first axis\); got shape \(2, 2\)", id="lengths that disagree"),
@@ -157,3 +159,11 @@ def test_rows_may_miss_the_sum_of_one_by_the_rounding_of_16_bits():
     y_true, proba = random_probabilities(1, 3, 2000, 10)
     half = measures.disagreement(y_true, proba.astype(np.float16))
     assert np.abs(half - measures.disagreement(y_true, proba)).max() < 0.01
+
+
+def test_classes_are_kept_apart_or_not():
+    y_true, votes = [0, 1, 1], [[0, 1, 1], [0, 1, 0]]
+    with pytest.raises(TypeError, match="`per_class` must be True or False; got 'no'"):
+        measures.truth_learner_correlation(y_true, votes, per_class="no")
+    with pytest.raises(TypeError, match="`per_class` must be True or False; got 'no'"):
+        measures.learner_learner_correlation(votes, per_class="no")

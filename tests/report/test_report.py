@@ -349,3 +349,14 @@ def test_the_way_an_ensemble_took_is_drawn_on_the_plane():
     assert 'class="way' not in EnsembleReport(assess(truth, votes)).html()
     with pytest.raises(ValueError, match="`trajectories` must be one of 'trained'; got 'other'"):
         EnsembleReport(assess(truth, votes, name="trained"), trajectories={"other": ways["trained"]})
+
+
+@pytest.mark.parametrize("ways", [0, "", [], [("five", (0, 0))]])
+def test_trajectories_are_a_mapping(five, ways):
+    with pytest.raises(TypeError, match=f"^`trajectories` must be a mapping; got {type(ways).__name__}.$"):
+        EnsembleReport(five, trajectories=ways)
+
+
+def test_a_page_is_written_to_a_path(five):
+    with pytest.raises(TypeError, match=r"^`path` must be the path of a file; got 3\.$"):
+        EnsembleReport(five).write_html(3)

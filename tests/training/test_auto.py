@@ -1,5 +1,6 @@
 """The correlation loss with ``diversity="auto"``: diversity on trial, and on with it where learners underfit."""
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -174,8 +175,100 @@ def test_a_loss_that_has_served_before_decides_anew():
 
 
 def test_a_warm_up_scales_what_the_open_gate_lets_in():
-    loss = train(learners(), 3, callbacks=[DiversityWarmup(5)])
+    seen = Diversities()
+    loss = train(learners(), 5, hard=True, callbacks=[DiversityWarmup(4), seen])
+    # A tenth of 20 batches is over after 2; the third decides, and the epochs have 0, 1/4, ... of the diversity.
+    expected = [0.0] * 4 + [0.9 * epoch / 4 for epoch in (1, 2, 3, 4) for _ in range(4)]
+    assert seen.found == pytest.approx([value * float(critical_lambda(3)) for value in expected], abs=1e-6)
     assert loss.diversity == 0.9  # as before, after the training
+
+
+def noted(ensemble, epochs, **options):
+    """Return the history of a training by "auto" on data that the learners fit, and its loss."""
+    loss = CorrelationLoss("auto")
+    return fit(
+        ensemble,
+        data(),
+        loss=loss,
+        optimizer=lambda parameters: torch.optim.Adam(parameters, 0.05),
+        epochs=epochs,
+        progress=False,
+        **options,
+    ), loss
+
+
+@pytest.mark.parametrize("patience", [None, 3])
+@pytest.mark.parametrize("metric", ["loss", "vote_accuracy"])
+def test_the_best_epoch_is_not_of_the_trial_once_that_is_over(metric, patience):
+    history, loss = noted(learners(), 20, validation=data(), metric=metric, patience=patience)
+    assert int(loss.gate.decision) == -1
+    trial, after = history["val_loss"][:2], history["val_loss"][2:]  # a tenth of 20 epochs
+    assert max(trial) < 0 < min(after)  # a correlation, and a cross-entropy
+    assert history.best_epoch > 2
+    if metric == "loss":
+        assert len(history) == 20
+        assert history.best_epoch == 3 + int(np.argmin(after))
+
+
+def test_a_resumed_run_has_the_best_epoch_of_an_unbroken_one(tmp_path):
+    options = {"validation": data(), "metric": "loss", "checkpoint": tmp_path / "run.safetensors"}
+    unbroken, _ = noted(learners(), 8, validation=data(), metric="loss")
+    for last_epoch in (1, 4):
+        with pytest.raises(KeyboardInterrupt):
+            noted(learners(), 8, callbacks=[Progress(last_epoch)], **options)
+    resumed, _ = noted(learners(), 8, **options)
+    assert resumed.best_epoch == unbroken.best_epoch
+    assert resumed["val_loss"].tolist() == unbroken["val_loss"].tolist()
+
+
+@pytest.mark.parametrize("validation", [None, data()])
+def test_a_plateau_of_the_trial_is_none_of_the_training_after_it(validation):
+    history, _ = noted(
+        learners(),
+        15,  # so that the gate decides within an epoch, whose loss is of both kinds
+        validation=validation,
+        scheduler=lambda optimizer: torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=2),
+    )
+    falling = history["val_loss" if validation else "loss"][2:]
+    assert (np.diff(falling) < 0).all()
+    assert set(history["lr"]) == {0.05}
+
+
+def test_one_step_leaves_the_gate_on_trial_and_a_few_suffice_to_decide():
+    for steps, decision in ((1, 0), (3, 1)):
+        loss = train(learners(), 1, batches=data(hard=True)[:steps])
+        assert int(loss.gate.decision) == decision
+
+
+def test_one_learner_can_be_trained_by_auto():
+    torch.manual_seed(0)
+    alone = Ensemble([nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 2))])
+    assert int(train(alone, 20).gate.decision) == -1
+
+
+def test_a_batch_without_weight_teaches_the_gate_nothing(batch):
+    logits, target = batch
+    loss = CorrelationLoss("auto")
+    loss.gate.progress = 0.0
+    loss(logits, target)
+    before = loss.gate.fit
+    (gradient,) = torch.autograd.grad(loss(logits, target, torch.zeros(40)), logits)
+    assert torch.equal(loss.gate.fit, before)
+    assert not gradient.any()
+
+
+def test_groups_side_by_side_have_the_losses_they_would_have_alone(batch):
+    logits, target = batch
+    logits = torch.stack([logits, 2 * logits])
+    loss, alone = CorrelationLoss("auto"), [CorrelationLoss(0.5), IndependentLoss()]
+    loss.gate = DiversityGate(groups=(2,))
+    loss.gate.progress = 0.0
+    loss.gate.decision[1] = -1
+    expected = torch.stack([one(part, target) for one, part in zip(alone, logits, strict=True)])
+    found = loss(logits, target)
+    torch.testing.assert_close(found, expected)
+    gradients = (torch.autograd.grad(each.sum(), logits)[0] for each in (found, expected))
+    torch.testing.assert_close(*gradients)
 
 
 def test_a_loop_of_ones_own_must_say_how_far_it_is(batch):

@@ -175,6 +175,7 @@ def test_a_loss_without_a_dial_is_refused():
     ("make", "message"),
     [
         (lambda: ClipGradients(-1), "`max_norm` must be at least 0; got -1"),
+        (lambda: ClipGradients(np.inf), "`max_norm` must be finite; got inf"),
         (lambda: DiversityWarmup(0), "`epochs` must be at least 1; got 0"),
         (lambda: FitGate(0.9, 0.8), "`start` must be between 0 and 0.8; got 0.9"),
         (lambda: FitGate(0.9, 0.9), "`start` must be less than `end`; got 0.9 and 0.9"),
@@ -184,6 +185,12 @@ def test_a_loss_without_a_dial_is_refused():
 def test_bad_settings_are_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+@pytest.mark.parametrize("make", [ClipGradients, DiversityWarmup, FitGate])
+def test_a_setting_is_one_number(make):
+    with pytest.raises(TypeError, match=r"must be (an integer|one number); got \[0.5\]"):
+        make([0.5])
 
 
 def test_tensorboard_holds_the_history(tmp_path):

@@ -84,6 +84,19 @@ def test_a_file_of_another_kind_is_refused(tmp_path):
         load_checkpoint(tmp_path / "other")
 
 
+@pytest.mark.parametrize(("path", "error"), [("", ValueError), (None, TypeError), (3, TypeError)])
+def test_what_is_no_path_is_refused(path, error):
+    for call in (load_checkpoint, lambda path: save_checkpoint(path, {})):
+        with pytest.raises(error, match=r"^`path` must be the path of a file; got .+\.$"):
+            call(path)
+
+
+def test_a_state_is_a_mapping(tmp_path):
+    with pytest.raises(TypeError, match=r"^`state` must be a mapping; got list\.$"):
+        save_checkpoint(tmp_path / "a", [1])
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_folder_is_refused(tmp_path):
     with pytest.raises(ValueError, match="`path` must be a checkpoint; got the folder"):
         load_checkpoint(tmp_path)

@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -353,6 +354,17 @@ def test_state_dicts_round_trip(nets):
     ("call", "error", "words"),
     [
         (lambda: Ensemble([]), TypeError, "`learners` must be a list of at least one torch Module; got"),
+        (lambda: Ensemble(None), TypeError, "`learners` must be a list .* torch Module; got None"),
+        (
+            lambda: Ensemble(nn.Sequential(nn.Linear(2, 2))),
+            TypeError,
+            r"`learners` must be a list .* torch Module; got Sequential",
+        ),
+        (
+            lambda: Ensemble([nn.Linear(2, 2), nn.Linear(2, 2)]).predict(np.ones((3, 2))),
+            TypeError,
+            "`x` must be a tensor, or a list of them; got ndarray",
+        ),
         (lambda: Ensemble([1, 2]), TypeError, "`learners` must be a list of at least one torch Module"),
         (
             lambda: Ensemble([Odd()], voting="loud"),

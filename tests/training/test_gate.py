@@ -91,6 +91,20 @@ def test_a_reset_gate_is_a_new_one():
     gate.reset()
     new = DiversityGate(horizon=3).state_dict()
     assert all(torch.equal(value, new[name]) for name, value in gate.state_dict().items())
+    assert gate.progress is None
+
+
+@pytest.mark.parametrize("unknown", [0.0, float("nan")])  # a batch of one class, and one that overflowed
+def test_a_batch_without_a_correlation_counts_in_no_group(unknown):
+    gate, other = DiversityGate(groups=(2,)), DiversityGate()
+    gate.progress = other.progress = 0.0
+    for first, second in ((0.3, 0.2), (unknown, 0.4), (0.5, 0.6)):
+        both = torch.tensor([first, second])
+        gate(both, torch.tensor([1.0 if first in (0.3, 0.5) else unknown, 1.0]), 3)
+    for value in (0.3, 0.5):
+        other(torch.tensor(value), ALIKE, 3)
+    assert float(gate.fit[0]) == pytest.approx(float(other.fit))
+    assert 0.2 < float(gate.fit[1]) < 0.6
 
 
 def test_groups_have_gates_of_their_own():
@@ -115,6 +129,7 @@ def test_no_gradient_flows_through_the_gate():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"groups": (2, 0)}, "`groups` must be at least 1; got 0"),
         ({"threshold": 1.2}, "`threshold` must be between -1 and 1; got 1.2"),
         ({"trial": -0.1}, "`trial` must be between 0 and 1; got -0.1"),
         ({"horizon": 0}, "`horizon` must be at least 1; got 0"),
@@ -137,3 +152,11 @@ def test_a_training_batch_without_progress_is_refused():
     ):
         gate(torch.tensor(0.1), ALIKE, 3)
     assert gate.eval()(torch.tensor(0.1), ALIKE, 3)
+
+
+@pytest.mark.parametrize("groups", [3, "ab", None, [2]])
+def test_the_groups_are_a_tuple(groups):
+    with pytest.raises(TypeError, match=r"^`groups` must be a tuple of integers; got .*\.$"):
+        DiversityGate(groups=groups)
+    with pytest.raises(TypeError, match=r"^`groups` must be an integer; got 0\.5\.$"):
+        DiversityGate(groups=(2, 0.5))

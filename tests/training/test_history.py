@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -70,3 +71,25 @@ def test_the_trajectory_goes_to_the_plane():
     history = History([{"r_tl": 0.1, "r_ll": 0.7}, {"r_tl": 0.4, "r_ll": 0.3}])
     display = TradeoffDisplay(5, trajectories={"training": history.trajectory})
     np.testing.assert_array_equal(display.trajectories["training"].r_tl, [0.1, 0.4])
+
+
+@pytest.mark.parametrize(
+    ("best", "error", "words"),
+    [
+        ("two", TypeError, "`best_epoch` must be an integer; got 'two'"),
+        (True, TypeError, "`best_epoch` must be an integer; got True"),
+        (0, ValueError, "`best_epoch` must be at least 1; got 0"),
+        (4, ValueError, "`best_epoch` must be at most 3; got 4"),
+    ],
+)
+def test_the_best_epoch_is_one_of_those_recorded(best, error, words):
+    with pytest.raises(error, match=words):
+        History(example().records, best_epoch=best)
+
+
+@pytest.mark.parametrize("text", ["x", "", "[1]", "{}", None])
+def test_a_text_that_is_no_history_is_refused(text):
+    with pytest.raises(
+        ValueError, match=rf"^`text` must be the JSON of a History; got {re.escape(repr(text))}\.$"
+    ):
+        History.from_json(text)

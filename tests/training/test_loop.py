@@ -610,6 +610,20 @@ def test_a_generator_within_a_sampler_goes_on_where_it_was(tmp_path, kind):
             "`outputs` must be the same for the loss and the ensemble; got 'identity' and 'softmax'",
         ),
         ({"validation": iter([])}, TypeError, "`validation` must be a DataLoader, .* got an iterator"),
+        ({"validation": 5}, TypeError, "`validation` must be a DataLoader, .* each epoch; got 5"),
+        ({"epochs": (1, 2)}, TypeError, r"`epochs` must be an integer; got \(1, 2\)"),
+        ({"epochs": 2.5}, TypeError, "`epochs` must be an integer; got 2.5"),
+        ({"epochs": True}, TypeError, "`epochs` must be an integer; got True"),
+        ({"patience": [1], "validation": [0]}, TypeError, r"`patience` must be an integer; got \[1\]"),
+        ({"resume": "no"}, TypeError, "`resume` must be True or False; got 'no'"),
+        ({"progress": "no"}, TypeError, "`progress` must be True or False; got 'no'"),
+        ({"checkpoint": 3}, TypeError, "`checkpoint` must be the path of a file; got 3"),
+        ({"checkpoint": ""}, ValueError, "`checkpoint` must be the path of a file; got ''"),
+        ({"callbacks": None}, TypeError, "`callbacks` must be a list .* on_train_begin; got None"),
+        ({"callbacks": Callback()}, TypeError, "`callbacks` must be a list .* got <.*Callback object"),
+        ({"callbacks": [Callback]}, TypeError, r"`callbacks` must be a list .* got \[<class"),
+        ({"callbacks": "bar"}, TypeError, "`callbacks` must be a list .* got 'bar'"),
+        ({"metric": np.ones(2)}, ValueError, "`metric` must be one of 'vote_accuracy', 'loss'; got array"),
         ({"validation": []}, ValueError, "`validation` must give at least one batch; got none in epoch 1"),
     ],
 )
@@ -623,6 +637,8 @@ def test_bad_arguments_are_refused(options, error, message):
     ("batches", "error", "message"),
     [
         (iter([]), TypeError, "`batches` must be a DataLoader, .* got an iterator"),
+        (None, TypeError, "`batches` must be a DataLoader, .* got None"),
+        (lambda epoch: 5, TypeError, r"`batches` must be an iterable of \(x, y\) or \(x, y, weight\); got 5"),
         ([], ValueError, "`batches` must give at least one batch; got none in epoch 1"),
         ([torch.zeros(3, 2)], TypeError, r"`batches` must give \(x, y\) or \(x, y, weight\); got Tensor"),
         (
@@ -653,6 +669,19 @@ def test_a_note_in_the_history_that_is_no_number_is_named(tmp_path):
     x, y = blobs()
     with pytest.raises(TypeError, match="`note` must be a number, to be kept in a history; got 'good'"):
         train(mlps(), batched(x, y), callbacks=[Note()], checkpoint=tmp_path / "run")
+
+
+def test_what_is_no_module_is_refused():
+    with pytest.raises(TypeError, match=r"`ensemble` must be a torch Module; got \[\]"):
+        train([], batched(*blobs()))
+
+
+def test_a_data_set_that_knows_only_its_items_gives_batches():
+    class Items:
+        def __getitem__(self, index):
+            return batched(*blobs())[index]
+
+    assert len(train(mlps(), Items(), epochs=1)) == 1
 
 
 def test_an_ensemble_without_parameters_is_refused():

@@ -1,3 +1,5 @@
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -407,11 +409,11 @@ def test_the_cost_is_linear_in_the_number_of_learners():
         (lambda: CorrelationLoss(lam=float("nan")), ValueError, "`lam` must not be NaN"),
         (
             lambda: CorrelationLoss([0.1, 0.2]),
-            ValueError,
-            r"`diversity` must be one finite number; got \[0\.1, 0\.2\]",
+            TypeError,
+            r"`diversity` must be one number; got \[0\.1, 0\.2\]",
         ),
-        (lambda: CorrelationLoss(float("inf")), ValueError, "`diversity` must be one finite number; got inf"),
-        (lambda: NegativeCorrelationLoss([0.5]), ValueError, "`strength` must be one finite number"),
+        (lambda: CorrelationLoss(float("inf")), ValueError, "`diversity` must be finite; got inf"),
+        (lambda: NegativeCorrelationLoss([0.5]), TypeError, r"`strength` must be one number; got \[0\.5\]"),
         (
             lambda: CorrelationLoss(reduction="max"),
             ValueError,
@@ -433,3 +435,42 @@ def test_bad_input_is_refused_by_name_rule_and_value(call, error, words):
 def test_a_batch_without_samples_is_refused(loss):
     with pytest.raises(ValueError, match="`logits` must have axes"):
         loss(torch.zeros(3, 0, 2), torch.zeros(0, dtype=torch.long))
+
+
+@pytest.mark.parametrize("name", ["logits", "target", "weight"])
+@pytest.mark.parametrize(
+    "loss", [*LOSSES, pytest.param(partial(correlation_loss, lam=0.2), id="function")], ids=repr
+)
+def test_what_is_no_tensor_is_refused_by_its_name(loss, name):
+    logits, target = batch()
+    given = {"logits": logits, "target": target, "weight": torch.ones(40)}
+    given[name] = given[name].detach().numpy()
+    with pytest.raises(TypeError, match=f"^`{name}` must be a tensor; got ndarray.$"):
+        loss(**given)
+
+
+@pytest.mark.parametrize("name", ["outputs", "target", "weight"])
+def test_correlations_are_those_of_tensors(name):
+    logits, target = batch()
+    given = {"outputs": logits.softmax(-1), "target": target, "weight": torch.ones(40)}
+    given[name] = given[name].tolist()
+    with pytest.raises(TypeError, match=f"^`{name}` must be a tensor; got list.$"):
+        correlations(**given)
+
+
+@pytest.mark.parametrize(
+    ("lam", "error", "words"),
+    [
+        (float("nan"), ValueError, "`lam` must not be NaN"),
+        (-1, ValueError, "`lam` must be at least 0; got -1"),
+        (True, TypeError, "`lam` must be a number or an array of numbers; got True"),
+        (None, TypeError, "`lam` must be a number or an array of numbers; got None"),
+        ([0.1, 0.2], TypeError, r"`lam` must be one number; got \[0.1, 0.2\]"),
+    ],
+)
+def test_the_weight_of_the_likeness_is_a_number_or_a_tensor(lam, error, words):
+    logits, target = batch()
+    with pytest.raises(error, match=words):
+        correlation_loss(logits, target, lam=lam)
+    of_tensor = correlation_loss(logits, target, lam=torch.tensor(0.25))
+    torch.testing.assert_close(of_tensor, correlation_loss(logits, target, lam=0.25))

@@ -164,3 +164,38 @@ def test_weights_of_next_to_nothing_give_a_finite_read_out(size):
 def test_calibrate_refuses_bad_batches(batches, message):
     with pytest.raises(ValueError, match=message):
         calibrate(Ensemble([torch.nn.Linear(2, 2) for _ in range(2)]), batches)
+
+
+def test_learners_without_parameters_can_be_calibrated():
+    logits, y = drifted()
+    ensemble = Ensemble([torch.nn.Identity(), torch.nn.Identity()])
+    assert (ensemble.predict(logits[0]) == y).float().mean() < 0.6
+    assert (calibrate(ensemble, [(logits[0], y)]).predict(logits[0]) == y).float().mean() > 0.75
+
+
+def test_a_compiled_ensemble_can_be_calibrated():
+    logits, y = drifted()
+    ensemble = Ensemble([torch.nn.Linear(2, 2)])
+    calibrate(torch.compile(ensemble, backend="eager"), [(logits[0], y)])
+    assert ensemble.readout is not None
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: calibrate(torch.nn.Linear(2, 2), []), "`ensemble` must be an Ensemble; got Linear"),
+        (
+            lambda: calibrate(Ensemble([torch.nn.Linear(2, 2)]), None),
+            "`batches` must be an iterable of .* got None",
+        ),
+        (
+            lambda: calibrate(Ensemble([torch.nn.Linear(2, 2)]), [], max_samples=1e4),
+            "`max_samples` must be an integer; got 10000.0",
+        ),
+        (lambda: Readout.identity(2.0, 3), "`n_learners` must be an integer; got 2.0"),
+        (lambda: Readout.identity(2, True), "`n_classes` must be an integer; got True"),
+    ],
+)
+def test_arguments_of_the_wrong_kind_are_refused(call, message):
+    with pytest.raises(TypeError, match=message):
+        call()

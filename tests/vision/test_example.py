@@ -41,7 +41,7 @@ def test_the_example_makes_an_ensemble_of_a_folder_of_images(tmp_path, capsys):
     assert assessment.learners == names
     assert assessment.n_samples == 40
     assert assessment.classes == (0, 1)
-    assert capsys.readouterr().out.count("of the held-out images") == 2
+    assert capsys.readouterr().out.count("of the held-out images") == 3
 
 
 def test_a_test_folder_that_lacks_a_class_is_not_scored_with_shifted_labels(tmp_path):

@@ -154,6 +154,8 @@ def test_wrong_input_is_refused():
             predict_logits(ensemble, [wrong])
     with pytest.raises(TypeError, match=r"`batches` must be an iterable of batches; got one tensor\.$"):
         predict_logits(ensemble, x)
+    with pytest.raises(TypeError, match=r"`batches` must be an iterable of batches; got None\.$"):
+        predict_logits(ensemble, None)
     with pytest.raises(TypeError, match=r"`ensemble` must be a torch Module; got list\.$"):
         predict_logits(ensemble.learners, batched(x, y))
     with pytest.raises(TypeError, match=r"`flip` must be True or False; got 'no'\.$"):

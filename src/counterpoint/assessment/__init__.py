@@ -1,7 +1,7 @@
 """Where any ensemble stands, from its predictions alone."""
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import nnls
 
-from counterpoint._validation import FloatArray, check_choice
+from counterpoint._validation import FloatArray, check_choice, check_flag
 from counterpoint.assessment.advice import advise
 from counterpoint.assessment.members import member_outputs
 from counterpoint.assessment.result import Assessment, Estimate, Finding, Sizing
@@ -107,6 +107,9 @@ def assess(
     ['more_learners', 'small_sample']
     """
     check_choice(voting, "voting", ("hard", "soft"))
+    check_flag(progress, "progress")
+    if not isinstance(name, str):
+        raise TypeError(f"`name` must be a string; got {name!r}.")
     read = Outputs(outputs, y_true, labels)
     if voting == "soft" and read.probabilities is None:
         raise ValueError("`voting` must be 'hard' where `outputs` are labels; got 'soft'.")
@@ -156,7 +159,7 @@ def assess_estimator(estimator: Any, X: Any, y: ArrayLike, *, name: str | None =
         labels=members.classes,
         voting=members.voting,
         learners=members.names,
-        name=name or default,
+        name=default if name is None else name,
     )
 
 
@@ -219,6 +222,8 @@ def _assess(
 def _check_names(learners: Sequence[str] | None, n_learners: int) -> tuple[str, ...]:
     if learners is None:
         return tuple(f"L{i + 1}" for i in range(n_learners))
+    if isinstance(learners, str) or not isinstance(learners, Iterable):
+        raise TypeError(f"`learners` must be a sequence of names; got {learners!r}.")
     names = tuple(str(learner) for learner in learners)
     if len(names) != n_learners:
         raise ValueError(

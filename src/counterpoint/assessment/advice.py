@@ -135,14 +135,12 @@ def _more_learners(a: Assessment) -> Finding | None:
 def _underfit(a: Assessment) -> Finding | None:
     """Find members that underfit, should they have learnt from these samples, which the numbers cannot tell."""
     accuracy = float(a.accuracies.mean())
-    noise = np.sqrt(
-        accuracy * (1 - accuracy) / a.n_samples
-    )  # at most: members do not err on the same samples
+    noise = np.sqrt(accuracy * (1 - accuracy) / a.n_samples)  # at most: members err on different samples
     if a.n_learners < 2 or a.n_classes < 2 or accuracy + 2 * noise >= TURNING_POINT:
         return None
     text = (
         f"If these are training samples, members that are right on {100 * accuracy:.0f} % of them underfit, and "
-        f"explicit diversity may pay: on images it did below about {100 * TURNING_POINT:.0f} %, and cost above."
+        f"explicit diversity may pay: on images it did below about {100 * TURNING_POINT:.0f} %, not above."
     )
     numbers = {"mean_accuracy": accuracy, "turning_point": TURNING_POINT}
     return Finding("explicit_diversity", "info", text, numbers)

@@ -152,7 +152,11 @@ def _members_see_codes(estimator: Any, members: list[Any], classes: NDArray[Any]
 def _seen_by(member: Any, X: Any, features: Any) -> Any:
     """Return the samples as the member was trained on them: its features, with names only if it knows names."""
     if features is not None:
-        return X.iloc[:, features].to_numpy() if hasattr(X, "iloc") else X[:, features]
+        from sklearn.utils import check_array
+
+        if hasattr(X, "iloc"):
+            return X.iloc[:, features].to_numpy()
+        return check_array(X, accept_sparse="csr", dtype=None, ensure_all_finite=False)[:, features]
     nameless = not hasattr(member, "feature_names_in_") and not hasattr(member, "steps")
     return X.to_numpy() if nameless and hasattr(X, "to_numpy") else X
 

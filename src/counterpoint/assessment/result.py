@@ -216,7 +216,13 @@ class Assessment:
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Return the assessment that :meth:`to_json` wrote."""
-        return cls.from_dict(json.loads(text))
+        try:
+            data = json.loads(text)
+        except (TypeError, ValueError):  # no text, or no JSON
+            data = None
+        if not isinstance(data, dict):
+            raise ValueError(f"`text` must be the JSON of an Assessment; got {text!r:.80}.")
+        return cls.from_dict(data)
 
     def __repr__(self) -> str:
         return f"<Assessment {self.name!r}: {self.n_learners} learners, {self.voting} vote {self.vote}>"

@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
 
+from counterpoint._validation import check_path
+
 DATA_VARIABLE = "COUNTERPOINT_DATA"
 
 
@@ -27,9 +29,7 @@ def check_folder(data_dir: str | os.PathLike[str] | None) -> Path | None:
     if given is None:
         return None
     name = "data_dir" if data_dir is not None else DATA_VARIABLE
-    if not isinstance(given, (str, os.PathLike)):
-        raise TypeError(f"`{name}` must be the path of a folder; got {given!r}.")
-    folder = Path(given).expanduser().absolute()
+    folder = check_path(given, name, kind="folder").expanduser().absolute()
     if not folder.is_dir():
         raise FileNotFoundError(f"`{name}` must be a folder that exists; got '{folder}'.")
     return folder

@@ -114,8 +114,9 @@ class Program:
     def proba(self, xs: Sequence[Tensor], readouts: Sequence[Readout | None] | None = None) -> list[Tensor]:
         """Return the members' probabilities in each group, (N, n, m), for rows (n, F) of its own."""
         readouts = self.readouts() if readouts is None else readouts
+        dtype = torch.float32 if self.device.type == "mps" else torch.float64  # Apple's GPUs have no more
         return [
-            (logits if readout is None else readout(logits)).double().softmax(-1)
+            (logits if readout is None else readout(logits)).to(dtype).softmax(-1)
             for logits, readout in zip(self.logits(xs), readouts, strict=True)
         ]
 

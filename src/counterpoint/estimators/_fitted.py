@@ -91,7 +91,7 @@ class FittedNetworks(ClassifierMixin, BaseEstimator):
         logits = self._raw_logits(x)
         if self.readout_ is not None:
             logits = self.readout_(logits)
-        return logits.double().softmax(-1).cpu().numpy()
+        return logits.cpu().double().softmax(-1).numpy()
 
     def assess(self, X: Any, y: ArrayLike) -> "Assessment":
         """Say where the ensemble stands on some data, what its ceiling is and what would help.

@@ -12,7 +12,7 @@ import torch
 from sklearn.utils import check_random_state
 from torch import Tensor, nn
 
-from counterpoint._validation import check_choice, check_count
+from counterpoint._validation import check_choice, check_count, check_whole
 from counterpoint.training import (
     CorrelationLoss,
     Ensemble,
@@ -77,7 +77,7 @@ def count_nets(module: Module, n_estimators: int) -> int:
         if not module:
             raise ValueError("`module` must have at least one net where it is a list; got none.")
         return len(module)
-    return int(check_count(n_estimators, "n_estimators", minimum=1))
+    return check_whole(n_estimators, "n_estimators", minimum=1)
 
 
 def make_loss(

@@ -6,7 +6,6 @@ import json
 import os
 import warnings
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from counterpoint._extras import import_extra
-from counterpoint._validation import FloatArray
+from counterpoint._validation import FloatArray, check_path
 from counterpoint.training.readout import Readout
 
 if TYPE_CHECKING:
@@ -58,6 +57,7 @@ class _Deployed(nn.Module):
 
 def export(estimator: "DiverseEnsembleClassifier", path: str | os.PathLike[str]) -> None:
     """Write the ONNX file of an estimator, after a run of it where onnxruntime is installed."""
+    target = check_path(path, "path")
     onnx = import_extra("onnx", "onnx")
     deployed = _Deployed(estimator).cpu().eval()
     rows = _rows(estimator, deployed)
@@ -79,7 +79,6 @@ def export(estimator: "DiverseEnsembleClassifier", path: str | os.PathLike[str])
     content = model.SerializeToString()
     if find_spec("onnxruntime") is not None:
         _hold_against(estimator, rows, content, path)
-    target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_bytes(content)
 

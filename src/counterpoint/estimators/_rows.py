@@ -44,11 +44,13 @@ class Rows(NamedTuple):
         """Return the rows with their weights multiplied by those of their classes, without those left with none."""
         if class_weight is None:
             return self
-        if class_weight == "balanced":
+        if isinstance(class_weight, str) and class_weight == "balanced":
             mass = np.bincount(self.codes, self.weight, minlength=len(classes))
             factors = np.divide(mass.sum(), len(classes) * mass, out=np.zeros_like(mass), where=mass > 0)
+        elif not isinstance(class_weight, Mapping):
+            raise ValueError(f"`class_weight` must be a dict, 'balanced' or None; got {class_weight!r:.80}.")
         else:
-            given = compute_class_weight(class_weight, classes=classes, y=classes[self.codes])
+            given = compute_class_weight(dict(class_weight), classes=classes, y=classes[self.codes])
             factors = check_interval(given, "class_weight", 0)
         weight = self.weight * factors[self.codes]
         if not weight.any() or not np.isfinite(weight).all():

@@ -13,7 +13,7 @@ from sklearn.utils import check_array, check_random_state, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from counterpoint._validation import FloatArray, IntArray, check_count, check_interval
+from counterpoint._validation import FloatArray, IntArray, check_number, check_whole
 from counterpoint.estimators._contrary import Growth, artificial_rows, contrary_labels, moments
 from counterpoint.estimators._nominal import by_number, find_categories, first_text
 
@@ -130,9 +130,11 @@ class DecorateClassifier(ClassifierMixin, BaseEstimator):
         self : DecorateClassifier
             The fitted ensemble.
         """
-        n_estimators = int(check_count(self.n_estimators, "n_estimators", minimum=1))
-        max_iter = int(check_count(self.max_iter, "max_iter", minimum=1))
-        ratio = check_interval(self.artificial_ratio, "artificial_ratio", 0.0, closed=False)
+        n_estimators = check_whole(self.n_estimators, "n_estimators", minimum=1)
+        max_iter = check_whole(self.max_iter, "max_iter", minimum=1)
+        ratio = check_number(self.artificial_ratio, "artificial_ratio", 0.0, closed=False)
+        if not isinstance(self.verbose, bool):
+            check_whole(self.verbose, "verbose", minimum=0)
         template = self._template()
         table, given = self._read_training_rows(X, y)
         self.classes_, labels = np.unique(given, return_inverse=True)

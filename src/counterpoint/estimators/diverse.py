@@ -13,7 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
-from counterpoint._validation import check_choice, check_count, check_interval
+from counterpoint._validation import check_choice, check_flag, check_number, check_whole
 from counterpoint.estimators._candidates import FITS
 from counterpoint.estimators._fitted import FittedNetworks
 from counterpoint.estimators._making import (
@@ -201,8 +201,8 @@ class DiverseEnsembleClassifier(FittedNetworks):
         -------
         self
         """
-        go_on = self.warm_start and hasattr(self, "ensemble_")
         self._check_parameters()
+        go_on = self.warm_start and hasattr(self, "ensemble_")
         X, y = self._check_table(X, y, reset=not go_on)
         weight = check_sample_weight(sample_weight, len(y))
         classes = np.unique(y[weight > 0])
@@ -317,17 +317,21 @@ class DiverseEnsembleClassifier(FittedNetworks):
 
     def _check_parameters(self) -> None:
         count_nets(self.module, self.n_estimators)
-        check_count(self.epochs, "epochs", minimum=1)
-        check_count(self.warmup_epochs, "warmup_epochs", minimum=0)
+        check_whole(self.epochs, "epochs", minimum=1)
+        check_whole(self.warmup_epochs, "warmup_epochs", minimum=0)
         if self.warmup_epochs >= self.epochs:
             raise ValueError(f"`warmup_epochs` must be less than {self.epochs}; got {self.warmup_epochs}.")
-        check_count(self.batch_size, "batch_size", minimum=1)
-        check_interval(self.learning_rate, "learning_rate", 0, closed=False)
-        check_interval(self.weight_decay, "weight_decay", 0)
-        check_interval(self.validation_fraction, "validation_fraction", 0, 0.9)
+        check_whole(self.batch_size, "batch_size", minimum=1)
+        check_number(self.learning_rate, "learning_rate", 0, closed=False)
+        check_number(self.weight_decay, "weight_decay", 0)
+        check_number(self.validation_fraction, "validation_fraction", 0, 0.9)
         check_choice(self.voting, "voting", ("soft", "hard"))
+        check_flag(self.standardize, "standardize")
+        check_flag(self.warm_start, "warm_start")
+        if not isinstance(self.verbose, bool):
+            check_whole(self.verbose, "verbose", minimum=0)
         if self.patience is not None:
-            check_count(self.patience, "patience", minimum=1)
+            check_whole(self.patience, "patience", minimum=1)
             if self.validation_fraction == 0:
                 raise ValueError(
                     f"`patience` must be None without `validation_fraction`; got {self.patience}."

@@ -241,7 +241,7 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
             raise ValueError(
                 f"`weight_decay` must be a number or distinct numbers in a row; got {self.weight_decay!r}."
             )
-        self.estimator(float(diversities[0]))._check_parameters()
+        self.estimator(float(diversities[0]), weight_decay=float(decays.flat[0]))._check_parameters()
         return diversities.tolist(), np.atleast_1d(decays).tolist()
 
     def _splits(
@@ -362,10 +362,10 @@ class _Part:
         trained = ensemble(x)
         if by_correlation:
             readout = readout.refit(trained, y, weight)
-        proba = readout(ensemble(self.test_x)).double().softmax(-1)
+        proba = readout(ensemble(self.test_x)).cpu().double().softmax(-1)  # Apple's GPUs have no double
         if self.hard:
             proba = nn.functional.one_hot(proba.argmax(-1), self.n_classes).double()
-        right = (proba.mean(0).argmax(-1) == self.test_y).cpu().numpy()
+        right = (proba.mean(0).argmax(-1) == self.test_y.cpu()).numpy()
         own = (readout(trained).argmax(-1) == y).cpu().numpy().mean(axis=0)
         return (
             float(np.average(right, weights=self.test_weight)),

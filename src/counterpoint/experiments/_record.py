@@ -49,12 +49,14 @@ def write_json(path: Path, value: Any) -> None:
         file.write((json.dumps(plain(value), indent=1, allow_nan=False) + "\n").encode())
 
 
-def read_record(path: Path) -> dict[str, Any]:
-    """Return what was written as JSON, or name the file that was damaged since."""
+def read_record(path: Path, *needed: str) -> dict[str, Any]:
+    """Return what was written as JSON, or name the file that was damaged since, or that lacks what is needed."""
     try:
         record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:  # no JSON, or no text at all
         raise ValueError(f"'{path}' must hold JSON; reading it failed: {error}.") from error
+    if not isinstance(record, dict) or not record.keys() >= set(needed):
+        raise ValueError(f"'{path}' must hold a record with {' and '.join(needed)}; it holds other JSON.")
     return record
 
 

@@ -5,6 +5,7 @@ Nothing here copies the outputs, so a memory-mapped array larger than memory can
 
 from collections.abc import Iterator
 from functools import cached_property
+from types import EllipsisType
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,7 @@ class Outputs:
     def __init__(
         self,
         outputs: ArrayLike,
-        y_true: ArrayLike | None = None,
+        y_true: ArrayLike | EllipsisType = ...,  # no truth is needed, which None does not say
         labels: ArrayLike | None = None,
         *,
         at_least: int = 1,
@@ -54,7 +55,7 @@ class Outputs:
         self.probabilities = check_probabilities(array, "outputs") if array.ndim == 3 else None
         self._votes = check_labels(array, "outputs") if array.ndim == 2 else None
         self.n_learners, self.n_samples = array.shape[:2]
-        self._truth = None if y_true is None else self._check_truth(y_true, array)
+        self._truth = None if isinstance(y_true, EllipsisType) else self._check_truth(y_true, array)
         self._labels = None if labels is None else self._check_classes(labels)
         if self.n_learners < at_least:
             raise ValueError(

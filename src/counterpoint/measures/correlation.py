@@ -7,7 +7,7 @@ k, one-hot for labels and as given for probabilities; r_tl and r_ll are their Pe
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterpoint._validation import FloatArray
+from counterpoint._validation import FloatArray, check_flag
 from counterpoint.measures._defined import mean_defined, ratio, warn_pairs, warn_undefined
 from counterpoint.measures._outputs import Outputs
 from counterpoint.measures._tally import Columns, Correctness, tally
@@ -56,6 +56,7 @@ def truth_learner_correlation(
     >>> truth_learner_correlation(y_true, votes).round(3)
     array([0.577, 0.577])
     """
+    check_flag(per_class, "per_class")
     read = Outputs(outputs, y_true, labels)
     columns = tally(read, columns=True, pairs=False).columns
     assert columns is not None
@@ -104,6 +105,7 @@ def learner_learner_correlation(
            [ 0.577,  1.   , -0.577],
            [ 0.   , -0.577,  1.   ]])
     """
+    check_flag(per_class, "per_class")
     read = Outputs(outputs, labels=labels, at_least=2)
     columns = tally(read, columns=True).columns
     assert columns is not None

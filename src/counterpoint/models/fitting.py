@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from counterpoint._validation import IntArray, check_count, check_interval
+from counterpoint._validation import IntArray, check_flag, check_number, check_whole
 from counterpoint.assessment import Assessment
 from counterpoint.models.model import TableModel, make_transformer
 from counterpoint.models.tables import TrainingTable
@@ -101,8 +101,12 @@ def fit_table(
     >>> fit.assessment.n_samples, bool(fit.assessment.vote.value > 0.8)
     (30, True)
     """
-    check_count(n_learners, "n_learners", minimum=2)
-    check_count(epochs, "epochs", minimum=1)
+    if not isinstance(table, TrainingTable):
+        raise TypeError(f"`table` must be a TrainingTable; got {type(table).__name__}.")
+    check_whole(n_learners, "n_learners", minimum=2)
+    check_whole(epochs, "epochs", minimum=1)
+    check_whole(random_state, "random_state", minimum=0, maximum=2**32 - 1)  # what scikit-learn takes
+    check_flag(progress, "progress")
     train, test = _split(table, test_share, random_state)
     settings: dict[str, Any] = {"n_estimators": n_learners, "epochs": epochs, "random_state": random_state}
     transformer = make_transformer(table.columns)
@@ -145,7 +149,7 @@ def fit_table(
 
 def _split(table: TrainingTable, test_share: float, seed: int) -> tuple[IntArray, IntArray]:
     """Return the rows to train on and those to judge by, with two of each class among the first."""
-    share = float(check_interval(test_share, "test_share", 0, 1, closed=False))
+    share = check_number(test_share, "test_share", 0, 1, closed=False)
     rng = np.random.default_rng(seed)
     held = np.zeros(len(table.y), dtype=bool)
     for label in np.unique(table.y):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterpoint._validation import FloatArray
+from counterpoint._validation import FloatArray, check_flag, check_path
 from counterpoint.models.tables import Column, frame_of, named_columns, open_table, read_cells
 from counterpoint.predictions._cells import Cells
 from counterpoint.predictions._names import did_you_mean, listed
@@ -171,7 +171,8 @@ class TableModel:
         -------
         TablePredictions
         """
-        path = Path(path)
+        path = check_path(path, "path")
+        check_flag(progress, "progress")
         with open_table(path, progress=progress) as table:
             names = named_columns(table)
             needed = [column.name for column in self.columns]

@@ -15,6 +15,7 @@ from counterpoint import __version__
 from counterpoint._extras import import_extra
 from counterpoint._files import replacing
 from counterpoint._plain import plain
+from counterpoint._validation import check_path
 from counterpoint.models.model import TableModel, make_transformer
 from counterpoint.models.tables import Column
 
@@ -54,8 +55,8 @@ def check_destination(folder: str | Path) -> Path:
     ...     check_destination(f"{folder}/model").name
     'model'
     """
+    target = check_path(folder, "folder", kind="folder").resolve()
     import_extra("skops.io", "train")
-    target = Path(folder).resolve()
     if not target.exists():
         return target
     rule = f"{folder} must be new, empty, or hold a model of counterpoint alone, which is replaced"
@@ -145,7 +146,7 @@ def load_model(folder: str | Path) -> TableModel:
     Traceback (most recent call last):
     ValueError: no/such/model must be a model that counterpoint saved; it is not there.
     """
-    folder = Path(folder)
+    folder = check_path(folder, "folder", kind="folder")
     facts = _read_facts(folder)
     from counterpoint.estimators import DiverseEnsembleClassifier
 

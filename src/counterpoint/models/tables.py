@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from counterpoint._validation import FloatArray
+from counterpoint._validation import FloatArray, check_flag, check_path
 from counterpoint.predictions._cells import Cells, LabelColumn, is_fraction, label_dtype, label_values
 from counterpoint.predictions._names import did_you_mean, listed
 from counterpoint.predictions._parquet import ParquetTable, open_parquet
@@ -126,7 +126,8 @@ def read_training_table(
     >>> table.y, table.left_out
     (array([0, 1, 0, 1], dtype=int8), {'unit': 'one value only'})
     """
-    path = Path(path)
+    path = check_path(path, "path")
+    check_flag(progress, "progress")
     with open_table(path, progress=progress) as table:
         names = named_columns(table)
         for name, given in [(target, "target"), *((name, "drop") for name in drop)]:

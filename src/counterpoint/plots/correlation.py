@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterpoint._validation import FloatArray, check_interval, check_square
+from counterpoint._validation import FloatArray, check_flag, check_interval, check_square
 from counterpoint.assessment.members import member_outputs
 from counterpoint.plots.style import PALETTE, diverging, house_style, new_axes
 
@@ -187,6 +187,7 @@ class CorrelationDisplay:
         ['1', '0.5', '0.5', '1']
         """
         size = len(self.matrix)
+        written = size <= _MOST_VALUES if values is None else check_flag(values, "values")
         with house_style():
             given = ax
             ax = new_axes(5.4, 4.6) if given is None else given
@@ -204,7 +205,7 @@ class CorrelationDisplay:
             widths = np.where(edges == 0.5, 4.0, 1.0 if size <= _MOST_LABELS else 0.0)
             ax.hlines(edges, -0.5, size - 0.5, color="white", lw=widths)
             ax.vlines(edges, -0.5, size - 0.5, color="white", lw=widths)
-            if size <= _MOST_VALUES if values is None else values:
+            if written:
                 self._write_values(ax)
         self.ax_, self.figure_ = ax, ax.figure
         return self

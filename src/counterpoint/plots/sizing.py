@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterpoint._validation import FloatArray, IntArray, check_count
+from counterpoint._validation import FloatArray, IntArray, check_count, check_whole
 from counterpoint.assessment.members import member_outputs
 from counterpoint.plots.style import PALETTE, house_style, new_axes
 from counterpoint.theory import vote_accuracy_curve
@@ -97,6 +97,7 @@ class VoteCurveDisplay:
         """
         from counterpoint.measures import error_correlations
 
+        rng = np.random.default_rng(check_whole(seed, "seed", minimum=0))
         truth, given = np.asarray(y_true), np.asarray(votes)
         if given.ndim != 2 or truth.shape != given.shape[1:]:
             raise ValueError(
@@ -112,7 +113,7 @@ class VoteCurveDisplay:
             accuracy = np.full(n.shape, np.nan)
         else:
             accuracy = vote_accuracy_curve((given == truth).mean(), np.nanmean(pairs), n)
-        return cls(VoteCurve(n, accuracy), _measure(truth, given, np.random.default_rng(seed)))
+        return cls(VoteCurve(n, accuracy), _measure(truth, given, rng))
 
     @classmethod
     def from_estimator(

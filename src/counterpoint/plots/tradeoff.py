@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterpoint._validation import FloatArray, check_count, check_interval
+from counterpoint._validation import FloatArray, check_flag, check_interval, check_whole
 from counterpoint.assessment.members import member_outputs
 from counterpoint.plots.style import PALETTE, house_style, new_axes
 from counterpoint.theory import (
@@ -86,24 +86,25 @@ class TradeoffDisplay:
         points: Mapping[str, tuple[ArrayLike, ArrayLike]] | None = None,
         trajectories: Mapping[str, tuple[ArrayLike, ArrayLike]] | None = None,
     ) -> None:
-        self.n_learners = int(check_count(n_learners, "n_learners", minimum=2))
-        self.points = self._check(points, "points")
-        self.trajectories = self._check(trajectories, "trajectories")
+        self.n_learners = check_whole(n_learners, "n_learners", minimum=2)
+        self.points = {} if points is None else self._check(points, "points")
+        self.trajectories = {} if trajectories is None else self._check(trajectories, "trajectories")
         lowest, highest = learner_correlation_bounds(self.n_learners)
         # Squared, so that the steps are finest at the apex, where the curve is vertical.
         r_ll = lowest + (highest - lowest) * np.linspace(0.0, 1.0, 201) ** 2
         self.bounds = TradeoffBounds(r_ll, *truth_correlation_bounds(r_ll, self.n_learners))
 
     def _check(
-        self, given: Mapping[str, tuple[ArrayLike, ArrayLike]] | None, name: str
+        self, given: Mapping[str, tuple[ArrayLike, ArrayLike]], name: str
     ) -> dict[str, OperatingPoint]:
+        _check_named(given, name)
         limits = learner_correlation_bounds(self.n_learners)
         return {
             label: OperatingPoint(
                 check_interval(r_tl, f"{name}[{label!r}].r_tl", -1, 1),
                 check_interval(r_ll, f"{name}[{label!r}].r_ll", *limits, because="Theorem 1"),
             )
-            for label, (r_tl, r_ll) in (given or {}).items()
+            for label, (r_tl, r_ll) in given.items()
         }
 
     @classmethod
@@ -132,6 +133,7 @@ class TradeoffDisplay:
         """
         from counterpoint.measures import learner_learner_correlation, truth_learner_correlation
 
+        _check_named(ensembles, "ensembles")
         sizes = {name: len(np.asarray(outputs)) for name, outputs in ensembles.items()}
         if len(set(sizes.values())) != 1:
             raise ValueError(f"`ensembles` must have as many learners each; got {sizes}.")
@@ -173,6 +175,7 @@ class TradeoffDisplay:
         >>> list(TradeoffDisplay.from_estimator({"forest": forest}, X, y).points)
         ['forest']
         """
+        _check_named(estimators, "estimators")
         return cls.from_predictions(y, {n: member_outputs(e, X).outputs for n, e in estimators.items()})
 
     def plot(self, ax: "Axes | None" = None, *, legend: bool = True) -> Self:
@@ -196,6 +199,7 @@ class TradeoffDisplay:
         >>> TradeoffDisplay(5).plot(Figure().subplots()).ax_.get_xlabel()
         'Learner-learner correlation $r_{LL}$'
         """
+        check_flag(legend, "legend")
         with house_style():
             ax = new_axes(6.0, 4.8) if ax is None else ax
             self._draw_bounds(ax)
@@ -234,3 +238,8 @@ class TradeoffDisplay:
     @staticmethod
     def _mark(ax: "Axes", x: Any, y: Any, marker: str, colour: str, **style: Any) -> None:
         ax.plot(x, y, ls="", marker=marker, ms=8, color=colour, mec="white", zorder=5, **style)
+
+
+def _check_named(given: object, name: str) -> None:
+    if not isinstance(given, Mapping):
+        raise TypeError(f"`{name}` must be a mapping; got {type(given).__name__}.")

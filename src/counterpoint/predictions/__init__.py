@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterpoint._files import replacing
+from counterpoint._validation import check_flag, check_path
 from counterpoint.predictions._arrays import read_arrays
 from counterpoint.predictions._tables import read_table
 from counterpoint.predictions._text import DELIMITERS
@@ -94,7 +95,7 @@ class Predictions:
 
 def check_ending(path: str | Path, name: str = "path") -> str:
     """Return how a path to write to ends, or refuse it; ``name`` is what to call it."""
-    suffix = Path(path).suffix.lower()
+    suffix = check_path(path, name).suffix.lower()
     if suffix not in _WRITTEN:
         raise ValueError(f"`{name}` must end in one of {', '.join(_WRITTEN)}; got {str(path)!r}.")
     return suffix
@@ -152,7 +153,8 @@ def read_predictions(
         raise ValueError(
             "`learners` and `drop` must not be given together: name those to keep or the others."
         )
-    path = Path(path)
+    path = check_path(path, "path")
+    check_flag(progress, "progress")
     with path.open("rb"):  # a missing file, a folder or one without permission is the first thing to say
         pass
     suffix = path.suffix.lower()

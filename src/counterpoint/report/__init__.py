@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterpoint import __version__
-from counterpoint._validation import check_choice
+from counterpoint._validation import check_choice, check_path
 from counterpoint.assessment import Assessment
 from counterpoint.report._content import content
 from counterpoint.report._words import shorten
@@ -103,6 +103,8 @@ class EnsembleReport:
         object.__setattr__(self, "assessments", _uniquely_named(given))
         object.__setattr__(self, "title", title)
         object.__setattr__(self, "date", date)
+        if trajectories is not None and not isinstance(trajectories, Mapping):
+            raise TypeError(f"`trajectories` must be a mapping; got {type(trajectories).__name__}.")
         names = [assessment.name for assessment in self.assessments]
         ways = {
             check_choice(name, "trajectories", names): OperatingPoint(
@@ -154,7 +156,7 @@ class EnsembleReport:
         ...     report.write_html(f"{folder}/report.html").read_text(encoding="utf-8")[:15]
         '<!DOCTYPE html>'
         """
-        target = Path(path)
+        target = check_path(path, "path")
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(self.html(), encoding="utf-8")
         return target

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterpoint._validation import FloatArray, check_choice, check_count, check_interval
+from counterpoint._validation import FloatArray, check_choice, check_number, check_whole
 from counterpoint.measures._outputs import Outputs
 from counterpoint.selection._choosers import Caruana, Chooser, Greedy
 from counterpoint.selection._vote import Vote, accuracies_along, size_within_noise
@@ -100,9 +100,9 @@ def select(
     ([0, 1, 2, 3, 4], 0.958)
     """
     check_choice(method, "method", ("greedy", "caruana"))
-    picks = None if size is None else _integer(size, "size", minimum=1)
-    bags = _integer(n_bags, "n_bags", minimum=0)
-    dial = _diversity(diversity)
+    picks = None if size is None else check_whole(size, "size", minimum=1)
+    bags = check_whole(n_bags, "n_bags", minimum=0)
+    dial = check_number(diversity, "diversity", 0)
     rng = _generator(random_state)
     read = Outputs(outputs, y_true, labels)
     chooser: Chooser = Greedy(read, dial) if method == "greedy" else Caruana(read)
@@ -165,22 +165,6 @@ def _shares(picks: list[int], n_learners: int) -> FloatArray:
 
 def _half(count: int) -> int:
     return (count + 1) // 2
-
-
-def _integer(value: int, name: str, *, minimum: int) -> int:
-    count = check_count(value, name, minimum=minimum)
-    if count.ndim:
-        raise TypeError(f"`{name}` must be one integer; got {value!r}.")
-    return int(count)
-
-
-def _diversity(value: float) -> float:
-    number = check_interval(value, "diversity", 0.0)
-    if number.ndim:
-        raise TypeError(f"`diversity` must be one number; got {value!r}.")
-    if np.isinf(number):
-        raise ValueError("`diversity` must be finite; got inf.")
-    return float(number)
 
 
 def _generator(random_state: int | np.random.Generator | None) -> np.random.Generator:

@@ -102,9 +102,12 @@ class Selection:
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Return the selection that :meth:`to_json` wrote."""
-        data = json.loads(text)
+        try:
+            data = json.loads(text)
+        except (TypeError, ValueError):  # no text, or no JSON
+            data = None
         if not isinstance(data, dict):
-            raise ValueError(f"`text` must describe a Selection; got a {type(data).__name__}.")
+            raise ValueError(f"`text` must be the JSON of a Selection; got {text!r:.80}.")
         names = [field.name for field in fields(cls)]
         if missing := [name for name in names if name not in data]:
             raise ValueError(f"`text` must describe a Selection; it has no {missing[0]!r}.")

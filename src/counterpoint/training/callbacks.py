@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from counterpoint._extras import import_extra
-from counterpoint._validation import check_choice, check_count, check_interval
+from counterpoint._validation import check_choice, check_number, check_whole
 from counterpoint.training.history import History
 from counterpoint.training.tally import Tally
 
@@ -118,7 +118,7 @@ class ClipGradients(Callback):
     """
 
     def __init__(self, max_norm: float) -> None:
-        self.max_norm = float(check_interval(max_norm, "max_norm", 0))
+        self.max_norm = check_number(max_norm, "max_norm", 0)
 
     def on_gradients(self, state: State) -> None:
         """Clip."""
@@ -177,7 +177,7 @@ class DiversityWarmup(_DiversityDial):
     """
 
     def __init__(self, epochs: int) -> None:
-        self.epochs = int(check_count(epochs, "epochs", minimum=1))
+        self.epochs = check_whole(epochs, "epochs", minimum=1)
 
     def factor(self, state: State) -> float:
         """Return the scale of this epoch."""
@@ -207,8 +207,8 @@ class FitGate(_DiversityDial):
     """
 
     def __init__(self, start: float = 0.9, end: float = 1.0, *, by: str = "member_accuracy") -> None:
-        self.end = float(check_interval(end, "end", 0, 1))
-        self.start = float(check_interval(start, "start", 0, self.end))
+        self.end = check_number(end, "end", 0, 1)
+        self.start = check_number(start, "start", 0, self.end)
         if self.start == self.end:
             raise ValueError(f"`start` must be less than `end`; got {start!r} and {end!r}.")
         self.by = check_choice(by, "by", ("member_accuracy", "r_tl"))

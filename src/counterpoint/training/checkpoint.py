@@ -5,7 +5,6 @@ import os
 import random
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ import torch
 from torch import Tensor
 
 from counterpoint._files import replacing
+from counterpoint._validation import check_path
 
 __all__ = ["load_checkpoint", "random_state", "restore_random_state", "save_checkpoint"]
 
@@ -38,6 +38,7 @@ def save_checkpoint(path: str | os.PathLike[str], state: Mapping[str, Any]) -> N
     Examples
     --------
     >>> import tempfile
+    >>> from pathlib import Path
     >>> file = Path(tempfile.mkdtemp()) / "run.safetensors"
     >>> save_checkpoint(file, {"epoch": 3, "model": torch.nn.Linear(2, 1).state_dict()})
     >>> loaded = load_checkpoint(file)
@@ -46,9 +47,12 @@ def save_checkpoint(path: str | os.PathLike[str], state: Mapping[str, Any]) -> N
     """
     from safetensors.torch import save
 
+    path = check_path(path, "path")
+    if not isinstance(state, Mapping):
+        raise TypeError(f"`state` must be a mapping; got {type(state).__name__}.")
     tensors: dict[str, Tensor] = {}
     header = json.dumps(_pack(state, "", tensors))
-    with replacing(Path(path)) as file:
+    with replacing(path) as file:
         file.write(save(tensors, metadata={_HEADER: header}))
 
 
@@ -67,6 +71,7 @@ def load_checkpoint(path: str | os.PathLike[str]) -> dict[str, Any]:
     Examples
     --------
     >>> import tempfile
+    >>> from pathlib import Path
     >>> file = Path(tempfile.mkdtemp()) / "run.safetensors"
     >>> save_checkpoint(file, {"betas": (0.9, 0.99), 7: torch.ones(2)})
     >>> load_checkpoint(file)
@@ -74,7 +79,8 @@ def load_checkpoint(path: str | os.PathLike[str]) -> dict[str, Any]:
     """
     from safetensors import SafetensorError, safe_open
 
-    if Path(path).is_dir():
+    path = check_path(path, "path")
+    if path.is_dir():
         raise ValueError(f"`path` must be a checkpoint; got the folder {str(path)!r}.")
     try:
         with safe_open(path, framework="pt") as file:

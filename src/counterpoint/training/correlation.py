@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from counterpoint._validation import check_choice
+from counterpoint._validation import check_choice, check_number
 
 __all__ = ["Correlations", "correlation_loss", "correlations"]
 
@@ -66,6 +66,7 @@ def correlations(outputs: Tensor, target: Tensor, *, weight: Tensor | None = Non
     >>> correlations(outputs, torch.tensor([0, 1])).r_tl.round(decimals=3)
     tensor(1.)
     """
+    check_tensor(outputs, "outputs")
     return standardise(class_columns(outputs.detach(), "identity"), target, weight).means()
 
 
@@ -110,6 +111,8 @@ def correlation_loss(
     """
     check_choice(reduction, "reduction", ("mean", "sum"))
     check_choice(outputs, "outputs", ("softmax", "identity"))
+    if not isinstance(lam, Tensor):
+        lam = check_number(lam, "lam", 0)
     loss, _ = loss_and_state(logits, target, lam, reduction, outputs, weight)
     return loss
 
@@ -145,8 +148,15 @@ def _wide(logits: Tensor, outputs: str) -> Tensor:
     return logits if logits.dtype == torch.float64 else logits.float()
 
 
+def check_tensor(value: object, name: str) -> None:
+    """Refuse what is no tensor, such as an array."""
+    if not isinstance(value, Tensor):
+        raise TypeError(f"`{name}` must be a tensor; got {type(value).__name__}.")
+
+
 def check_axes(logits: Tensor) -> None:
     """Refuse logits without an axis of learners, or of no sample."""
+    check_tensor(logits, "logits")
     if logits.dim() < 3 or not logits.shape[-2]:
         raise ValueError(
             f"`logits` must have axes (n_learners, batch, n_classes); got shape {tuple(logits.shape)}."
@@ -159,6 +169,7 @@ def is_one_hot(target: Tensor, columns: Tensor) -> bool:
     One-hot rows have an axis more than the labels of the groups. Rows for all groups alike, without the axes of the
     groups, must be of floating point: as integers they might be labels.
     """
+    check_tensor(target, "target")
     n_classes, batch = columns.shape[-2:]
     shape, n_groups = target.shape, columns.dim() - 3
     rows = target.is_floating_point() or len(shape) == n_groups + 2
@@ -277,6 +288,7 @@ def shares(weight: Tensor, dtype: torch.dtype) -> Tensor:
 
     They are scaled to the largest first, since sums of the smallest numbers have few digits and their squares none.
     """
+    check_tensor(weight, "weight")
     tiny = torch.finfo(dtype).tiny
     weight = weight.to(dtype)
     weight = weight / weight.amax(-1, keepdim=True).clamp(min=tiny)

@@ -1,6 +1,6 @@
 """An ensemble of any networks as one module."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -58,9 +58,11 @@ class Ensemble(nn.Module):
         outputs: str = "softmax",
     ) -> None:
         super().__init__()
-        learners = list(learners)
+        # A Sequential is one network, though it can be gone through like a list.
+        several = isinstance(learners, Iterable) and not isinstance(learners, nn.Sequential)
+        given, learners = learners, list(learners) if several else []
         if not learners or not all(isinstance(learner, nn.Module) for learner in learners):
-            raise TypeError(f"`learners` must be a list of at least one torch Module; got {learners!r}.")
+            raise TypeError(f"`learners` must be a list of at least one torch Module; got {given!r}.")
         self.voting = check_choice(voting, "voting", ("soft", "hard"))
         self.outputs = check_choice(outputs, "outputs", ("softmax", "identity"))
         self.n_learners = len(learners)
@@ -95,6 +97,8 @@ class Ensemble(nn.Module):
                 f"`x` must be a batch, or a list of {self.n_learners} views of it; got {len(x)} views."
             )
         if isinstance(self.members, Stacked):
+            if not isinstance(x, Tensor | list | tuple):
+                raise TypeError(f"`x` must be a tensor, or a list of them; got {type(x).__name__}.")
             return self.members(x)  # type: ignore[no-any-return]
         views = x if isinstance(x, list | tuple) else [x] * self.n_learners
         outputs = [learner(view) for learner, view in zip(self.members, views, strict=True)]

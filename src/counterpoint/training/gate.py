@@ -1,9 +1,11 @@
 """Whether learners can use explicit diversity, told from how far they get with it in a first part of the training."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
-from counterpoint._validation import check_count, check_interval
+from counterpoint._validation import check_number, check_whole
 
 __all__ = ["DiversityGate"]
 
@@ -31,7 +33,7 @@ class DiversityGate(nn.Module):
     progress : float or None
         The share of the training that is done, to be set before each training batch; :func:`fit` does so. In a loop of
         one's own it is ``step / n_steps``. Where batches have no length :func:`fit` counts whole epochs: the gate then
-        decides at the start of an epoch, and in a training of one epoch never, so that it stays open.
+        decides at the start of an epoch, and in a training of one epoch never, so that it stays on trial.
     fit : Tensor of the shape of the groups
         The running mean, 0 before the first batch.
     decision : Tensor of the shape of the groups
@@ -42,10 +44,14 @@ class DiversityGate(nn.Module):
     Explicit diversity pays where learners underfit and costs where they fit. Which of the two it will be shows early,
     in the optimality :math:`r_{TL} / \sqrt{((N - 1) r_{LL} + 1) / N}` that they reach in the trial. What is learnt
     first counts most: learners that are to be diverse have to begin so, and of a short trial little is left in those
-    that go on independently.
+    that go on independently. The defaults were chosen on small ConvNets.
 
     What the gate remembers are buffers: ``state_dict`` holds them, and nothing is read from the device. It learns
-    nothing where gradients are off, as in validation, or in evaluation mode.
+    nothing where gradients are off, as in validation, or in evaluation mode, nor from a batch that has no correlation
+    with the truth because it is of one class or without weight.
+
+    The loss before the decision cannot be compared with the one after it. So :func:`fit` then begins anew to look for
+    the best epoch on validation data, and a ``ReduceLROnPlateau`` for the least loss.
 
     Examples
     --------
@@ -72,12 +78,15 @@ class DiversityGate(nn.Module):
         groups: tuple[int, ...] = (),
     ) -> None:
         super().__init__()
-        self.threshold = float(check_interval(threshold, "threshold", -1, 1))
-        self.trial = float(check_interval(trial, "trial", 0, 1))
-        self.horizon = int(check_count(horizon, "horizon", minimum=1))
+        self.threshold = check_number(threshold, "threshold", -1, 1)
+        self.trial = check_number(trial, "trial", 0, 1)
+        self.horizon = check_whole(horizon, "horizon", minimum=1)
         self.progress: float | None = None
+        if not isinstance(groups, tuple):
+            raise TypeError(f"`groups` must be a tuple of integers; got {groups!r}.")
+        groups = tuple(check_whole(size, "groups", minimum=1) for size in groups)
         self.register_buffer("total", torch.zeros(groups))
-        self.register_buffer("mass", torch.zeros(()))
+        self.register_buffer("mass", torch.zeros(groups))
         self.register_buffer("decision", torch.full(groups, _UNDECIDED, dtype=torch.int8))
 
     @property
@@ -99,6 +108,7 @@ class DiversityGate(nn.Module):
         """Forget everything, as before the first batch."""
         for buffer in (self.total, self.mass, self.decision):
             buffer.zero_()
+        self.progress = None
 
     def forward(self, r_tl: Tensor, r_ll: Tensor, n_learners: int) -> Tensor:
         """Take in the correlations of a batch and tell whether there is explicit diversity in its loss.
@@ -128,8 +138,10 @@ class DiversityGate(nn.Module):
         return self.is_open
 
     def _take_in(self, fit: Tensor) -> None:
-        self.total.lerp_(fit, 1 / self.horizon)
-        self.mass.lerp_(torch.ones_like(self.mass), 1 / self.horizon)  # so early means are not pulled to 0
+        known = fit.abs() > 0  # neither NaN nor exactly 0, which is the mean of no correlation at all
+        share = known.to(fit.dtype) / self.horizon
+        self.total.lerp_(fit.where(known, 0.0), share)
+        self.mass.lerp_(torch.ones_like(self.mass), share)  # so early means are not pulled to 0
 
     def _decide(self) -> None:
         """Decide where that has not been done; on the device, which is not waited for."""
@@ -145,3 +157,8 @@ def gates_of(loss: object) -> list[DiversityGate]:
     """Return the gates within a loss."""
     parts = loss.modules() if isinstance(loss, nn.Module) else ()
     return [part for part in parts if isinstance(part, DiversityGate)]
+
+
+def gates_on_trial(gates: Sequence[DiversityGate]) -> list[bool]:
+    """Tell which gates have something left to decide; the device is waited for."""
+    return [bool(gate.on_trial.any()) for gate in gates]

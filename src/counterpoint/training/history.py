@@ -8,6 +8,7 @@ from typing import Any, Self, SupportsIndex, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from counterpoint._validation import check_whole
 from counterpoint.theory import OperatingPoint
 
 __all__ = ["History"]
@@ -41,6 +42,8 @@ class History:
 
     def __init__(self, records: Iterable[Mapping[str, Any]] = (), *, best_epoch: int | None = None) -> None:
         self.records = [dict(record) for record in records]
+        if best_epoch is not None:
+            best_epoch = check_whole(best_epoch, "best_epoch", minimum=1, maximum=len(self.records))
         self.best_epoch = best_epoch
 
     @property
@@ -64,7 +67,13 @@ class History:
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Return the history that :meth:`to_json` wrote."""
-        return cls.from_dict(json.loads(text))
+        try:
+            data = json.loads(text)
+        except (TypeError, ValueError):  # no text, or no JSON
+            data = None
+        if not isinstance(data, dict) or not {"best_epoch", "epochs"} <= data.keys():
+            raise ValueError(f"`text` must be the JSON of a History; got {text!r:.80}.")
+        return cls.from_dict(data)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the history as JSON knows it."""

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
-from counterpoint._validation import check_count
+from counterpoint._validation import check_flag, check_whole
 from counterpoint.exceptions import MemberWarning
 from counterpoint.training.callbacks import ProgressBar, State, hooks
 from counterpoint.training.checkpoint import (
@@ -24,7 +24,7 @@ from counterpoint.training.checkpoint import (
     save_checkpoint,
 )
 from counterpoint.training.ensemble import Ensemble, evaluating, uncompiled
-from counterpoint.training.gate import gates_of
+from counterpoint.training.gate import gates_of, gates_on_trial
 from counterpoint.training.history import History
 from counterpoint.training.preparation import (
     Batches,
@@ -32,6 +32,7 @@ from counterpoint.training.preparation import (
     all_finite,
     autocast,
     check_batches,
+    check_callbacks,
     check_checkpoint,
     check_identity,
     check_loss,
@@ -43,6 +44,7 @@ from counterpoint.training.preparation import (
     length,
     made,
     metric_name,
+    parameters_to_train,
     placed,
     steps_by_batch,
     weights,
@@ -110,8 +112,7 @@ def fit(
         Show a progress bar if there is a terminal.
     scheduler_steps : {"auto", "epoch", "batch"}, default="auto"
         When the scheduler steps; ``"auto"`` means after each batch for ``OneCycleLR`` and ``CyclicLR``, which count
-        batches, and after each epoch for others. ``ReduceLROnPlateau`` is given the loss of the epoch, on the
-        validation data where there are some.
+        batches, and after each epoch for others. ``ReduceLROnPlateau`` gets the epoch's loss, of validation if any.
 
     Returns
     -------
@@ -155,21 +156,18 @@ def fit(
     ...     optimizer=lambda parameters: torch.optim.Adam(parameters, lr=0.03),
     ...     epochs=10,
     ... )
-    >>> r_tl, r_ll = history.trajectory
-    >>> bool(r_tl[-1] > 0.5 > r_tl[0])
+    >>> bool(history["r_tl"][-1] > 0.5 > history["r_tl"][0])
     True
     """
-    trained = [parameter for parameter in ensemble.parameters() if parameter.requires_grad]
-    if not trained:
-        raise ValueError(f"`ensemble` must have parameters to train; got {ensemble!r}.")
+    trained = parameters_to_train(ensemble)
     check_loss(loss, ensemble)
-    check_checkpoint(checkpoint)
+    check_checkpoint(checkpoint, resume)
     optimizer = made(optimizer, Optimizer, "optimizer", trained)
     check_optimizer(optimizer, ensemble, loss)
     schedule = None if scheduler is None else made(scheduler, LRScheduler, "scheduler", optimizer)
-    epochs = int(check_count(epochs, "epochs", minimum=1))
+    epochs = check_whole(epochs, "epochs", minimum=1)
     state = State(ensemble, loss, optimizer, schedule, epochs, History())
-    everybody = (*callbacks, ProgressBar()) if progress else tuple(callbacks)
+    everybody = check_callbacks(callbacks) + ((ProgressBar(),) if check_flag(progress, "progress") else ())
     run = _Run(state, batches, validation, metric, patience, everybody, precision, scheduler_steps)
     saved = run.load(checkpoint) if checkpoint is not None and resume and Path(checkpoint).exists() else None
 
@@ -211,7 +209,7 @@ class _Run:
 
     def __post_init__(self) -> None:
         state = self.state
-        check_batches(batches=self.batches, validation=self.validation)
+        check_batches(self.batches, self.validation)
         check_patience(self.patience, self.validation)
         self.by_batch = steps_by_batch(state.scheduler, self.scheduler_steps)
         self.device = next(state.ensemble.parameters()).device
@@ -246,13 +244,12 @@ class _Run:
     def is_over(self) -> bool:
         """Tell whether there is nothing more to train."""
         history = self.state.history
-        waited = len(history) - (history.best_epoch or 0)
-        impatient = self.patience is not None and waited >= self.patience
+        impatient = self.patience is not None and len(history) - (history.best_epoch or 0) >= self.patience
         return self.state.stop or impatient or len(history) >= self.state.epochs
 
     def begin_epoch(self) -> None:
         self.state.epoch += 1
-        self.started = time.perf_counter()
+        self.started, self.on_trial = time.perf_counter(), gates_on_trial(self.gates)
         _call(hooks(self.callbacks, "on_epoch_begin"), self.state)
 
     def train(self) -> dict[str, float]:
@@ -331,21 +328,24 @@ class _Run:
             raise NotFiniteError("the weights must stay finite; got NaN or infinity after the last batch")
         self.last = weights(state.ensemble)
         history.append({**record, "seconds": time.perf_counter() - self.started})
+        decided = gates_on_trial(self.gates) != self.on_trial
+        if decided:  # the loss is another now, and with it what is best
+            self.best, history.best_epoch = {}, None
         if self.validation is not None and self.is_best(record[self.monitor]):
             self.best, history.best_epoch = self.last, state.epoch
         if isinstance(state.scheduler, ReduceLROnPlateau):
             state.scheduler.step(record.get("val_loss", record["loss"]))
+            if decided:
+                state.scheduler.best = state.scheduler.mode_worse
         elif state.scheduler is not None and not self.by_batch:
             state.scheduler.step()
         _call(hooks(self.callbacks, "on_epoch_end"), state)
 
     def is_best(self, value: float) -> bool:
         """Tell whether a value of the metric beats the best so far; NaN does not."""
-        history = self.state.history
-        if history.best_epoch is None:
-            return not math.isnan(value)
-        best = history[history.best_epoch - 1][self.monitor]
-        return bool(value < best if self.metric == "loss" else value > best)
+        history, sign = self.state.history, -1 if self.metric == "loss" else 1
+        best = history[history.best_epoch - 1][self.monitor] if history.best_epoch else -sign * math.inf
+        return bool(sign * value > sign * best)
 
     @contextmanager
     def back_to_the_last_epoch_if_not_finite(self) -> Iterator[None]:

@@ -6,14 +6,12 @@ its own.
 
 import math
 from functools import lru_cache
-from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from counterpoint._validation import check_choice, check_interval
+from counterpoint._validation import check_choice, check_number
 from counterpoint.theory import critical_lambda
 from counterpoint.training.correlation import (
     Standardised,
@@ -105,7 +103,7 @@ class CorrelationLoss(nn.Module):
             self.gate, diversity = DiversityGate(), _OPEN
         diversity = 0.5 if diversity is None and lam is None else diversity
         name, value = ("lam", lam) if diversity is None else ("diversity", diversity)
-        _check_number(value, name)
+        check_number(value, name, 0)
         self.diversity, self.lam = diversity, lam
         self.reduction, self.outputs = reduction, outputs
 
@@ -129,8 +127,13 @@ class CorrelationLoss(nn.Module):
         self.__dict__["_last"] = last  # past what a Module does for its parts, at every step
         if self.gate is None:
             return loss
-        is_open: Tensor = self.gate(self.r_tl, self.r_ll, logits.shape[-3])
-        return torch.where(is_open, loss, IndependentLoss()(logits, target, weight))
+        is_open: Tensor = self.gate(*last.means(), logits.shape[-3])
+        # A look is cheaper than both losses, but a GPU would be waited for.
+        at_sight = is_open.is_cpu and is_open.dim() == 0
+        if at_sight and is_open:
+            return loss
+        own: Tensor = IndependentLoss()(logits, target, weight)
+        return own if at_sight else torch.where(is_open, loss, own)
 
     @property
     def r_tl(self) -> Tensor:
@@ -154,7 +157,7 @@ class CorrelationLoss(nn.Module):
         return self.outputs == "softmax" and (self.gate is None or bool(self.gate.is_open.any()))
 
     def weight_of_likeness(self, n_learners: int) -> float:
-        """Return the lambda in use for so many learners."""
+        """Return the lambda in use for so many learners, with "auto" that of an open gate after its trial."""
         if self.lam is not None:
             return self.lam
         assert self.diversity is not None
@@ -238,7 +241,7 @@ class NegativeCorrelationLoss(nn.Module):
 
     def __init__(self, strength: float = 0.5, *, base: str = "squared") -> None:
         super().__init__()
-        _check_number(strength, "strength", 1)
+        check_number(strength, "strength", 0, 1)
         check_choice(base, "base", ("squared", "cross_entropy"))
         self.strength, self.base = strength, base
 
@@ -254,11 +257,6 @@ class NegativeCorrelationLoss(nn.Module):
             own = (proba - truth.unsqueeze(-3)).square().sum(-2).mean(-2)
             joint = (proba.mean(-3) - truth).square().sum(-2)
         return _average((1 - self.strength) * own + self.strength * joint, weight)
-
-
-def _check_number(value: Any, name: str, high: float = math.inf) -> None:
-    if np.ndim(value) or not math.isfinite(check_interval(value, name, 0, high)):
-        raise ValueError(f"`{name}` must be one finite number; got {value!r}.")
 
 
 @lru_cache

@@ -4,7 +4,6 @@ import copy
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
@@ -12,8 +11,8 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import CyclicLR, LRScheduler, OneCycleLR
 
-from counterpoint._validation import check_choice, check_count
-from counterpoint.training.callbacks import State
+from counterpoint._validation import check_choice, check_flag, check_path, check_whole
+from counterpoint.training.callbacks import Callback, State
 
 Batches = Iterable[Any] | Callable[[int], Iterable[Any]]
 Metric = str | Callable[[Tensor, Tensor], float]
@@ -26,6 +25,28 @@ def made(given: Any, kind: type[T], name: str, *arguments: Any) -> T:
     if not isinstance(thing, kind):
         raise TypeError(f"`{name}` must be or make a torch {kind.__name__}; got {thing!r}.")
     return thing
+
+
+def parameters_to_train(ensemble: Any) -> list[nn.Parameter]:
+    """Return those that are not frozen, of which there must be some."""
+    if not isinstance(ensemble, nn.Module):
+        raise TypeError(f"`ensemble` must be a torch Module; got {ensemble!r}.")
+    found = [parameter for parameter in ensemble.parameters() if parameter.requires_grad]
+    if not found:
+        raise ValueError(f"`ensemble` must have parameters to train; got {ensemble!r}.")
+    return found
+
+
+def check_callbacks(callbacks: Any) -> tuple[Any, ...]:
+    """Return the callbacks; what has none of the hooks would be passed over in silence."""
+    hooks = [name for name in vars(Callback) if name.startswith("on_")]
+    given = tuple(callbacks) if isinstance(callbacks, Iterable) else (callbacks,)
+    known = all(not isinstance(one, type) and any(hasattr(one, hook) for hook in hooks) for one in given)
+    if not known or not isinstance(callbacks, Iterable):
+        raise TypeError(
+            f"`callbacks` must be a list of objects with hooks such as {hooks[0]}; got {callbacks!r}."
+        )
+    return given
 
 
 def check_optimizer(optimizer: Optimizer, ensemble: nn.Module, loss: Any) -> None:
@@ -58,9 +79,10 @@ def check_loss(loss: Any, ensemble: nn.Module) -> None:
         )
 
 
-def check_checkpoint(path: str | os.PathLike[str] | None) -> None:
+def check_checkpoint(path: str | os.PathLike[str] | None, resume: bool) -> None:
     """Refuse a folder in the place of a file."""
-    if path is not None and Path(path).is_dir():
+    check_flag(resume, "resume")
+    if path is not None and check_path(path, "checkpoint").is_dir():
         raise ValueError(f"`checkpoint` must be a file; got the folder {os.fspath(path)!r}.")
 
 
@@ -71,13 +93,18 @@ def forget_gradients(optimizer: Optimizer) -> None:
             parameter.grad = None
 
 
-def check_batches(**given: Any) -> None:
-    """Refuse what can be gone through only once."""
-    for name, batches in given.items():
-        if isinstance(batches, Iterator):
+def gives(batches: Any) -> bool:
+    """Tell whether there is something to go through; a data set may know no more than its items."""
+    return hasattr(batches, "__iter__") or hasattr(batches, "__getitem__")
+
+
+def check_batches(batches: Any, validation: Any) -> None:
+    """Refuse what can be gone through only once, or not at all."""
+    for name, given in (("batches", batches), ("validation", () if validation is None else validation)):
+        if isinstance(given, Iterator) or not (callable(given) or gives(given)):
+            got = f"an iterator, {given!r}" if isinstance(given, Iterator) else repr(given)
             raise TypeError(
-                f"`{name}` must be a DataLoader, a list or a callable, to be gone through each epoch; "
-                f"got an iterator, {batches!r}."
+                f"`{name}` must be a DataLoader, a list or a callable, to be gone through each epoch; got {got}."
             )
 
 
@@ -85,7 +112,7 @@ def check_patience(patience: int | None, validation: Any) -> None:
     """Refuse a patience that is no count, or has nothing to wait for."""
     if patience is None:
         return
-    check_count(patience, "patience", minimum=1)
+    check_whole(patience, "patience", minimum=1)
     if validation is None:
         raise ValueError(f"`patience` must be None without `validation`; got {patience}.")
 
@@ -136,6 +163,8 @@ def on_device(batch: Any, device: torch.device, name: str) -> list[Any]:
 
 def placed(batches: Iterable[Any], device: torch.device, name: str) -> Iterator[list[Any]]:
     """Yield (x, y) or (x, y, weight) on the device; all batches must be alike."""
+    if not gives(batches):
+        raise TypeError(f"`{name}` must be an iterable of (x, y) or (x, y, weight); got {batches!r}.")
     n_parts = 0
     for batch in batches:
         parts = on_device(batch, device, name)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import torch
 from torch import Tensor, nn
 
+from counterpoint._validation import check_whole
 from counterpoint.training.correlation import (
     class_columns,
     indicators,
@@ -64,6 +65,8 @@ class Readout(nn.Module):
     @classmethod
     def identity(cls, n_learners: int, n_classes: int) -> Self:
         """Return the read-out that changes nothing."""
+        n_learners = check_whole(n_learners, "n_learners", minimum=1)
+        n_classes = check_whole(n_classes, "n_classes", minimum=1)
         return cls(torch.ones(n_learners, 1, 1), torch.zeros(n_learners, 1, n_classes))
 
     def forward(self, logits: Tensor) -> Tensor:
@@ -143,13 +146,16 @@ def calibrate(ensemble: "Ensemble", batches: Iterable[Any], *, max_samples: int 
     >>> bool((calibrate(ensemble, [(x, y)]).predict(x) == y).float().mean() >= 0.75)
     True
     """
-    from counterpoint.training.ensemble import evaluating
+    from counterpoint.training.ensemble import Ensemble, evaluating, uncompiled
 
+    if not isinstance(uncompiled(ensemble), Ensemble):
+        raise TypeError(f"`ensemble` must be an Ensemble; got {type(ensemble).__name__}.")
+    max_samples = check_whole(max_samples, "max_samples", minimum=1)
     if ensemble.outputs != "softmax":
         raise ValueError(
             "`ensemble` must put out logits, to be calibrated; got one that puts out probabilities."
         )
-    device = next(ensemble.parameters()).device
+    device = next(ensemble.parameters(), ensemble.weights).device
     logits, targets, weights, seen = [], [], [], 0
     with evaluating(ensemble):
         for x, y, *weight in placed(batches, device, "batches"):
@@ -234,5 +240,6 @@ class _Samples:
         hessian[:, 1:, 1:] += torch.diag_embed(whole) - held @ proba.mT
         gradient = torch.cat([mean.sum((1, 2))[:, None], whole], 1) - self.of_truth
         gradient += _RIDGE * (theta - self.start)
-        step: Tensor = torch.linalg.solve(hessian.double(), gradient.double())
+        place = "cpu" if z.device.type == "mps" else z.device  # Apple's GPUs have no double precision
+        step: Tensor = torch.linalg.solve(hessian.to(place).double(), gradient.to(place).double())
         return step.to(z)

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
-from counterpoint._validation import check_interval
+from counterpoint._validation import check_flag, check_interval, check_whole
 from counterpoint.training.device import pick_device
-from counterpoint.vision._checks import check_flag, check_whole
 
 __all__ = ["ImageBatches"]
 
@@ -33,7 +32,7 @@ class ImageBatches:
     Parameters
     ----------
     images : array or Tensor of uint8, shape (n, height, width, 3) or (n, 3, height, width)
-        They are kept on the device, in bytes.
+        They are kept on the device, in bytes; on the CPU the memory is shared, so leave them as they are.
     labels : array or Tensor of int, shape (n,)
         Their classes.
     batch_size : int, default=256

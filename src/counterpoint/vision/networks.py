@@ -6,8 +6,7 @@ from typing import Any
 from torch import nn
 
 from counterpoint._extras import import_extra
-from counterpoint._validation import check_choice
-from counterpoint.vision._checks import check_whole
+from counterpoint._validation import check_choice, check_whole
 from counterpoint.vision._cifar import CifarResNet18, convnet
 from counterpoint.vision._weights import check_weights, load_weights
 

@@ -7,11 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from counterpoint._validation import check_flag
 from counterpoint.training.correlation import two_columns
 from counterpoint.training.ensemble import evaluating
-from counterpoint.training.preparation import autocast
+from counterpoint.training.preparation import autocast, gives
 from counterpoint.training.readout import Readout
-from counterpoint.vision._checks import check_flag
 
 __all__ = ["predict_logits"]
 
@@ -54,6 +54,8 @@ def predict_logits(
     check_flag(flip, "flip")
     if isinstance(batches, Tensor):
         raise TypeError("`batches` must be an iterable of batches; got one tensor.")
+    if not gives(batches):
+        raise TypeError(f"`batches` must be an iterable of batches; got {batches!r}.")
     held = next(chain(ensemble.parameters(), ensemble.buffers()), None)
     device = torch.device("cpu") if held is None else held.device
     readout = getattr(ensemble, "readout", None)

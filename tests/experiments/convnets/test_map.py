@@ -57,7 +57,7 @@ def test_a_finished_part_is_not_run_again_and_a_failing_one_loses_no_other(tmp_p
 
 
 def test_a_part_that_is_not_there_is_an_error(tmp_path):
-    with pytest.raises(ValueError, match="`parts` must name a part that can be run; got 'nothing'"):
+    with pytest.raises(ValueError, match=r"`parts` must be beginnings of names, of tune, .*; got 'nothing'"):
         reproduce("image-map", tmp_path, smoke=True, parts="nothing")
 
 
@@ -152,6 +152,37 @@ def test_the_page_says_what_the_record_says():
     assert fill(page, "image-map", tables.in_markdown(found)) == page
     gate = DiversityGate()
     assert found["config"]["gate"] == {"threshold": gate.threshold, "trial": gate.trial}
+
+
+def test_the_sentences_of_the_page_say_what_the_record_says():
+    path = ROOT / "results" / "image-map.json"
+    if not path.exists():
+        pytest.skip("there is no record of the map yet")
+    parts = json.loads(path.read_text(encoding="utf-8"))["data"]
+    page = (ROOT / "docs" / "images-when-diversity-pays.md").read_text(encoding="utf-8")
+
+    def less(arm, *names):
+        gains = [100 * tables._gain(parts[name], arm).mean() for name in names]
+        return [f"{abs(gain):.0f}" for gain in gains]
+
+    def points(arm, *names, digits):
+        arms = ([tables.arm_values(parts[name], way) for way in ("independent", arm)] for name in names)
+        return [f"{100 * abs((found - base).mean()):.{digits}f}" for base, found in arms]
+
+    for words, numbers in (
+        ("diversity 0.9 takes away {} and {} % of the errors", less("0.9", "width-4", "width-8")),
+        ("at diversity 0 the same loss gains {} and {} %", less("0.0", "width-4", "width-8")),
+        ("gains {} % at width 4 and loses {} % at width 8", less("joint", "width-4", "width-8")),
+        ("the gain is down to {} %", less("0.9", "width-16")),
+        ("costs {} %, at width 64 (94 %) {} %", less("0.9", "width-32", "width-64")),
+        ("{}, {}, {} and {} % gained", less("0.9", "once-4", "once-8", "once-16", "once-32")),
+        ("({} and {} %), width 16 gains {} %", less("0.9", "few-4", "few-8", "few-16")),
+        ("{} and {} % of the errors at widths 4 and 8", less("auto", "auto-4", "auto-8")),
+        ("ends {}, {} and {} points below", points("auto", "auto-16", "auto-32", "auto-64", digits=2)),
+        ("costs {} and {} points at 32 and 64", points("0.9", "width-32", "width-64", digits=1)),
+        ("faded as the nets came to fit cost {} points", points("open at once", "width-32", digits=1)),
+    ):
+        assert words.format(*numbers) in " ".join(page.split())
 
 
 def test_the_plan_goes_on_after_the_parts_that_are_committed():

@@ -2,11 +2,14 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from filelock import Timeout
 
-from counterpoint.experiments.pretrained.notebook import Notebook
+from counterpoint.experiments.pretrained.notebook import Notebook, alone
 from counterpoint.experiments.pretrained.paper import TABLE_5, TABLES
 
 ROOT = Path(__file__).parents[3]
@@ -36,6 +39,50 @@ def test_what_was_made_elsewhere_says_so_itself(tmp_path):
     ]
     assert record["config"]["seeds"] == [0, 1]
     assert record["seconds"] == 6.0
+
+
+def test_an_entry_is_there_once(tmp_path):
+    first, second = (Notebook(tmp_path, TABLE_5, {"epochs": 1}, HERE) for _ in range(2))
+    assert first.add("runs", {**RUN, "seed": 0})
+    assert not second.add("runs", {**RUN, "seed": 0, "seconds": 5.0})
+    assert second.add("runs", {**RUN, "seed": 1})
+    first.read()
+    assert first.record["data"]["runs"] == [{**RUN, "seed": 0}, {**RUN, "seed": 1}]
+
+
+def test_a_process_waits_for_another_or_is_told(tmp_path):
+    path = tmp_path / "folder" / "file"
+    with alone(path), pytest.raises(Timeout), alone(path, wait=False):
+        pass
+    with alone(path, wait=False):
+        assert not path.exists()
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from counterpoint.experiments.pretrained.notebook import Notebook
+from counterpoint.experiments.pretrained.paper import TABLE_5
+
+out, process = Path(sys.argv[1]), int(sys.argv[2])
+notebook = Notebook(out, TABLE_5, {"epochs": 1}, {"device": "a GPU"})
+(out / f"ready-{process}").touch()
+while len(list(out.glob("ready-*"))) < 2:
+    pass
+for number in range(25):
+    entry = {"group": "networks", "way": "vote", "seconds": 1.0, "seed": 2 * number + process}
+    assert notebook.add("runs", entry)
+"""
+
+
+def test_two_processes_that_write_at_once_lose_nothing(tmp_path):
+    writers = [
+        subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), str(process)]) for process in (0, 1)
+    ]
+    assert [writer.wait(60) for writer in writers] == [0, 0]
+    record = json.loads((tmp_path / "table-5.json").read_text(encoding="utf-8"))
+    assert sorted(run["seed"] for run in record["data"]["runs"]) == list(range(50))
+    assert record["config"]["seeds"] == list(range(50))
 
 
 def test_a_record_that_says_nothing_of_cutout_means_none(tmp_path):

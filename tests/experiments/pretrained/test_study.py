@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,20 +11,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from torch import nn
-from torch.nn import functional as F
+from filelock import Timeout
 
 from counterpoint.cli import main
 from counterpoint.experiments import reproduce
 from counterpoint.experiments._document import fill
 from counterpoint.experiments._tables import spread
-from counterpoint.experiments.pretrained import laboratory, learning, study
+from counterpoint.experiments.pretrained import laboratory, study
 from counterpoint.experiments.pretrained.__main__ import rewrite
 from counterpoint.experiments.pretrained.paper import TABLE_4, TABLE_5, TABLE_6, TABLE_6_CIFAR_100, TABLES
 from counterpoint.experiments.pretrained.tables import choose, draw, find, grid, markdown, trajectories
-from counterpoint.measures import learner_learner_correlation, truth_learner_correlation
-from counterpoint.training import CorrelationLoss, Ensemble
-from counterpoint.vision import ImageBatches
 
 ROOT = Path(__file__).parents[3]
 
@@ -38,10 +36,6 @@ def smoke(tmp_path_factory):
 
 def read(folder, name):
     return json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
-
-
-def random_proba(n_learners, n_samples, n_classes):
-    return torch.rand(n_learners, n_samples, n_classes, generator=torch.manual_seed(0)).softmax(-1)
 
 
 def test_the_errors_are_those_that_the_paper_prints():
@@ -69,106 +63,30 @@ def test_copies_share_a_trunk_and_ensembles_of_different_seeds_share_none():
     assert not set(members("apart", ["a"], 0)) & set(members("apart", ["a"], 1))
 
 
-def test_held_out_images_are_a_tenth_and_never_trained_on():
-    x = np.arange(100, dtype=np.uint8).reshape(100, 1, 1, 1)
-    images = laboratory.Images.split("some", (x, np.arange(100)), (x, np.arange(100)), 100)
-    train, held_out = images.parts["train"][1], images.parts["held_out"][1]
-    assert len(held_out) == 10
-    assert sorted([*train, *held_out]) == list(range(100))
-    assert (images.parts["train"][0].ravel() == train).all()
+def test_what_another_process_is_at_comes_last(monkeypatch, capsys):
+    said = iter(["by now", None])
 
+    def do(wait):
+        if not wait:
+            raise Timeout("busy.lock")
+        return next(said)
 
-@pytest.mark.parametrize("way", ["independent", "joint"])
-def test_a_smoothed_loss_is_torchs_own(way):
-    logits = torch.randn(1, 8, 5, generator=torch.manual_seed(0))
-    target = torch.arange(8) % 5
-    theirs = F.cross_entropy(logits[0], target, label_smoothing=0.1)
-    assert learning.make_loss(way)(logits, target) == pytest.approx(theirs.item())
-
-
-def test_a_lambda_is_the_papers_own_of_averaged_correlations():
-    loss = learning.make_loss("lambda 0.3")
-    assert isinstance(loss, CorrelationLoss)
-    assert (loss.lam, loss.reduction) == (0.3, "mean")
-
-
-def test_a_standing_agrees_with_the_measures():
-    proba, target = random_proba(3, 50, 4), torch.arange(50) % 4
-    found = learning.standing(proba, target)
-    y, outputs = target.numpy(), proba.double().numpy()
-    assert found["r_tl"] == pytest.approx(truth_learner_correlation(y, outputs).mean(), abs=1e-5)
-    pairs = learner_learner_correlation(outputs)[np.triu_indices(3, 1)]
-    assert found["r_ll"] == pytest.approx(pairs.mean(), abs=1e-5)
-    assert found["soft"] == pytest.approx(100 * (outputs.mean(0).argmax(-1) != y).mean())
-    hard = Ensemble([nn.Identity()] * 3, voting="hard").combine(proba).argmax(-1).numpy()
-    assert found["hard"] == pytest.approx(100 * (hard != y).mean())
-    assert found["members"] == pytest.approx([100 * (one.argmax(-1) != y).mean() for one in outputs])
-
-
-def test_images_grow_to_their_size_in_the_second_half():
-    x, y = np.zeros((4, 32, 32, 3), np.uint8), np.zeros(4, int)
-    growing = learning.Growing(ImageBatches(x, y, batch_size=4, size=128), 128, epochs=4)
-    assert [next(iter(growing(epoch)))[0].shape[-1] for epoch in (1, 2, 3, 4)] == [96, 96, 128, 128]
-    assert [learning.smaller(size) for size in (16, 32, 96, 160, 224)] == [16, 32, 64, 128, 160]
-
-
-def test_a_folder_of_weights_says_where_a_network_starts(tmp_path):
-    (tmp_path / "resnet18.safetensors").touch()
-    (tmp_path / "shufflenet_v2_x1_0_backbone.safetensors").touch()
-    starts = [
-        laboratory.start_of(name, tmp_path)
-        for name in ("resnet18", "shufflenet_v2_x1_0", "googlenet", "convnet")
+    todo = [study.Job("busy", 4, do), study.Job("free", 2, lambda wait: "done"), study.Job("read", 4, do)]
+    monkeypatch.setattr(study, "time", SimpleNamespace(perf_counter=lambda: 0.0))
+    monkeypatch.setattr(study.Study, "jobs", lambda self, seeds: todo)
+    study.Study(TABLE_5, SimpleNamespace(record={"config": {"networks": {}}}), None).work([0])
+    assert capsys.readouterr().err.splitlines() == [
+        "1/3  free: done; about 0 s left",
+        "2/3  busy: by now; about 0 s left",
+        "3/3  read: on record",
     ]
-    assert starts == ["pretrained", "pretrained in part", "from scratch", "from scratch"]
-    assert laboratory.start_of("googlenet", "imagenet") == "pretrained"
-
-
-def test_a_compiled_network_is_the_network(monkeypatch):
-    net = nn.Linear(3, 2)
-    monkeypatch.setattr(torch, "compile", lambda function, **_: lambda x: function(x) + 100)
-    compiled, x = learning.Compiled(net), torch.ones(1, 3)
-    assert torch.equal(compiled(x), net(x) + 100)
-    assert torch.equal(compiled.eval()(x), net(x))
-    assert learning.bare(compiled) is net
-    assert list(compiled.state_dict()) == ["net.weight", "net.bias"]
-
-
-def test_a_long_training_is_checkpointed_and_leaves_no_checkpoint(tmp_path, monkeypatch):
-    seen = []
-    fit = laboratory.fit
-    monkeypatch.setattr(laboratory, "CHECKPOINT_FROM", 1)
-    monkeypatch.setattr(laboratory, "fit", lambda *a, **k: seen.append(k["checkpoint"]) or fit(*a, **k))
-    images = study.load_images(TABLE_4, None, smoke=True)
-    settings = laboratory.Settings(epochs=1, more_epochs=1, size=8, batch_size=64, width=2)
-    place = laboratory.Laboratory(images, settings, weights=None, folder=tmp_path, device=torch.device("cpu"))
-    trunk = place.trunk("convnet", 0)
-    assert [path.suffix for path in seen] == [".checkpoint"]
-    assert [path.suffix for path in tmp_path.iterdir()] == [".safetensors"]
-    assert len(trunk["epochs"]) == laboratory.SCRATCH
-    again = place.from_trunk("convnet", 0).state_dict()
-    assert all(torch.equal(value, again[name]) for name, value in trunk["net"].items())
-    assert len(seen) == 1
-
-
-def test_a_damaged_trunk_is_trained_again_with_a_warning(tmp_path):
-    images = study.load_images(TABLE_4, None, smoke=True)
-    settings = laboratory.Settings(epochs=1, more_epochs=1, size=8, batch_size=64, width=2)
-    place = laboratory.Laboratory(images, settings, weights=None, folder=tmp_path, device=torch.device("cpu"))
-    trunk, path = place.trunk("convnet", 0), place.trunk_file("convnet", 0)
-    whole = path.read_bytes()
-    for damaged in (whole[: len(whole) // 2], b""):
-        path.write_bytes(damaged)
-        with pytest.warns(RuntimeWarning, match=f"{path.name} is damaged and is trained again"):
-            again = place.trunk("convnet", 0)
-        assert all(torch.equal(value, again["net"][name]) for name, value in trunk["net"].items())
-        assert place.trunk("convnet", 0)["seconds"] == again["seconds"]
 
 
 def test_the_time_left_counts_only_what_is_trained(monkeypatch, capsys):
     now = [0.0]
 
     def job(label, cost, seconds, *, fails=False):
-        def do():
+        def do(wait):
             now[0] += seconds
             if fails:
                 raise RuntimeError("out of memory")
@@ -258,6 +176,52 @@ def test_a_finished_study_runs_nothing_again_and_a_killed_one_goes_on(smoke, tmp
         assert [epoch[key] for epoch in again["epochs"]] == [epoch[key] for epoch in lost["epochs"]]
 
 
+def test_a_run_that_another_process_put_on_record_is_not_run(smoke, tmp_path, monkeypatch):
+    folder = shutil.copytree(smoke, tmp_path / "copy")
+    record = read(folder, "table-5")
+    whole = json.dumps(record)
+    lost = [record["data"]["runs"].pop() for _ in range(2)]
+    (folder / "table-5.json").write_text(json.dumps(record), encoding="utf-8")
+    run, done = laboratory.Laboratory.run, []
+
+    def meanwhile(*arguments):
+        (folder / "table-5.json").write_text(whole, encoding="utf-8")
+        done.append(arguments[2])
+        return run(*arguments)
+
+    monkeypatch.setattr(laboratory.Laboratory, "run", meanwhile)
+    reproduce("table-5", folder, smoke=True)
+    assert done == [lost[1]["way"]]
+    assert json.dumps(read(folder, "table-5")) == whole
+
+
+@pytest.mark.slow
+def test_processes_with_one_folder_share_the_work(smoke, tmp_path):
+    command = [
+        sys.executable,
+        "-m",
+        "counterpoint",
+        "reproduce",
+        "table-6",
+        "--smoke",
+        "--out",
+        str(tmp_path),
+    ]
+    started = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(3)]
+    said = [process.communicate()[1] for process in started]
+    assert [process.returncode for process in started] == [0, 0, 0], said
+    shared, alone_ = (read(folder, "table-6")["data"] for folder in (tmp_path, smoke))
+    for kind, keys in (("trunks", ("network", "seed")), ("runs", ("group", "way", "seed"))):
+        mine, theirs = ({tuple(e[key] for key in keys): e for e in data[kind]} for data in (shared, alone_))
+        assert len(shared[kind]) == len(mine)
+        assert mine.keys() == theirs.keys()
+    for one in shared["runs"]:
+        (other,) = (o for o in alone_["runs"] if all(o[key] == one[key] for key in ("group", "way", "seed")))
+        assert (one["test"], one["held_out"]) == (other["test"], other["held_out"])
+    trained = [line for text in said for line in text.splitlines() if " % in " in line]
+    assert len(trained) == len(shared["runs"])  # each by one process
+
+
 def test_another_study_is_not_overwritten(smoke, capsys):
     assert main(["reproduce", "table-5", "--smoke", "--out", str(smoke), "--more-epochs", "1"]) == 2
     error = capsys.readouterr().err
@@ -315,6 +279,15 @@ def test_bad_input_is_one_sentence(arguments, sentence, capsys, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+def test_a_record_that_was_cut_off_is_one_sentence(smoke, tmp_path, capsys):
+    text = (smoke / "table-5.json").read_text(encoding="utf-8")
+    (tmp_path / "table-5.json").write_text(text[: len(text) // 2], encoding="utf-8")
+    assert main(["reproduce", "table-5", "--smoke", "--out", str(tmp_path)]) == 2
+    said = capsys.readouterr().err
+    assert f"'{tmp_path / 'table-5.json'}' must hold JSON; reading it failed: " in said
+    assert len(said.splitlines()) == 1
+
+
 def test_a_folder_of_weights_must_hold_one_of_the_networks(tmp_path, capsys):
     (tmp_path / "densenet121.safetensors").touch()
     arguments = ["--networks", "resnet18,mobilenet_v2", "--weights", str(tmp_path)]
@@ -354,20 +327,3 @@ def test_the_document_shows_the_committed_record(name):
     record = read(ROOT / "results", name)
     assert record["config"]["smoke"] is False
     assert fill(document, name, markdown(record, TABLES[name])) == document
-
-
-def test_a_trunk_of_other_images_or_other_weights_is_not_taken_for_the_same(tmp_path):
-    rng = np.random.default_rng(0)
-    settings = laboratory.Settings(epochs=1, more_epochs=1, size=8, batch_size=64, width=2)
-    origins = []
-    for n, weights in ((100, None), (200, None), (100, tmp_path)):
-        train = rng.integers(256, size=(n, 8, 8, 3), dtype=np.uint8), np.arange(n) % 2
-        images = laboratory.Images.split("some", train, train, 2)
-        place = laboratory.Laboratory(
-            images, settings, weights=weights, folder=tmp_path, device=torch.device("cpu")
-        )
-        for content in (b"one", b"two"):
-            (tmp_path / "resnet18.safetensors").write_bytes(content)
-            origins.append(place.origin("resnet18"))
-    assert origins[0] == origins[1]  # no weights are read
-    assert len(set(origins)) == 4

@@ -4,6 +4,10 @@ The recipe is that of airbench94 (arXiv:2404.00498) with its published settings;
 summed over the images, so the learning rate is that of an image. Every image is mirrored in every second epoch and
 shifted by a few pixels; a whole epoch is augmented at once. Every few steps the nets are drawn back to a slow average
 of themselves. What changes from step to step lies on the device, so that steps can be recorded.
+
+Four things differ from the published script: weights, momentum and loss are float32, and only the layers run in
+float16; the nets become their slow averages when training ends, and not at the end of each epoch before as well; there
+are whole epochs, 10 for the 9.9 there; and the evaluation is in float32.
 """
 
 from collections.abc import Callable, Iterator
@@ -49,7 +53,8 @@ class Recipe(NamedTuple):
 def train(together: Apart, images: Images, recipe: Recipe, device: torch.device) -> tuple[float, bool]:
     """Train fast nets that are on the device, and return the seconds it took and whether CUDA graphs did it.
 
-    The seconds are those of the normalisation, the whitening, the augmentation and all steps.
+    The seconds are those of the normalisation, the whitening, the augmentation and all steps. Moving the images to the
+    device, and recording the steps, come before.
     """
     together.train()
     n = len(images.y_train)

@@ -14,6 +14,8 @@ def load_images(data: Path | None, *, smoke: bool) -> Images:
     """Return CIFAR-10, or for a smoke run a few digits of 8 pixels in three equal colours."""
     if not smoke:
         return load_cifar10(data)
+    if data is not None:
+        raise ValueError("`--data` has no meaning with `--smoke`.")
     from sklearn.datasets import load_digits
 
     digits = load_digits()

@@ -16,9 +16,10 @@ import numpy as np
 from counterpoint._plain import plain
 from counterpoint._validation import check_count
 from counterpoint.experiments._record import read_record
+from counterpoint.experiments.convnets.arms import ARMS, TRIALS, Gate, gated, on_trial
+from counterpoint.experiments.convnets.map_tables import arm_values, draw, grids
 
 if TYPE_CHECKING:
-    from counterpoint.experiments.convnets.arms import Gate
     from counterpoint.experiments.convnets.part import Part
 
 __all__ = ["ROWS", "Row", "choose_gate", "plan", "reproduce", "same_size"]
@@ -34,8 +35,8 @@ SHORT = ("independent", "0.5", "0.9", "auto")
 NARROW = ("independent", "joint", "0.0", "0.5", "0.9", "1.0", "1.1")
 WIDE = ("independent", "joint", "0.0", "0.5", "0.9")
 OPEN, SHUT = (
-    (*ALONE, *(f"trial {turn}, then {then}" for turn in (0.05, 0.1, 0.2))) for then in ("0.9", "independent")
-)
+    (*ALONE, *(on_trial(trial, then).name for trial in TRIALS)) for then in ("0.9", "independent")
+)  # as gates do that stay open, or shut
 TRICKS = ("independent, then 0.9", "0.9, then independent", "error 0.5", "error 0.9")
 
 
@@ -103,21 +104,21 @@ def reproduce(
     ``parts`` holds the beginnings of the names of the parts to run, with commas between them.
     """
     from counterpoint.experiments.convnets.images import load_images
-    from counterpoint.experiments.convnets.map_tables import draw, grids
     from counterpoint.experiments.convnets.part import run
-    from counterpoint.experiments.convnets.store import Job, check_kind, collect, join, publish
+    from counterpoint.experiments.convnets.store import Job, check_kind, check_parts, collect, join, publish
     from counterpoint.training.device import pick_device
 
     check_kind(out, "image-map", smoke=smoke)
     where = pick_device(device)
     n_seeds = int(check_count(seeds or (2 if smoke else 3), "seeds", minimum=1))
-    images = load_images(data, smoke=smoke)
     folder = out / "image-map"
+    wanted = check_parts(parts, [part.name for part in plan(folder, n_seeds, smoke=smoke)])
+    images = load_images(data, smoke=smoke)
     jobs = (
         Job(part.name, _settings(part, folder), partial(run, part, images, where))
         for part in plan(folder, n_seeds, smoke=smoke)
     )
-    files = collect(jobs, folder, parts, title=TITLE, device=where)
+    files = collect(jobs, folder, wanted, title=TITLE, device=where)
     settings = {"smoke": smoke, "gate": choose_gate(folder)}
     path, record = join(out, "image-map", files, title=TITLE, config=settings)
     return publish(path, grids(record), draw(record))
@@ -125,7 +126,6 @@ def reproduce(
 
 def plan(folder: Path, n_seeds: int, *, smoke: bool = False) -> "Iterator[Part]":
     """Give the parts in order, with the gate that is known by then."""
-    from counterpoint.experiments.convnets.arms import ARMS, gated
     from counterpoint.experiments.convnets.part import Part
 
     for row in SMOKE_ROWS if smoke else ROWS:
@@ -140,14 +140,13 @@ def plan(folder: Path, n_seeds: int, *, smoke: bool = False) -> "Iterator[Part]"
             yield Part(f"{row.kind}-{width}", part_width, arms=ways, seeds=seeds, **settings)
 
 
-def choose_gate(folder: Path) -> "Gate":
+def choose_gate(folder: Path) -> Gate:
     """Return the gate that the tuned widths give; before they are known, that of the library.
 
     Narrow nets are to stay open and wide ones are not. The trial is the one after which the two, each having gone on
     as it is to, err least on held-out training images. The threshold is the middle between what a gate sees of them by
     then, on their training batches.
     """
-    from counterpoint.experiments.convnets.arms import TRIALS, Gate
     from counterpoint.training.gate import DiversityGate
 
     parts = [read_record(file) for file in folder.glob("tune-*.json")]
@@ -156,19 +155,11 @@ def choose_gate(folder: Path) -> "Gate":
         return Gate(own.threshold, own.trial)
     errors, fits = [], []
     for part in parts:
-        ways = [name for arm in part["config"]["arms"] if (name := arm["name"]) != "independent"]
-        places = [_place(part, f"trial {trial}, then {ways[0].split()[-1]}") for trial in TRIALS]
-        read = part["data"]["held_out"]["read" if part["config"]["read_out"][places[0]] else "raw"]
-        errors.append(np.mean(read["soft"], axis=0)[places])
-        fits.append(
-            [np.mean(fit, axis=0)[place] for fit, place in zip(part["data"]["fits"], places, strict=True)]
-        )
+        _, *trials = (arm["name"] for arm in part["config"]["arms"])  # in the order of TRIALS, after ALONE
+        errors.append([arm_values(part, trial, kind="held_out").mean() for trial in trials])
+        fits.append(np.diagonal(np.mean(part["data"]["fits"], axis=1)[:, 1:]))  # each at its own end
     best = int(np.argmin(np.sum(errors, axis=0)))
     return Gate(round(float(np.mean(fits, axis=0)[best]), 2), TRIALS[best])
-
-
-def _place(part: Mapping[str, Any], arm: str) -> int:
-    return [one["name"] for one in part["config"]["arms"]].index(arm)
 
 
 def _settings(part: "Part", folder: Path) -> Mapping[str, Any]:

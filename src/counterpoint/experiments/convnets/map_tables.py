@@ -18,6 +18,7 @@ from counterpoint.plots.style import sequence
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.typing import ColorType
 
 __all__ = ["arm_values", "cells", "draw", "grids", "in_markdown", "told"]
 
@@ -29,8 +30,8 @@ KINDS = {
     "width": "",
     "auto": "",
     "once": "one epoch",
-    "few": "few images",
-    "auto-few": "few images",
+    "few": "5,000 images",
+    "auto-few": "5,000 images",
     "learners": "other size",
 }
 MARKERS = {"width": "o", "auto": "o", "once": "^", "few": "s", "auto-few": "s", "learners": "D"}
@@ -107,9 +108,11 @@ def draw(record: Record) -> "Figure":
 
     with house_style():
         figure = Figure(figsize=(11.0, 4.6))
-        left, right = figure.subplots(1, 2)
-        _draw_diversities(left, record)
-        _draw_gains(right, record)
+        left, right = figure.subplots(1, 2, sharey=True)
+        widths = sorted({_width(piece) for piece in (*_main(record).values(), *cells(record).values())})
+        colours = dict(zip(widths, sequence(len(widths)), strict=True))
+        _draw_diversities(left, record, colours)
+        _draw_gains(right, record, colours)
     return figure
 
 
@@ -283,21 +286,23 @@ def _points(errors: FloatArray) -> str:
     return text if np.mean(errors) < 0 else f"+{text}"
 
 
-def _draw_diversities(ax: "Axes", record: Record) -> None:
+def _draw_diversities(ax: "Axes", record: Record, colours: "Mapping[int, ColorType]") -> None:
     main = _main(record)
-    for colour, (width, piece) in zip(sequence(len(main)), main.items(), strict=True):
+    for place, (width, piece) in enumerate(main.items()):
         fixed = [arm for arm in _arms(piece) if arm.replace(".", "").isdigit()]
         points = [(float(arm), -100 * _gain(piece, arm)) for arm in fixed]
         label = f"width {width}, N = {piece['config']['n_learners']}"
-        _draw_points(ax, points, color=colour, marker="o", ms=4, label=label)
+        _draw_points(ax, points, color=colours[width], marker="o", ms=4, label=label)
         if (gate := record["data"].get(f"auto-{width}")) is not None:
-            _draw_points(ax, [(1.3, -100 * _gain(gate, "auto"))], color=colour, marker="*", ms=9)
+            beside = 1.3 + 0.035 * (place - (len(main) - 1) / 2)  # so that none hides another
+            points = [(beside, -100 * _gain(gate, "auto"))]
+            _draw_points(ax, points, color=colours[width], marker="*", ms=9, lw=1.5)
     ax.axhline(0, color=PALETTE["muted"], lw=1)
-    ax.set_xticks([0, 0.5, 0.9, 1.1, 1.3], ["0", "0.5", "0.9", "1.1", "auto"])
-    ax.set_xlim(-0.06, 1.36)
+    ax.set_xticks([0, 0.5, 0.9, 1.0, 1.1, 1.3], ["0", "0.5", "0.9", "1", "1.1", "auto"])
+    ax.set_xlim(-0.06, 1.42)
     ax.set_xlabel("Diversity, as a share of the critical λ")
     ax.set_ylabel("Error against independent training, %")
-    ax.set_title("Error over the diversity")
+    ax.set_title("By diversity")
     if main:
         ax.legend()
 
@@ -308,27 +313,21 @@ def _draw_points(ax: "Axes", points: Sequence[tuple[float, FloatArray]], **style
     ax.errorbar(x, [each.mean() for each in values], [_sd(each) for each in values], capsize=2, **style)
 
 
-def _draw_gains(ax: "Axes", record: Record) -> None:
+def _draw_gains(ax: "Axes", record: Record, colours: "Mapping[int, ColorType]") -> None:
     found = cells(record)
-    widths = sorted({_width(piece) for piece in found.values()})
-    colours = dict(zip(widths, sequence(len(widths)), strict=True))
     for name, piece in found.items():
-        ax.scatter(
-            _known(piece)["r_TL"].mean(),
-            -100 * _gain(piece, "0.9").mean(),
-            color=colours[_width(piece)],
-            marker=MARKERS[_kind(name)],
-            s=40,
-        )
+        x, y, width = _known(piece)["r_TL"].mean(), -100 * _gain(piece, "0.9").mean(), _width(piece)
+        ax.scatter(x, y, color=colours[width], marker=MARKERS[_kind(name)], s=40)
+        ax.annotate(f"{width}", (x, y), (7, -3), textcoords="offset points", size=9, color=colours[width])
     labels = {KINDS[_kind(name)] or "50,000 images, 10 epochs": MARKERS[_kind(name)] for name in found}
     for label, marker in labels.items():
         ax.scatter([], [], color=PALETTE["muted"], marker=marker, label=label)
     ax.axhline(0, color=PALETTE["muted"], lw=1)
+    ax.margins(x=0.08)
     ax.set_xlabel("Members' r_TL on training images, independent training")
-    ax.set_ylabel("Error at 0.9 against independent training, %")
-    ax.set_title("Error and the fit in training")
+    ax.set_title("At diversity 0.9, by the fit in training")
     if found:
-        ax.legend()
+        ax.legend(title="Numbers are widths", alignment="left")
 
 
 def _sd(values: FloatArray) -> float:

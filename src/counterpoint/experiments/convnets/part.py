@@ -15,7 +15,8 @@ from torch.nn import functional as F
 from counterpoint._validation import FloatArray
 from counterpoint.datasets.cifar import Images
 from counterpoint.experiments._device import clock, kernel_search
-from counterpoint.experiments.convnets.arms import Arm, Course
+from counterpoint.experiments.convnets.arms import Arm
+from counterpoint.experiments.convnets.course import Course
 from counterpoint.experiments.convnets.side_by_side import program
 from counterpoint.training import Readout, correlations
 from counterpoint.vision import ImageBatches, backbone, predict_logits

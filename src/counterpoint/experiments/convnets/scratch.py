@@ -4,9 +4,9 @@ The nets of an ensemble train together on shared batches, each by its own cross-
 momentum, the learning rate up and down in straight lines, half precision, and on a GPU one step recorded as a CUDA
 graph. The network ``"fast"`` has a recipe of its own, in ``fast_training``. The clock runs over the whole training with
 its augmentation and stops when the device is done. Loading the images and a few steps to warm up, after which the nets
-are put back to where they began, are outside it, as in the published records; so is the evaluation, which averages each
-image with its mirror image, and for the fast nets also, in a figure of its own, with two shifts of both, as the records
-do.
+are put back to where they began, are outside it, as in the published records. So is the evaluation, which those count.
+It averages each image with its mirror image, and for the fast nets also, in a figure of its own, with two shifts of
+both, as the records do.
 """
 
 from collections.abc import Iterator, Mapping
@@ -31,7 +31,7 @@ from counterpoint.experiments.convnets.part import measures
 from counterpoint.experiments.convnets.recording import put_back, recorded
 from counterpoint.experiments.convnets.scratch_tables import draw, grid
 from counterpoint.experiments.convnets.side_by_side import Apart, program
-from counterpoint.experiments.convnets.store import Job, check_kind, collect, join, publish
+from counterpoint.experiments.convnets.store import Job, check_kind, check_parts, collect, join, publish
 from counterpoint.training import IndependentLoss
 from counterpoint.training.device import pick_device
 from counterpoint.vision import ImageBatches, backbone, predict_logits
@@ -102,7 +102,7 @@ def reproduce(
     images = load_images(data, smoke=smoke)
     if smoke:  # the fast nets need images of the size of CIFAR-10's
         images = replace(images, x_train=_enlarged(images.x_train), x_test=_enlarged(images.x_test))
-    jobs = (
+    jobs = [
         Job(
             f"{point.name}-s{seed}",
             {**point._asdict(), "seed": seed},
@@ -110,8 +110,9 @@ def reproduce(
         )
         for point in plan(smoke=smoke)
         for seed in range(point.n_seeds if most is None else min(most, point.n_seeds))
-    )
-    files = collect(jobs, out / "image-scratch", parts, title=TITLE, device=where)
+    ]
+    wanted = check_parts(parts, [job.name for job in jobs])
+    files = collect(jobs, out / "image-scratch", wanted, title=TITLE, device=where)
     path, record = join(out, "image-scratch", files, title=TITLE, config={"smoke": smoke})
     return publish(path, [grid(record)], draw(record))
 

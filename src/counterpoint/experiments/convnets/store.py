@@ -3,7 +3,7 @@
 import json
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,7 +17,7 @@ from counterpoint.experiments._tables import Grid, markdown, rich_table
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Job", "check_kind", "collect", "join", "publish"]
+__all__ = ["Job", "check_kind", "check_parts", "collect", "join", "publish"]
 
 DIGITS = 5  # of a number in a record
 
@@ -30,32 +30,42 @@ class Job(NamedTuple):
     work: Callable[[], Mapping[str, Any]]
 
 
-def collect(
-    jobs: Iterable[Job], folder: Path, wanted: str | None, *, title: str, device: torch.device
-) -> list[Path]:
-    """Do the jobs that are wanted and whose files are not there; return the files of all jobs that have one.
+def check_parts(parts: str | None, names: Sequence[str]) -> Collection[str]:
+    """Return the names that are asked for: all, or those that begin with words that have commas between them."""
+    if parts is None:
+        return names
+    asked: list[str] = []
+    for part in map(str.strip, parts.split(",")):
+        found = [name for name in names if f"{name}-".startswith(f"{part}-")]
+        if not found:
+            kinds = ", ".join(dict.fromkeys(name.split("-")[0] for name in names))
+            raise ValueError(f"`parts` must be beginnings of names, of {kinds}; got {part!r}.")
+        asked += found
+    return asked
 
-    ``wanted`` holds the beginnings of names, with commas between them; None is all.
-    """
+
+def collect(
+    jobs: Iterable[Job], folder: Path, wanted: Collection[str], *, title: str, device: torch.device
+) -> list[Path]:
+    """Do the jobs that are wanted and whose files are not there; return the files of all jobs that have one."""
     from rich.console import Console
 
     console, files = Console(), []
     for job in jobs:
         path, began = folder / f"{job.name}.json", time.perf_counter()
-        asked = wanted is None or job.name.startswith(tuple(part.strip() for part in wanted.split(",")))
-        if asked and _keep(job, path, title=title, device=device):
+        if job.name in wanted and _keep(job, path, title=title, device=device):
             console.print(f"{job.name}: {time.perf_counter() - began:.1f} s")
         if path.exists():
             files.append(path)
     if not files:
-        raise ValueError(f"`parts` must name a part that can be run; got {wanted!r}.")
+        raise RuntimeError("No part could be run; the warnings above say why.")
     return files
 
 
 def check_kind(out: Path, name: str, *, smoke: bool) -> None:
     """Refuse to put a smoke run beside a real one, or the other way round."""
     path = out / f"{name}.json"
-    if path.is_file() and read_record(path)["config"]["smoke"] != smoke:
+    if path.is_file() and read_record(path, "config")["config"].get("smoke") != smoke:
         kind = "a smoke run" if smoke else "no smoke run"
         raise ValueError(f"`out` must be a folder without {path.name}, or with that of {kind}; got '{out}'.")
 

@@ -15,12 +15,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 from torch.optim.lr_scheduler import OneCycleLR
 
 from counterpoint.experiments._device import device_name, kernel_search
@@ -29,11 +27,14 @@ from counterpoint.experiments.pretrained.learning import (
     DIGITS,
     Compiled,
     Growing,
+    Images,
     Standing,
     bare,
     make_loss,
+    smaller,
     standing,
 )
+from counterpoint.experiments.pretrained.notebook import alone
 from counterpoint.training import (
     Callback,
     Ensemble,
@@ -46,36 +47,13 @@ from counterpoint.training import (
 from counterpoint.training.preparation import autocast
 from counterpoint.vision import ImageBatches, backbone, predict_logits
 
-HELD_OUT = 10  # one training image in so many
-LR, CUTOUT = (
-    1e-3,
-    0,
-)  # benchmarks/choose_image_recipe.py holds them against others, on held-out training images
+LR, CUTOUT = 1e-3, 0  # of the committed tables; benchmarks/choose_image_recipe.py tries others
 KERNELS = 4  # that cuDNN tries for a shape: its usual 10 can take longer than an epoch
 CHECKPOINT_FROM = 8  # epochs; a shorter run is faster begun again than saved
 SCRATCH = 3  # a network without weights trains so many times as long
 EVALUATED = 1_000  # images in a batch
 
 Run = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Images:
-    """The images of a table: ``parts`` are train, held_out and test, with their labels."""
-
-    name: str
-    n_classes: int
-    parts: Mapping[str, tuple[NDArray[np.uint8], NDArray[np.int64]]]
-
-    @classmethod
-    def split(cls, name: str, train: Any, test: Any, n_classes: int) -> "Images":
-        """Hold out a part of the training images, the same in every run."""
-        x, y = train
-        order = np.random.default_rng(0).permutation(len(y))
-        held, kept = np.split(order, [len(y) // HELD_OUT])
-        return cls(
-            name, n_classes, {"train": (x[kept], y[kept]), "held_out": (x[held], y[held]), "test": test}
-        )
 
 
 @dataclass(frozen=True)
@@ -119,8 +97,8 @@ class Watch(Callback):
             ensemble = state.ensemble
             assert isinstance(ensemble, Ensemble)
             self.laboratory.read_out(ensemble)
-            found, _ = self.laboratory.measure(ensemble, "test")
-            state.history[-1].update(of_test(found))
+            found = self.laboratory.measure(ensemble, "test")
+            state.history[-1].update(of_test(found["mirrored"]))
             ensemble.readout = None  # it belongs to these weights alone
 
 
@@ -136,7 +114,7 @@ class Laboratory:
     weights : path or "imagenet", optional
         Where networks start, as for :func:`~counterpoint.vision.backbone`; a folder need not hold all of them.
     folder : Path
-        Where trunks are kept: none is trained twice.
+        Where trunks are kept: none is trained twice, nor by two processes at once.
     device : torch.device
         Where to train.
     """
@@ -160,17 +138,17 @@ class Laboratory:
         scratch = start_of(network, self.weights) == "from scratch"
         return self.settings.epochs * (SCRATCH if scratch else 1)
 
-    def trunk(self, network: str, seed: int) -> dict[str, Any]:
-        """Return one network trained alone, from its file or else after training it."""
+    def trunk(self, network: str, seed: int, *, wait: bool = True) -> dict[str, Any]:
+        """Return one network trained alone, from its file or else after training it.
+
+        Where another process trains it, wait for that, or else raise :class:`filelock.Timeout`.
+        """
         path = self.trunk_file(network, seed)
-        if path.exists():
-            try:
-                return load_checkpoint(path)
-            except (KeyError, ValueError) as error:  # one file need not stop a study
-                message = f"{path.name} is damaged and is trained again: {error}"
-                warnings.warn(message, RuntimeWarning, stacklevel=2)
-        trunk = self.train_trunk(network, seed, path)
-        save_checkpoint(path, trunk)
+        with alone(path, wait=wait):
+            trunk = read_whole(path)
+            if trunk is None:
+                trunk = self.train_trunk(network, seed, path)
+                save_checkpoint(path, trunk)
         return trunk
 
     def train_trunk(self, network: str, seed: int, path: Path) -> dict[str, Any]:
@@ -185,7 +163,7 @@ class Laboratory:
             "seed": seed,
             "settings": self.trunk_settings(network),
             "epochs": records,
-            "seconds": round(time.perf_counter() - began, 1),
+            "seconds": seconds_since(began, records),
             **provenance(self.device),
             "net": bare(ensemble.learners[0]).state_dict(),
         }
@@ -212,33 +190,40 @@ class Laboratory:
                 found = zlib.crc32((self.weights / name).read_bytes(), found)
         return found
 
+    def run_file(self, members: Sequence[tuple[str, int]], way: str, seed: int) -> Path:
+        """Return the path of an ensemble, which is never written itself."""
+        return self.file(f"{way}-{seed}", {"members": members, **asdict(self.settings)})
+
     def run(self, members: Sequence[tuple[str, int]], way: str, seed: int) -> Run:
         """Put trunks together, go on in one way and return what came out, with errors in percent."""
-        began = time.perf_counter()
         records: list[dict[str, float]] = []
+        needed, places = list(members), list(range(len(members)))
+        if way == "vote":  # copies are equal as yet, and one speaks for all
+            needed = list(dict.fromkeys(members))
+            places = [needed.index(member) for member in members]
         with self.seeded(1000 + seed):
-            ensemble = Ensemble([self.from_trunk(*member) for member in members]).to(self.device)
+            ensemble = Ensemble([self.from_trunk(*member) for member in needed]).to(self.device)
+            began = time.perf_counter()  # once the trunks are there, for which other processes may work
             if way != "vote":
                 batches = self.batches("train", seed=1000 + seed)  # the same for every way
                 epochs, lr = self.settings.more_epochs, self.settings.more_lr
-                path = self.file(f"{way}-{seed}", {"members": members, **asdict(self.settings)})
+                path = self.run_file(members, way, seed)
                 ensemble, records = self.train(
                     ensemble.learners, way, batches, epochs=epochs, lr=lr, path=path, watched=True
                 )
             if ensemble.readout is None:
                 self.read_out(ensemble)
-            test, raw = self.measure(ensemble, "test")
-            found = {
-                "test": test,
-                "test_uncalibrated": raw,
-                "test_unmirrored": self.measure(ensemble, "test", flip=False)[0],
-                "held_out": self.measure(ensemble, "held_out")[0],
-            }
+            test, held_out = (self.measure(ensemble, part, places) for part in ("test", "held_out"))
         if records:
-            records[-1] |= of_test(test)
-        networks = [network for network, _ in members]
-        seconds = round(time.perf_counter() - began, 1)
-        return {"networks": networks, **found, "epochs": records, "seconds": seconds}
+            records[-1] |= of_test(test["mirrored"])
+        return {
+            "networks": [network for network, _ in members],
+            "test": test["mirrored"],
+            **{f"test_{kind}": test[kind] for kind in ("uncalibrated", "unmirrored")},
+            "held_out": held_out["mirrored"],
+            "epochs": records,
+            "seconds": seconds_since(began, records),
+        }
 
     def train(
         self,
@@ -255,6 +240,8 @@ class Laboratory:
         ensemble = Ensemble([Compiled(one) for one in learners] if self.settings.compiled else learners)
         n_steps = epochs * len(batches(1) if isinstance(batches, Growing) else batches)
         checkpoint = path.with_suffix(".checkpoint") if epochs >= CHECKPOINT_FROM else None
+        if checkpoint is not None and read_whole(checkpoint) is None:
+            checkpoint.unlink(missing_ok=True)
         with kernel_search(KERNELS):
             history = fit(
                 ensemble.to(self.device),
@@ -279,17 +266,29 @@ class Laboratory:
         with autocast("auto", self.device):
             calibrate(ensemble, self.some, max_samples=5_000)
 
-    def measure(self, ensemble: Ensemble, part: str, *, flip: bool = True) -> tuple[Standing, Standing]:
-        """Return where a calibrated ensemble stands on a part of the images, and where it would uncalibrated.
+    def measure(
+        self, ensemble: Ensemble, part: str, places: list[int] | slice = slice(None)
+    ) -> dict[str, Standing]:
+        """Return where a calibrated ensemble stands on a part of the images.
 
-        By default the outputs for each image and for its mirror image are averaged.
+        ``"mirrored"`` averages the outputs for each image and for its mirror image, ``"unmirrored"`` does not;
+        ``"uncalibrated"`` is mirrored, ``"plain"`` is neither. ``places`` are those of the learners to look at.
         """
         readout, ensemble.readout = ensemble.readout, None
-        logits = predict_logits(ensemble, self.parts[part], flip=flip)
-        ensemble.readout = readout
         assert readout is not None
-        target = torch.as_tensor(self.images.parts[part][1], device=self.device)
-        return standing(readout(logits).softmax(-1), target), standing(logits.softmax(-1), target)
+        batches, target = self.parts[part], self.images.parts[part][1]
+        seen = predict_logits(ensemble, batches)
+        reflected = ((cast(Tensor, x).flip(-1), y) for x, y in batches)
+        mirrored = (seen + predict_logits(ensemble, reflected)) / 2
+        ensemble.readout = readout
+        views = {
+            "mirrored": readout(mirrored),
+            "unmirrored": readout(seen),
+            "uncalibrated": mirrored,
+            "plain": seen,
+        }
+        truth = torch.as_tensor(target, device=self.device)
+        return {kind: standing(view[places].softmax(-1), truth) for kind, view in views.items()}
 
     def network(self, name: str, weights: str | Path | None) -> nn.Module:
         """Return a network, new but for the weights."""
@@ -299,6 +298,21 @@ class Laboratory:
         if self.device.type == "cuda":
             net = net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         return net.to(self.device)
+
+    def check(self, name: str) -> None:
+        """Refuse weights that do not fit a network, and images that are too small for it."""
+        net = self.beginning(name).eval()
+        for size in {smaller(self.settings.size), self.settings.size}:
+            try:
+                with torch.no_grad():
+                    net(torch.zeros(1, 3, size, size, device=self.device))
+            except RuntimeError as error:  # torch's words for a map without pixels
+                if "output size" not in str(error):
+                    raise
+                raise ValueError(
+                    f"`size` must be large enough for {name}, which comes down to nothing from {size} pixels; "
+                    f"got {self.settings.size}."
+                ) from error
 
     def beginning(self, name: str) -> nn.Module:
         """Return a network as its training begins."""
@@ -332,10 +346,14 @@ class Laboratory:
 
     @contextmanager
     def seeded(self, seed: int) -> Iterator[None]:
-        """Seed torch for a block and leave its generators as they were."""
+        """Seed torch for a block, and leave its generators as they were and the memory to others."""
         with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
             torch.manual_seed(seed)
-            yield
+            try:
+                yield
+            finally:
+                if self.device.type == "cuda":
+                    torch.cuda.empty_cache()  # other processes may be on the same device
 
 
 def provenance(device: torch.device) -> dict[str, Any]:
@@ -344,6 +362,23 @@ def provenance(device: torch.device) -> dict[str, Any]:
     with suppress(PackageNotFoundError):  # small networks need none
         found["torchvision"] = version("torchvision")
     return {"device": device_name(device), "versions": found}
+
+
+def read_whole(path: Path) -> dict[str, Any] | None:
+    """Return what is in a file of a network, if there is one; one that is damaged need not stop a study."""
+    if not path.exists():
+        return None
+    try:
+        return load_checkpoint(path)
+    except (KeyError, ValueError) as error:
+        message = f"{path.name} is damaged, and the network is trained again: {error}"
+        warnings.warn(message, RuntimeWarning, stacklevel=3)
+        return None
+
+
+def seconds_since(began: float, epochs: Sequence[Mapping[str, float]]) -> float:
+    """Return how long something took; where it was taken up from a checkpoint, at least its epochs."""
+    return round(max(time.perf_counter() - began, sum(epoch["seconds"] for epoch in epochs)), 1)
 
 
 def of_test(found: Mapping[str, Any]) -> dict[str, float]:

@@ -1,19 +1,44 @@
-"""The parts of the training behind Tables 4 to 6: losses, batches, speed, and what is measured."""
+"""The parts of the training behind Tables 4 to 6: images, losses, batches, speed, and what is measured."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from counterpoint.training import CorrelationLoss, IndependentLoss, JointLoss, correlations
 from counterpoint.vision import ImageBatches
 
+HELD_OUT = 10  # one training image in so many
 LABEL_SMOOTHING = 0.1
 DIGITS = 5  # of a number in the record
 
 Standing = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Images:
+    """The images of a table: ``parts`` are train, held_out and test, with their labels."""
+
+    name: str
+    n_classes: int
+    parts: Mapping[str, tuple[NDArray[np.uint8], NDArray[np.int64]]]
+
+    @classmethod
+    def split(cls, name: str, train: Any, test: Any, n_classes: int) -> "Images":
+        """Hold out a part of the training images, the same in every run."""
+        x, y = train
+        if len(y) < HELD_OUT:
+            raise ValueError(f"`data` must hold at least {HELD_OUT} images to train on; got {len(y)}.")
+        order = np.random.default_rng(0).permutation(len(y))
+        held, kept = np.split(order, [len(y) // HELD_OUT])
+        return cls(
+            name, n_classes, {"train": (x[kept], y[kept]), "held_out": (x[held], y[held]), "test": test}
+        )
 
 
 def make_loss(way: str) -> nn.Module:

@@ -2,6 +2,7 @@
 
 import time
 import warnings
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from filelock import Timeout
 
 from counterpoint._validation import check_choice, check_count, check_interval
 from counterpoint.experiments._record import write_figure
@@ -16,14 +18,13 @@ from counterpoint.experiments._tables import mean, rich_table
 from counterpoint.experiments.pretrained.laboratory import (
     CUTOUT,
     LR,
-    Images,
     Laboratory,
     Settings,
     provenance,
     start_of,
 )
-from counterpoint.experiments.pretrained.learning import LABEL_SMOOTHING
-from counterpoint.experiments.pretrained.notebook import Notebook
+from counterpoint.experiments.pretrained.learning import LABEL_SMOOTHING, Images
+from counterpoint.experiments.pretrained.notebook import Notebook, alone
 from counterpoint.experiments.pretrained.paper import TABLE_4, TABLE_5, TABLE_6, TABLE_6_CIFAR_100, Table
 from counterpoint.experiments.pretrained.tables import brief, draw, grid, markdown
 from counterpoint.training.device import pick_device
@@ -53,11 +54,12 @@ def reproduce_table(
 ) -> list[Path]:
     """Train what a table needs that is not on record yet; print it, write the record, the table and the figure.
 
-    Trunks are kept in ``out`` too, for this table and others. ``weights`` is a folder of ``NAME.safetensors``, by
-    default torchvision's download; networks that the folder does not hold train from scratch. ``epochs`` are those of
-    each network alone, ``more_epochs`` of the ensembles after that, ``size`` the pixels that images are resized to.
-    ``lr`` is the learning rate of each network alone, ``cutout`` the side of the square that is cut out of a training
-    image before that. ``compiled`` networks train faster, after a minute or more at the start.
+    Trunks are kept in ``out`` too, for this table and others; processes with the same ``out`` share the work.
+    ``weights`` is a folder of ``NAME.safetensors``, by default torchvision's download; networks that the folder does
+    not hold train from scratch. ``epochs`` are those of each network alone, ``more_epochs`` of the ensembles after
+    that, ``size`` the pixels that images are resized to. ``seeds`` is how many there are, from ``seed`` on. ``lr`` is
+    the learning rate of each network alone, ``cutout`` the side of the square that is cut out of a training image
+    before that. ``compiled`` networks train faster, after a minute or more at the start.
     """
     where = pick_device(device)
     chosen = _check_networks(table, networks, smoke=smoke)
@@ -75,8 +77,8 @@ def reproduce_table(
     )
     count = _count(seeds, "seeds", N_SEEDS_SMOKE if smoke else N_SEEDS)
     laboratory = Laboratory(images, settings, weights=source, folder=out / "trunks", device=where)
-    for network in chosen:  # weights that do not fit are found now, not after minutes
-        laboratory.beginning(network)
+    for network in chosen:  # weights or sizes that do not fit are found now, not after minutes
+        laboratory.check(network)
     notebook = Notebook(out, table, _config(laboratory, chosen, smoke=smoke), provenance(where))
     Study(table, notebook, laboratory).work(range(seed, seed + count))
     return _show(table, notebook, out)
@@ -110,40 +112,49 @@ def load_images(table: Table, data: Path | None, *, smoke: bool) -> Images:
 
 
 class Job(NamedTuple):
-    """A piece of work: what it is called, what it costs in epochs of one network, and how to do it."""
+    """A piece of work: what it is called, what it costs in epochs of one network, and how to do it.
+
+    ``do`` says what was found, or returns None where that is on record by now. Where another process is at it, ``do``
+    waits, or else raises :class:`filelock.Timeout`.
+    """
 
     label: str
     cost: int
-    do: Callable[[], str]
+    do: Callable[[bool], str | None]
 
 
 class Study:
-    """All trunks, then every way with every seed, but for what is on record."""
+    """All trunks, then every way with every seed, but for what is on record or being done by other processes."""
 
     def __init__(self, table: Table, notebook: Notebook, laboratory: Laboratory) -> None:
         self.table, self.notebook, self.laboratory = table, notebook, laboratory
         self.networks = list(notebook.record["config"]["networks"])
-        self.ready: set[tuple[str, int]] = set()
+        self.failed: set[tuple[str, int]] = set()
 
     def work(self, seeds: Sequence[int]) -> None:
         """Do what is to be done, and say how long it will take; what fails is left out, with a warning."""
         from rich.console import Console
 
         console = Console(stderr=True, highlight=False, soft_wrap=True)
-        todo = self.jobs(seeds)
-        spent, done = 0.0, 0
-        for number, job in enumerate(todo, start=1):
-            began = time.perf_counter()
+        todo = deque(self.jobs(seeds))
+        total, spent, done = len(todo), 0.0, 0
+        postponed: set[str] = set()
+        while todo:
+            job, began = todo.popleft(), time.perf_counter()
             try:
-                found = job.do()
+                found = job.do(job.label in postponed)
+            except Timeout:  # the others come first
+                postponed.add(job.label)
+                todo.append(job)
+                continue
             except (FloatingPointError, RuntimeError) as error:  # the other rows are worth having
                 warnings.warn(f"{job.label} was left out: {error}", RuntimeWarning, stacklevel=2)
                 continue
-            if job.cost:  # what was only read from a file says nothing of the time that is left
+            if found is not None and job.cost:  # what was only read says nothing of the time that is left
                 spent, done = spent + time.perf_counter() - began, done + job.cost
-                left = spent / done * sum(later.cost for later in todo[number:])
+                left = spent / done * sum(later.cost for later in todo)
                 found += f"; about {left:.0f} s left"
-            console.print(f"{number}/{len(todo)}  {job.label}: {found}")
+            console.print(f"{total - len(todo)}/{total}  {job.label}: {found or 'on record'}")
 
     def jobs(self, seeds: Sequence[int]) -> list[Job]:
         """Return what is not on record yet."""
@@ -180,20 +191,29 @@ class Study:
             ),
         ]
 
-    def train(self, network: str, seed: int) -> str:
-        """Have a trunk ready; say how long it took."""
-        trunk = self.laboratory.trunk(network, seed)
-        self.ready.add((network, seed))
-        if not self.notebook.has("trunks", network=network, seed=seed):
-            self.notebook.add("trunks", {key: value for key, value in trunk.items() if key != "net"})
-        return f"{trunk['seconds']:.0f} s"
+    def train(self, network: str, seed: int, wait: bool) -> str | None:
+        """Put a trunk on record; say how long it took, or None where it is on record by now."""
+        try:
+            trunk = self.laboratory.trunk(network, seed, wait=wait)
+        except (FloatingPointError, RuntimeError):
+            self.failed.add((network, seed))
+            raise
+        added = self.notebook.add("trunks", {key: value for key, value in trunk.items() if key != "net"})
+        return f"{trunk['seconds']:.0f} s" if added else None
 
-    def run(self, members: Sequence[tuple[str, int]], group: str, way: str, seed: int) -> str:
-        """Put an ensemble on record; say what it reached."""
-        if missing := sorted(set(members) - self.ready):
+    def run(
+        self, members: Sequence[tuple[str, int]], group: str, way: str, seed: int, wait: bool
+    ) -> str | None:
+        """Put an ensemble on record; say what it reached, or None where it is on record by now."""
+        if missing := sorted(self.failed.intersection(members)):
             raise RuntimeError(f"there is no {missing[0][0]} of seed {missing[0][1]}")
-        found = self.laboratory.run(members, way, seed)
-        self.notebook.add("runs", {"group": group, "way": way, "seed": seed, **found})
+        entry = {"group": group, "way": way, "seed": seed}
+        with alone(self.laboratory.run_file(members, way, seed), wait=wait):
+            self.notebook.read()
+            if self.notebook.has("runs", **entry):
+                return None
+            found = self.laboratory.run(members, way, seed)
+            self.notebook.add("runs", entry | found)
         return f"{found['test']['soft']:.2f} % in {found['seconds']:.0f} s"
 
 
@@ -201,13 +221,15 @@ def _show(table: Table, notebook: Notebook, out: Path) -> list[Path]:
     """Print the table; return the paths of the record, the table and the figure."""
     from rich.console import Console
 
-    record = notebook.record
-    if not record["data"]["runs"]:
-        raise RuntimeError(f"Nothing of {table.name} could be trained; the warnings above say why.")
-    path = out / f"{table.name}.md"
-    path.write_text(markdown(record, table), encoding="utf-8")
-    Console().print(rich_table(brief(grid(record, table, mean))))
-    return [notebook.path, path, *write_figure(draw(record, table), out, table.name)]
+    with alone(notebook.path):
+        notebook.read()
+        record = notebook.record
+        if not record["data"]["runs"]:
+            raise RuntimeError(f"Nothing of {table.name} could be trained; the warnings above say why.")
+        path = out / f"{table.name}.md"
+        path.write_text(markdown(record, table), encoding="utf-8")
+        Console().print(rich_table(brief(grid(record, table, mean))))
+        return [notebook.path, path, *write_figure(draw(record, table), out, table.name)]
 
 
 def _config(laboratory: Laboratory, networks: Sequence[str], *, smoke: bool) -> dict[str, Any]:

@@ -198,8 +198,12 @@ def _draw_path(ax: "Axes", label: str, path: Trajectory, marker: str, colour: st
 def _zoom(plane: TradeoffDisplay, r_tl: FloatArray, r_ll: FloatArray) -> None:
     """Show the neighbourhood of the paths, and name the upper bound at the middle of what is seen of it."""
     ax, bounds = plane.ax_, plane.bounds
+    known = np.isfinite(r_tl) & np.isfinite(r_ll)
+    if not known.any():
+        return
     seen = np.ones(len(bounds.r_ll), dtype=bool)
-    for values, curve, set_limits in ((r_ll, bounds.r_ll, ax.set_xlim), (r_tl, bounds.high, ax.set_ylim)):
+    axes = ((r_ll[known], bounds.r_ll, ax.set_xlim), (r_tl[known], bounds.high, ax.set_ylim))
+    for values, curve, set_limits in axes:
         margin = max(0.25 * float(np.ptp(values)), 0.005)
         low, high = set_limits(float(values.min()) - margin, float(values.max()) + margin)
         seen &= (low <= curve) & (curve <= high)
@@ -225,7 +229,9 @@ def trajectories(record: Record, table: Table, part: str) -> dict[str, Trajector
                 path = []
                 for key in ("r_tl", "r_ll"):
                     first = [np.mean([run["test"][key] for run in before])] if before else []
-                    each = np.mean([[epoch[prefix + key] for epoch in run["epochs"]] for run in runs], axis=0)
+                    each = np.mean(
+                        [[epoch.get(prefix + key, np.nan) for epoch in run["epochs"]] for run in runs], axis=0
+                    )
                     path.append(np.array([*first, *each]))
                 label = GROUPS[group] + words(way, record["config"]["more_epochs"])
                 found[label] = (path[0], path[1])

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from counterpoint.experiments.convnets.arms import ARMS, TRIALS, Course, Gate, gated
+from counterpoint.experiments.convnets.arms import ARMS, TRIALS, Gate, gated
+from counterpoint.experiments.convnets.course import Course
 from counterpoint.theory import critical_lambda
 from counterpoint.training import CorrelationLoss, DiversityGate, IndependentLoss, JointLoss
 

@@ -1,0 +1,93 @@
+"""The checks at the border say one sentence: the argument, the rule, the value."""
+
+import numpy as np
+import pytest
+
+from counterpoint._validation import (
+    check_choice,
+    check_flag,
+    check_labels,
+    check_number,
+    check_path,
+    check_whole,
+)
+
+
+@pytest.mark.parametrize("value", [3, np.int64(3), np.uint8(3), np.array(3)])
+def test_one_whole_number_comes_back_as_an_int(value):
+    number = check_whole(value, "epochs", minimum=1)
+    assert type(number) is int
+    assert number == 3
+
+
+@pytest.mark.parametrize(
+    "value", [None, "3", 2.5, 3.0, True, np.True_, (1, 2), [3], np.array([1, 2]), np.nan]
+)
+def test_what_is_not_one_whole_number_is_refused(value):
+    with pytest.raises(TypeError, match=r"^`epochs` must be an integer; got .+\.$"):
+        check_whole(value, "epochs", minimum=1)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [(0, "at least 1; got 0"), (8, "at most 7; got 8"), (10**30, f"at most 7; got {10**30}")],
+)
+def test_a_whole_number_stays_between_its_bounds(value, message):
+    with pytest.raises(ValueError, match=rf"^`epochs` must be {message}\.$"):
+        check_whole(value, "epochs", minimum=1, maximum=7)
+
+
+def test_a_number_that_torch_cannot_count_with_is_refused():
+    with pytest.raises(ValueError, match=rf"^`epochs` must be at most {2**63 - 1}; got {2**63}\.$"):
+        check_whole(2**63, "epochs", minimum=1)
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "message"),
+    [
+        ([0.5], TypeError, r"one number; got \[0.5\]"),
+        (np.array([0.5, 1]), TypeError, r"one number; got array\(\[0.5, 1. \]\)"),
+        (None, TypeError, "a number or an array of numbers; got None"),
+        (np.inf, ValueError, "finite; got inf"),
+        (-1, ValueError, "at least 0; got -1"),
+    ],
+)
+def test_one_number_is_finite_and_in_its_interval(value, error, message):
+    assert check_number(np.float32(0.5), "rate", 0) == 0.5
+    with pytest.raises(error, match=rf"^`rate` must be {message}\.$"):
+        check_number(value, "rate", 0)
+
+
+@pytest.mark.parametrize("value", [None, "no", 0, 1, 1.0, []])
+def test_a_flag_is_true_or_false(value):
+    assert check_flag(np.False_, "resume") is False
+    with pytest.raises(TypeError, match=r"^`resume` must be True or False; got "):
+        check_flag(value, "resume")
+
+
+@pytest.mark.parametrize("value", [np.array([1, 2]), np.array(["soft", "hard"]), ["soft"], None, object()])
+def test_an_array_is_none_of_the_options(value):
+    with pytest.raises(ValueError, match=r"^`voting` must be one of 'soft', 'hard'; got "):
+        check_choice(value, "voting", ("soft", "hard"))
+
+
+@pytest.mark.parametrize(
+    ("value", "error"), [("", ValueError), (None, TypeError), (3, TypeError), (b"a", TypeError)]
+)
+def test_a_path_is_text_that_is_not_empty(value, error, tmp_path):
+    assert check_path(str(tmp_path), "path") == tmp_path
+    with pytest.raises(error, match=r"^`path` must be the path of a file; got .+\.$"):
+        check_path(value, "path")
+
+
+@pytest.mark.parametrize(("value", "got"), [(None, "None"), ([1, None], r"None at \[1\]")])
+def test_what_is_no_label_is_shown_with_its_place(value, got):
+    with pytest.raises(ValueError, match=rf"^`y_true` must hold labels of one kind, .*; got {got}\.$"):
+        check_labels(value, "y_true")
+
+
+def test_labels_over_64_bits_are_refused():
+    with pytest.raises(
+        ValueError, match=rf"^`y_true` must hold whole numbers of at most 64 bits; got {10**30}\.$"
+    ):
+        check_labels([1, 10**30], "y_true")
