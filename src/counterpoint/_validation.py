@@ -4,6 +4,7 @@ The grammar is: the argument in backticks, the rule, the value. ``TypeError`` is
 of thing, ``ValueError`` for the wrong value of the right kind.
 """
 
+import json
 import operator
 import os
 from collections.abc import Iterable
@@ -64,6 +65,17 @@ def check_path(value: Any, name: str, *, kind: str = "file") -> Path:
     if not os.fspath(value):
         raise ValueError(f"`{name}` must be the path of a {kind}; got {value!r}.")
     return Path(value)
+
+
+def check_json(text: Any, name: str, what: str, *, needed: Iterable[str] = ()) -> dict[str, Any]:
+    """Return the object that a text describes in JSON, with the entries that ``what`` has at least."""
+    try:
+        data = json.loads(text)
+    except (TypeError, ValueError):  # no text, or no JSON
+        data = None
+    if not isinstance(data, dict) or not data.keys() >= set(needed):
+        raise ValueError(f"`{name}` must be the JSON of {what}; got {_short(text)}.")
+    return data
 
 
 def check_interval(

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self, get_args, get_type_hints
 import numpy as np
 
 from counterpoint._plain import plain
-from counterpoint._validation import FloatArray, IntArray
+from counterpoint._validation import FloatArray, IntArray, check_json
 
 __all__ = ["Assessment", "Estimate", "Finding", "Sizing"]
 
@@ -216,13 +216,7 @@ class Assessment:
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Return the assessment that :meth:`to_json` wrote."""
-        try:
-            data = json.loads(text)
-        except (TypeError, ValueError):  # no text, or no JSON
-            data = None
-        if not isinstance(data, dict):
-            raise ValueError(f"`text` must be the JSON of an Assessment; got {text!r:.80}.")
-        return cls.from_dict(data)
+        return cls.from_dict(check_json(text, "text", "an Assessment"))
 
     def __repr__(self) -> str:
         return f"<Assessment {self.name!r}: {self.n_learners} learners, {self.voting} vote {self.vote}>"

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterpoint._validation import FloatArray, IntArray
+from counterpoint._validation import FloatArray, IntArray, check_json
 from counterpoint.measures._outputs import Outputs, as_array
 from counterpoint.selection._vote import Vote, leaders
 
@@ -102,12 +102,7 @@ class Selection:
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Return the selection that :meth:`to_json` wrote."""
-        try:
-            data = json.loads(text)
-        except (TypeError, ValueError):  # no text, or no JSON
-            data = None
-        if not isinstance(data, dict):
-            raise ValueError(f"`text` must be the JSON of a Selection; got {text!r:.80}.")
+        data = check_json(text, "text", "a Selection")
         names = [field.name for field in fields(cls)]
         if missing := [name for name in names if name not in data]:
             raise ValueError(f"`text` must describe a Selection; it has no {missing[0]!r}.")

@@ -8,7 +8,7 @@ from typing import Any, Self, SupportsIndex, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from counterpoint._validation import check_whole
+from counterpoint._validation import check_json, check_whole
 from counterpoint.theory import OperatingPoint
 
 __all__ = ["History"]
@@ -67,13 +67,7 @@ class History:
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Return the history that :meth:`to_json` wrote."""
-        try:
-            data = json.loads(text)
-        except (TypeError, ValueError):  # no text, or no JSON
-            data = None
-        if not isinstance(data, dict) or not {"best_epoch", "epochs"} <= data.keys():
-            raise ValueError(f"`text` must be the JSON of a History; got {text!r:.80}.")
-        return cls.from_dict(data)
+        return cls.from_dict(check_json(text, "text", "a History", needed=("best_epoch", "epochs")))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the history as JSON knows it."""
