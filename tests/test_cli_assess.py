@@ -13,7 +13,7 @@ import pytest
 
 from counterpoint import Assessment, assess
 from counterpoint.cli import main
-from counterpoint.predictions import read_predictions
+from counterpoint.predictions import Predictions, read_predictions
 from counterpoint.selection import Selection, select
 
 N = 60
@@ -311,3 +311,40 @@ def test_a_pipe_gets_no_colour_and_no_progress(votes_csv):
     assert result.stderr == ""
     assert "\x1b" not in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("width", [30, 50, 70, 77])
+def test_a_narrow_terminal_shows_every_name_and_number(width, votes_csv, expected, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(width))
+    assert (
+        main([*arguments(votes_csv, "compare"), str(votes_csv), "--name", "first", "--name", "second"]) == 0
+    )
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= width
+    words = " ".join(out.split())
+    mean = float(expected.accuracies.mean())
+    for text in (
+        "first",
+        "second",
+        str(expected.vote),
+        *(f"{n:.3f}" for n in (mean, expected.r_tl, expected.r_ll)),
+    ):
+        assert text in words
+    assert "\u2026" not in out
+
+
+def test_one_file_given_twice_is_numbered(votes_csv, capsys):
+    assert main([*arguments(votes_csv, "compare"), str(votes_csv)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line[:9].rstrip() for line in lines[2:4]] == ["votes", "votes (2)"]
+
+
+@pytest.mark.parametrize("name", ["labels", "outputs", "allow_pickle", "file"])
+def test_select_keeps_a_truth_whose_name_an_archive_cannot_hold(name, data, capsys, tmp_path):
+    truth, votes = data
+    pool = tmp_path / "pool.csv"
+    Predictions(truth, votes, ("a", "b", "c", "d", "e")).write(pool, truth=name)
+    out = tmp_path / "chosen.npz"
+    assert main(["select", str(pool), "--truth", name, "--size", "2", "--out", str(out)]) == 0
+    assert capsys.readouterr().out.endswith(f"Wrote {out}, the truth as 'y_true'\n")
+    np.testing.assert_array_equal(read_predictions(out).y_true, truth)

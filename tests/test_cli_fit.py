@@ -160,9 +160,18 @@ def test_notes_go_to_stderr_and_leave_stdout_to_the_predictions(home, here, caps
         ),
         (["fit", "data.csv", "-t", "label", "--diversity", "-1"], "got '-1'."),
         (
-            ["fit", "data.csv", "-t", "label", "--test-share", "1"],
-            "`test_share` must be strictly between 0 and 1",
+            ["fit", "none.csv", "-t", "label", "--test-share", "1"],
+            "`--test-share` must be strictly between 0 and 1; got 1.",
         ),
+        (
+            ["fit", "none.csv", "-t", "label", "--test-share", "nan"],
+            "`--test-share` must not be NaN; got nan.",
+        ),
+        (["fit", "none.csv", "-t", "label", "--seed", "5000000000"], "'--seed': "),
+        (["fit", "", "-t", "label"], "Invalid value for 'DATA': a path must not be empty."),
+        (["fit", "data.csv", "-t", "label", "--out", ""], "'--out': a path must not be empty."),
+        (["predict", "", "data.csv"], "Invalid value for 'MODEL': a path must not be empty."),
+        (["predict", "model", ""], "Invalid value for 'NEW': a path must not be empty."),
         (["predict", "none", "data.csv"], "none must be a model that counterpoint saved; it is not there."),
         (
             ["predict", "mine", "data.csv"],

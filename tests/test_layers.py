@@ -42,7 +42,7 @@ MAY_IMPORT = {
     "datasets": {"_validation", "_extras"},
     "predictions": {"_validation", "_extras", "_files", "exceptions"},
     "plots": ASSESSMENT,
-    "report": ASSESSMENT | {"_plain", "plots"},
+    "report": ASSESSMENT | {"_files", "_plain", "plots"},
     "training": MATHEMATICS | {"_extras", "_files"},
     "estimators": ASSESSMENT | {"_extras", "plots", "training"},
     "models": MATHEMATICS | {"_extras", "_files", "_plain", "assessment", "estimators", "predictions"},

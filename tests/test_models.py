@@ -133,7 +133,8 @@ def test_a_number_for_every_row_is_kept_with_a_warning(tmp_path):
     with pytest.warns(UserWarning, match=r"column 'id' has another whole number in every row"):
         table = read(tmp_path, "\n".join(["id,x,y", *rows]))
     assert table.of_kind("number") == ["id", "x"]
-    assert read(tmp_path, "\n".join(["id,x,y", *rows]), drop=["id"]).left_out == {"id": "dropped"}
+    for drop in (["id"], "id"):
+        assert read(tmp_path, "\n".join(["id,x,y", *rows]), drop=drop).left_out == {"id": "dropped"}
 
 
 @pytest.mark.parametrize(
@@ -232,6 +233,11 @@ def test_fit_checks_its_arguments(table, options, message):
 def test_fit_takes_one_whole_number(table, name):
     with pytest.raises(TypeError, match=rf"`{name}` must be an integer; got \(2, 3\)"):
         fit_table(table, **{name: (2, 3)})
+
+
+def test_a_diversity_is_a_number(table):
+    with pytest.raises(TypeError, match=r"^`diversity` must be one number; got 'auto'\.$"):
+        fit_table(table, diversity="auto")
 
 
 def test_fit_takes_a_table_and_says_how_far_it_is_or_not(table):

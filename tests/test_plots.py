@@ -136,10 +136,24 @@ def test_tradeoff_refuses_what_no_ensemble_has(arguments, error, message):
 def test_tradeoff_wants_ensembles_of_one_size():
     with pytest.raises(ValueError, match=r"`ensembles` must have as many learners each; got .*'b': 3"):
         TradeoffDisplay.from_predictions([0, 1], {"a": [[0, 1]] * 2, "b": [[0, 1]] * 3})
-    with pytest.raises(TypeError, match="`ensembles` must be a mapping; got list"):
-        TradeoffDisplay.from_predictions([0, 1], [[[0, 1]] * 2])
-    with pytest.raises(TypeError, match="`estimators` must be a mapping; got NoneType"):
+    with pytest.raises(ValueError, match="`ensembles` must hold at least one ensemble; got none"):
+        TradeoffDisplay.from_predictions([0, 1], {})
+    with pytest.raises(ValueError, match=r"`outputs` must have axes .* got shape \(\)"):
+        TradeoffDisplay.from_predictions([0, 1], None)
+    with pytest.raises(TypeError, match="None is not an estimator"):
         TradeoffDisplay.from_estimator(None, [[0], [1]], [0, 1])
+
+
+def test_tradeoff_takes_one_ensemble_without_a_name():
+    votes = [[0, 0, 1, 1], [0, 1, 1, 1], [0, 0, 0, 1]]
+    named = TradeoffDisplay.from_predictions([0, 0, 1, 1], {"ensemble": votes})
+    assert TradeoffDisplay.from_predictions([0, 0, 1, 1], votes).points == named.points
+    from sklearn.ensemble import RandomForestClassifier
+
+    X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), [0, 0, 1, 1]
+    forest = RandomForestClassifier(5, random_state=0).fit(X, y)
+    named = TradeoffDisplay.from_estimator({"ensemble": forest}, X, y)
+    assert TradeoffDisplay.from_estimator(forest, X, y).points == named.points
 
 
 def test_correlation_matrix_has_the_truth_first_and_alike_learners_together():

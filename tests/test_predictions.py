@@ -431,7 +431,7 @@ def test_a_learner_chosen_by_name_may_say_what_the_truth_never_says(tmp_path):
 def test_files_that_cannot_be_read_are_named(tmp_path):
     with pytest.raises(FileNotFoundError, match=re.escape(str(tmp_path / "none.csv"))):
         read_predictions(tmp_path / "none.csv")
-    with pytest.raises(IsADirectoryError):
+    with pytest.raises(ValueError, match="must be the path of a file; got the folder"):
         read_predictions(tmp_path)
     path = write(tmp_path, "votes.xlsx", "x")
     with pytest.raises(
@@ -513,3 +513,62 @@ def test_progress_is_shown_or_not(tmp_path):
     path = write(tmp_path, "votes.csv", "y_true,tree\n0,1\n1,1\n")
     with pytest.raises(TypeError, match="`progress` must be True or False; got 'no'"):
         read_predictions(path, progress="no")
+
+
+def test_the_truth_of_an_archive_may_have_any_name(tmp_path):
+    for name in ("labels", "learners"):
+        np.savez(tmp_path / "v.npz", outputs=[[0, 1, 1], [0, 1, 0]], **{name: [0, 1, 0]})
+        read = read_predictions(tmp_path / "v.npz", name)
+        assert (read.y_true.tolist(), read.labels, read.learners) == ([0, 1, 0], None, ("L1", "L2"))
+
+
+@pytest.mark.parametrize("name", ["outputs", "learners", "labels", "file", "allow_pickle"])
+def test_a_truth_does_not_take_the_place_of_another_array(name, tmp_path):
+    predictions = Predictions(np.array([0, 1]), np.array([[0, 1]]), ("one",))
+    with pytest.raises(ValueError, match=f"^`truth` must not be one of .* in an NPZ file; got '{name}'"):
+        predictions.write(tmp_path / "out.npz", truth=name)
+    assert not list(tmp_path.iterdir())
+    predictions.write(tmp_path / "out.csv", truth=name)
+    assert read_predictions(tmp_path / "out.csv", name).y_true.tolist() == [0, 1]
+
+
+YES_NO = np.array(["yes", "no"])
+
+
+@pytest.mark.parametrize(
+    ("predictions", "reason"),
+    [
+        (Predictions(YES_NO, YES_NO[None], ("a:0",)), "votes of 'a:0', for a colon marks the probability"),
+        (Predictions(YES_NO, YES_NO[None], ("y_true",)), "two columns named 'y_true'"),
+        (Predictions(YES_NO, YES_NO[None], (" ",)), "a column without a name"),
+        (Predictions(np.array(["NA", "no"]), YES_NO[None], ("a",)), "the label 'NA', which reads as missing"),
+        (Predictions(YES_NO, np.array([["yes", ""]]), ("a",)), "the label '', which reads as missing"),
+        (
+            Predictions(YES_NO, np.array([["yes", "no "]]), ("a",)),
+            "both labels 'no' and 'no ', which read alike",
+        ),
+        (
+            Predictions(YES_NO, np.full((1, 2, 2), 0.5), ("a",), np.array(["yes", "n:o"])),
+            "the class 'n:o', for a colon",
+        ),
+    ],
+)
+def test_a_table_that_could_not_be_read_again_is_not_written(predictions, reason, tmp_path):
+    for ending in ("csv", "tsv"):
+        path = tmp_path / f"out.{ending}"
+        message = re.escape(f"{path} must end in .npz, for a table cannot hold {reason}")
+        with pytest.raises(ValueError, match=f"^{message}"):
+            predictions.write(path)
+    assert not list(tmp_path.iterdir())
+    predictions.write(tmp_path / "out.npz")
+    read = read_predictions(tmp_path / "out.npz")
+    assert read.learners == predictions.learners
+    np.testing.assert_array_equal(read.outputs, predictions.outputs)
+
+
+def test_outputs_of_bytes_are_read_as_text_like_their_truth(tmp_path):
+    np.save(tmp_path / "v.npy", np.array([[b"no", b"yes"]]))
+    np.save(tmp_path / "t.npy", np.array([b"no", b"yes"]))
+    read = read_predictions(tmp_path / "v.npy", str(tmp_path / "t.npy"))
+    np.testing.assert_array_equal(read.outputs[0], read.y_true)
+    assert read.outputs.dtype.kind == "U"

@@ -57,6 +57,19 @@ def test_what_small_learners_gain_on_tables():
     assert f"networks of 1 hidden unit err {gain}, networks of 64 units {loss}." in README
 
 
+def test_what_of_that_is_the_read_out_and_what_more_steps_leave():
+    page = (ROOT / "docs" / "when-does-diversity-pay.md").read_text(encoding="utf-8")
+    said = page.partition("<!-- diversity-map-one-unit -->")[2]
+    beyond = re.search(r"learners err (\S+ %) less than independent ones with a read-out", said).group(1)
+    middle, high = (
+        re.search(rf"(\S+ % (?:less|more)) at diversity {loss} \(", said).group(1) for loss in ("0.5", "0.9")
+    )
+    assert f"with one, it is {beyond}." in README
+    assert f"one unit err {middle} at diversity 0.5 and {high} at 0.9." in README
+    assert f"the 23.8 % become {beyond}," in page
+    assert f"5 or 15 learners err {middle} at diversity 0.5 and {high} at 0.9." in page
+
+
 def test_learners_of_four_units_gain_on_segment_and_lose_on_glass():
     page = (ROOT / "docs" / "when-does-diversity-pay.md").read_text(encoding="utf-8")
     errors = {
@@ -79,3 +92,6 @@ def test_ranks_of_the_arena():
     cells = row("mean rank among")
     assert f"among {len(ranks['methods'])} methods" in cells[0]
     assert cells[1:3] == [f"{ranks['mean_rank'][name]:.2f}" for name in ("independent", "diverse-cv")]
+    assert f"Friedman's test tells no two methods apart (p = {ranks['friedman']['p_value']:.2g})" in cells[3]
+    assert ranks["friedman"]["p_value"] >= 0.05
+    assert "**" not in next(line for line in README.splitlines() if "mean rank among" in line)

@@ -214,7 +214,7 @@ def test_a_constant_learner_is_named_and_never_chosen_by_greedy():
     with (
         pytest.warns(UndefinedMeasureWarning, match="learner 2 and 2 more"),
         pytest.raises(
-            ValueError, match=r"^`size` must be at most 1, the number of learners that are not const"
+            ValueError, match=r"^`size` must be at most 1, the number of learners with a correlation"
         ),
     ):
         select([0, 1, 1], [[0] * 3, [1] * 3, [0] * 3, [1] * 3, [0] * 3, [0, 1, 0]], 2)
@@ -356,7 +356,13 @@ NAN = [[[0.5, 0.5], [np.nan, 0.5]], [[0.1, 0.9], [0.2, 0.8]]]
             ([0, 1], [[1, 1], [0, 0]]),
             {},
             ValueError,
-            r"^`outputs` must hold a learner that is not constant; got none",
+            r"^`outputs` must hold a learner that is not constant in the classes of `y_true`; got none",
+        ),
+        (
+            ([0, 1], [[2, 3], [3, 2]]),
+            {},
+            ValueError,
+            r"^`outputs` must hold a learner that is not constant in the classes of `y_true`; got none",
         ),
         (([0, 1], NAN), {}, ValueError, r"^`outputs` must not be NaN; got nan at learner 0, sample 1\.$"),
         (([0, 1, 0], [[0, 1], [1, 0]]), {}, ValueError, r"^`outputs` must have 3 samples"),

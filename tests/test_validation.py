@@ -47,7 +47,9 @@ def test_a_number_that_torch_cannot_count_with_is_refused():
     [
         ([0.5], TypeError, r"one number; got \[0.5\]"),
         (np.array([0.5, 1]), TypeError, r"one number; got array\(\[0.5, 1. \]\)"),
-        (None, TypeError, "a number or an array of numbers; got None"),
+        (None, TypeError, "one number; got None"),
+        (True, TypeError, "one number; got True"),
+        ([[1], [2, 3]], TypeError, r"one number; got \[\[1\], \[2, 3\]\]"),
         (np.inf, ValueError, "finite; got inf"),
         (-1, ValueError, "at least 0; got -1"),
     ],
@@ -58,9 +60,17 @@ def test_one_number_is_finite_and_in_its_interval(value, error, message):
         check_number(value, "rate", 0)
 
 
-@pytest.mark.parametrize("value", [None, "no", 0, 1, 1.0, []])
+def test_infinity_is_a_number_where_it_is_wanted():
+    assert check_number(np.inf, "rate", 0, finite=False) == np.inf
+
+
+@pytest.mark.parametrize(("value", "expected"), [(True, True), (np.False_, False), (0, False), (1, True)])
+def test_a_flag_may_be_written_as_a_number(value, expected):
+    assert check_flag(value, "resume") is expected
+
+
+@pytest.mark.parametrize("value", [None, "no", 2, -1, 1.0, []])
 def test_a_flag_is_true_or_false(value):
-    assert check_flag(np.False_, "resume") is False
     with pytest.raises(TypeError, match=r"^`resume` must be True or False; got "):
         check_flag(value, "resume")
 
@@ -75,9 +85,15 @@ def test_an_array_is_none_of_the_options(value):
     ("value", "error"), [("", ValueError), (None, TypeError), (3, TypeError), (b"a", TypeError)]
 )
 def test_a_path_is_text_that_is_not_empty(value, error, tmp_path):
-    assert check_path(str(tmp_path), "path") == tmp_path
+    assert check_path(str(tmp_path), "path", kind="folder") == tmp_path
     with pytest.raises(error, match=r"^`path` must be the path of a file; got .+\.$"):
         check_path(value, "path")
+
+
+def test_a_folder_is_no_file(tmp_path):
+    assert check_path(tmp_path / "new", "path") == tmp_path / "new"
+    with pytest.raises(ValueError, match=r"^`path` must be the path of a file; got the folder '.+'\.$"):
+        check_path(tmp_path, "path")
 
 
 @pytest.mark.parametrize(("value", "got"), [(None, "None"), ([1, None], r"None at \[1\]")])

@@ -52,8 +52,8 @@ def check_whole(value: Any, name: str, *, minimum: int, maximum: int = _LARGEST)
 
 
 def check_flag(value: Any, name: str) -> bool:
-    """Return ``value`` if it is True or False: the text "no" would count as true."""
-    if not isinstance(value, bool | np.bool_):
+    """Return ``value`` if it is True or False, or 1 or 0: the text "no" would count as true."""
+    if not isinstance(value, bool | np.bool_ | int | np.integer) or value not in (0, 1):
         raise TypeError(f"`{name}` must be True or False; got {_short(value)}.")
     return bool(value)
 
@@ -64,7 +64,10 @@ def check_path(value: Any, name: str, *, kind: str = "file") -> Path:
         raise TypeError(f"`{name}` must be the path of a {kind}; got {_short(value)}.")
     if not os.fspath(value):
         raise ValueError(f"`{name}` must be the path of a {kind}; got {value!r}.")
-    return Path(value)
+    path = Path(value)
+    if kind == "file" and path.is_dir():
+        raise ValueError(f"`{name}` must be the path of a file; got the folder {str(path)!r}.")
+    return path
 
 
 def check_json(text: Any, name: str, what: str, *, needed: Iterable[str] = ()) -> dict[str, Any]:
@@ -106,14 +109,32 @@ def check_interval(
     return np.clip(array, low_, high_) if closed else array.copy()
 
 
+def check_broadcast(**values: ArrayLike) -> None:
+    """Refuse arguments whose shapes do not go together."""
+    shapes = {f"`{name}`": _shape(value) for name, value in values.items()}
+    try:
+        np.broadcast_shapes(*shapes.values())
+    except ValueError:
+        raise ValueError(
+            f"{_listed(shapes)} must have shapes that broadcast; got {_listed(map(str, shapes.values()))}."
+        ) from None
+
+
 def check_number(
-    value: Any, name: str, low: float = -np.inf, high: float = np.inf, *, closed: bool = True
+    value: Any,
+    name: str,
+    low: float = -np.inf,
+    high: float = np.inf,
+    *,
+    closed: bool = True,
+    finite: bool = True,
 ) -> float:
-    """Return ``value`` as one finite number in the interval; ``check_interval`` takes arrays as well."""
-    number = check_interval(value, name, low, high, closed=closed)
-    if number.ndim:
+    """Return ``value`` as one number in the interval, by default finite; ``check_interval`` takes arrays as well."""
+    array = _array(value, name, "one number")
+    if array.ndim or array.dtype.kind not in "fiu":
         raise TypeError(f"`{name}` must be one number; got {_short(value)}.")
-    if np.isinf(number):
+    number = check_interval(array, name, low, high, closed=closed)
+    if finite and np.isinf(number):
         raise ValueError(f"`{name}` must be finite; got {number}.")
     return float(number)
 
@@ -158,14 +179,21 @@ def check_choice(value: Any, name: str, options: Iterable[Any]) -> Any:
 def check_labels(value: ArrayLike, name: str) -> NDArray[Any]:
     """Return ``value`` as an array of whole numbers, booleans or strings.
 
-    Integers, booleans and strings are not copied, so a memory-mapped array stays one.
+    Integers, booleans and strings are not copied, so a memory-mapped array stays one. Bytes become strings.
     """
     array = _array(value, name, "an array of labels")
     if array.size == 0:
         raise ValueError(f"`{name}` must not be empty; got shape {array.shape}.")
     if array.dtype.kind == "O":
         array = _plain_labels(array, name)
-    if array.dtype.kind not in "biufUS":
+    if array.dtype.kind == "S":
+        try:
+            array = np.char.decode(array, "utf-8")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"`{name}` must hold bytes that are UTF-8; got {error.object!r}.") from None
+    if array.dtype == np.uint64 and (largest := int(array.max())) > _LARGEST:
+        raise ValueError(f"`{name}` must hold whole numbers of at most {_LARGEST}; got {largest}.")
+    if array.dtype.kind not in "biufU":
         raise TypeError(f"`{name}` must hold numbers or strings; got dtype {array.dtype}.")
     if array.dtype.kind == "f":
         for index, row in enumerate(array if array.ndim > 1 else array[np.newaxis]):
@@ -263,8 +291,22 @@ def _describe_interval(low: float, high: float, *, closed: bool) -> str:
         return f"at least {low:.6g}"
     if closed and np.isinf(low):
         return f"at most {high:.6g}"
+    if closed and f"{low:.6g}" == f"{high:.6g}":
+        return f"{low:.6g}"
     strictly = "" if closed else "strictly "
     return f"{strictly}between {low:.6g} and {high:.6g}"
+
+
+def _shape(value: ArrayLike) -> tuple[int, ...]:
+    try:
+        return np.shape(value)
+    except ValueError:  # ragged nested sequences, which the check of the argument itself refuses
+        return ()
+
+
+def _listed(words: Iterable[str]) -> str:
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _first(array: NDArray[Any], bad: NDArray[np.bool_]) -> str:

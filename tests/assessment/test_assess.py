@@ -1,5 +1,6 @@
 import json
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from counterpoint import Assessment, assess
-from counterpoint.assessment.advice import TURNING_POINT
+from counterpoint.assessment.advice import TURNING_POINT, _more_learners
 from counterpoint.assessment.votes import Ballot
 from counterpoint.exceptions import UndefinedMeasureWarning
 from counterpoint.measures import (
@@ -242,6 +243,14 @@ def test_collusion_is_seen_through():
     assert "opposed_errors" in codes(a)
 
 
+@pytest.mark.parametrize("n_learners", [25, 51])
+def test_many_independent_learners_do_not_collude(n_learners):
+    truth, votes = make_votes(n_learners, n_samples=2000, n_classes=2)
+    a = assess(truth, votes)
+    assert a.optimality > 0.9
+    assert "collusion" not in codes(a)
+
+
 def test_errors_in_common_are_seen():
     truth, votes = make_votes(n_learners=5, n_samples=1000, n_classes=2, accuracy=0.7)
     alike = np.where(np.random.default_rng(0).random(votes.shape) < 0.9, votes[0], votes)
@@ -264,6 +273,33 @@ def test_more_learners_are_promised_what_the_theory_says():
     p, c = a.accuracies.mean(), max(a.error_correlation, 0)
     assert found.numbers["gain"] == pytest.approx(jury_accuracy(p, c, 11) - jury_accuracy(p, c, 5))
     assert found.numbers["most"] > found.numbers["gain"] > 0.05
+    assert found.numbers["size"] == 11
+
+
+def test_more_learners_are_promised_no_more_than_is_left():
+    truth, votes = make_votes(n_learners=5, n_samples=400, accuracy=0.7)  # a plurality beats the majority
+    a = assess(truth, votes)
+    found = {finding.code: finding for finding in a.advice}["more_learners"]
+    p, c = a.accuracies.mean(), max(a.error_correlation, 0)
+    assert jury_accuracy(p, c, 10_001) - jury_accuracy(p, c, 5) > 1 - a.vote.value
+    assert found.numbers["most"] == pytest.approx(1 - a.vote.value)
+    assert found.numbers["gain"] <= found.numbers["most"]
+
+
+def test_nothing_is_promised_to_a_vote_that_is_always_right():
+    right = (np.arange(1400)[None, :] + np.arange(7)[:, None]) % 7 < 4
+    truth = np.tile([0, 1], 700)
+    a = assess(truth, np.where(right, truth, 1 - truth))
+    assert a.vote.value == 1
+    assert "more_learners" not in codes(a)
+
+
+def test_any_number_of_learners_is_more_than_there_are():
+    truth, votes = make_votes(n_learners=3, n_samples=400, n_classes=2, accuracy=0.51)
+    few = assess(truth, votes)
+    many = replace(few, n_learners=6000, accuracies=np.full(6000, 0.51), error_correlation=0.0)
+    numbers = _more_learners(many).numbers
+    assert numbers["most"] > numbers["gain"] > 0
 
 
 @pytest.mark.parametrize(("accuracy", "said"), [(0.75, True), (0.95, False)])
@@ -321,6 +357,30 @@ def test_small_samples_are_said_to_be_small():
     assert "small_sample" in codes(assess(truth, votes))
 
 
+@pytest.mark.parametrize("n_samples", [3, 20])
+def test_a_vote_without_an_error_is_not_known_exactly(n_samples):
+    truth = np.arange(n_samples) % 2
+    votes = np.tile(truth, (3, 1))
+    votes[[0, 1, 2], [0, 1, 2]] = 1 - truth[:3]  # each errs once, the vote never
+    with pytest.warns(UndefinedMeasureWarning, match="ratio_errors"):
+        a = assess(truth, votes)
+    assert (a.vote.low, a.vote.high) == (1, 1)
+    found = {finding.code: finding for finding in a.advice}
+    # 1 - 0.05^(1/n): with more errors than that, n samples without one are rarer than 5 %
+    assert found["small_sample"].numbers["half_width"] == pytest.approx(1 - 0.05 ** (1 / n_samples))
+    assert "voting_pays" not in found
+    assert "prediction_off" not in found
+
+
+@pytest.mark.parametrize(("n_samples", "said"), [(3, False), (20, True)])
+def test_a_few_ties_do_not_tell_that_a_member_beats_the_vote(n_samples, said):
+    truth = np.arange(n_samples) % 2
+    with pytest.warns(UndefinedMeasureWarning):
+        a = assess(truth, np.stack([truth, 1 - truth]))
+    assert (a.vote.low, a.vote.high, a.accuracies[0]) == (0.5, 0.5, 1)
+    assert ("best_member_beats_vote" in codes(a)) is said
+
+
 # Borders
 
 
@@ -337,6 +397,56 @@ def test_a_constant_learner_is_nan_and_named():
     assert [a.r_tl, a.r_ll, a.bound, a.optimality] == pytest.approx(
         [rest.r_tl, rest.r_ll, rest.bound, rest.optimality]
     )
+
+
+def test_constant_learners_are_named_although_no_other_is_left():
+    with pytest.warns(UndefinedMeasureWarning):
+        a = assess([0, 1] * 10, [[0] * 20, [1] * 20])
+    found = {finding.code: finding for finding in a.advice}["constant_member"]
+    assert found.numbers["members"] == [0, 1]
+    assert found.text == "L1 and L2 gave one answer to everything and tell nothing of the truth."
+
+
+def test_a_learner_of_labels_unknown_to_the_truth_is_not_constant():
+    with pytest.warns(UndefinedMeasureWarning, match="r_tl of L2"):
+        a = assess([0, 1] * 10, [[0, 1] * 10, [2, 3] * 10])
+    assert "constant_member" not in codes(a)
+
+
+def test_a_constant_truth_is_not_the_fault_of_those_who_know_it():
+    with pytest.warns(UndefinedMeasureWarning):
+        a = assess([0] * 20, [[0] * 20, [0, 1] * 10])
+    assert "constant_member" not in codes(a)
+
+
+def test_learners_that_agree_in_one_class_alone_are_no_duplicates():
+    with pytest.warns(UndefinedMeasureWarning):
+        a = assess([0, 1] * 10, [[0, 1] * 10, [0, 2] * 10])
+    assert a.learner_correlations[0, 1] == pytest.approx(1)
+    assert "near_duplicates" not in codes(a)
+
+
+def test_bytes_are_read_as_text():
+    truth, votes = make_votes()
+    words = np.array([b"no", b"perhaps", b"yes"])
+    a = assess(words[truth], words[votes])
+    assert Assessment.from_json(a.to_json()).classes == ("no", "perhaps", "yes")
+    assert a.vote == assess(words.astype(str)[truth], words[votes]).vote
+    with pytest.raises(ValueError, match=r"`y_true` must hold bytes that are UTF-8; got b'\\xff'"):
+        assess(np.array([b"\xff", b"a"]), [[b"a", b"a"]])
+
+
+def test_labels_beyond_63_bits_are_refused():
+    huge = np.array([2**63 + 1, 2**63 + 5], dtype=np.uint64)
+    with pytest.raises(ValueError, match="`outputs` must hold whole numbers of at most 9223372036854775807"):
+        assess([1, 2], [huge, huge])
+
+
+def test_tensors_in_training_are_read():
+    torch = pytest.importorskip("torch")
+    truth, proba = make_probabilities()
+    a = assess(truth, torch.tensor(proba, requires_grad=True))
+    assert a.to_dict() == assess(truth, proba).to_dict()
 
 
 def test_one_class_only_leaves_the_accuracies():
@@ -408,6 +518,10 @@ def test_bad_options_are_refused():
         assess(truth, votes, voting="soft")
     with pytest.raises(ValueError, match="`learners` must have one name for each of the 7 learners; got 2"):
         assess(truth, votes, learners=["a", "b"])
+    with pytest.raises(ValueError, match="`learners` must be distinct; got 'a' twice"):
+        assess(truth, votes, learners=list("abcdefa"))
+    with pytest.raises(ValueError, match=r"`labels` must be one row of distinct labels; got .{77}\.\.\.\.$"):
+        assess(truth, votes, labels=np.arange(600) % 2)
     for learners in (3, "abcdefg"):
         with pytest.raises(TypeError, match=f"`learners` must be a sequence of names; got {learners!r}"):
             assess(truth, votes, learners=learners)

@@ -12,8 +12,10 @@ from sklearn.ensemble import (
     StackingClassifier,
     VotingClassifier,
 )
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, Perceptron
 from sklearn.model_selection import GridSearchCV
+from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier, OutputCodeClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -135,6 +137,12 @@ def test_what_does_not_vote_is_refused(estimator, error, words):
         assess_estimator(estimator.fit(X, CODES), X, CODES)
 
 
+@pytest.mark.parametrize("kind", [OneVsRestClassifier, OneVsOneClassifier, OutputCodeClassifier])
+def test_members_that_decide_between_some_classes_only_are_no_voters(kind):
+    with pytest.raises(TypeError, match=f"got a {kind.__name__}, whose members do not vote for a class"):
+        assess_estimator(kind(GaussianNB()).fit(X, CODES), X, CODES)
+
+
 def test_what_is_not_fitted_or_empty_is_refused():
     from sklearn.exceptions import NotFittedError
 
@@ -156,3 +164,60 @@ def test_the_name_of_an_estimator_is_a_string():
     forest = RandomForestClassifier(3, random_state=0).fit(X, CODES)
     with pytest.raises(TypeError, match="`name` must be a string; got 0"):
         assess_estimator(forest, X, CODES, name=0)
+
+
+def pipeline():
+    return make_pipeline(StandardScaler(), GaussianNB())
+
+
+def forest():
+    return RandomForestClassifier(3, max_depth=3, random_state=0)
+
+
+@pytest.mark.parametrize("member", [pipeline, forest])
+@pytest.mark.parametrize(
+    "ensemble",
+    [
+        lambda member: VotingClassifier([("a", member()), ("b", member()), ("c", member())], voting="soft"),
+        lambda member: StackingClassifier([("a", member()), ("b", member()), ("c", member())], cv=2),
+        lambda member: BaggingClassifier(member(), 3, random_state=0),
+    ],
+    ids=["voting", "stacking", "bagging"],
+)
+def test_members_that_are_ensembles_or_pipelines_stay_whole(ensemble, member, y):
+    fitted = ensemble(member).fit(X, y)
+    members = member_outputs(fitted, X)
+    assert members.outputs.shape == (3, 300, 3)
+    if hasattr(fitted, "named_estimators_"):
+        assert members.names == ("a", "b", "c")
+    for proba, one in zip(members.outputs, fitted.estimators_, strict=True):
+        assert proba == pytest.approx(one.predict_proba(X))
+
+
+def test_boosted_forests_stay_whole(y):
+    boost = AdaBoostClassifier(forest(), n_estimators=2, random_state=0).fit(X, y)
+    a = assess_estimator(boost, X, y)
+    assert a.n_learners == len(boost.estimators_)
+    assert a.accuracies == pytest.approx([one.score(X, y) for one in boost.estimators_])
+
+
+@pytest.mark.parametrize("kind", ["soft", "hard", "stacking"])
+def test_frozen_members_beside_others_keep_their_labels(kind, y):
+    given = [DecisionTreeClassifier(max_depth=3).fit(X, y), pipeline().fit(X, y)]
+    named = [
+        ("tree", FrozenEstimator(given[0])),
+        ("fresh", GaussianNB()),
+        ("pipe", FrozenEstimator(given[1])),
+    ]
+    ensemble = StackingClassifier(named, cv=2) if kind == "stacking" else VotingClassifier(named, voting=kind)
+    a = assess_estimator(ensemble.fit(X, y), X, y)
+    assert a.accuracies == pytest.approx(
+        [given[0].score(X, y), GaussianNB().fit(X, y).score(X, y), given[1].score(X, y)]
+    )
+
+
+def test_a_frozen_member_that_knows_fewer_classes_keeps_its_labels():
+    y = CODES + 1
+    few = GaussianNB().fit(X[y < 3], y[y < 3])  # its labels 1 and 2 could be codes
+    voting = VotingClassifier([("few", FrozenEstimator(few)), ("all", GaussianNB())]).fit(X, y)
+    assert assess_estimator(voting, X, y).accuracies[0] == pytest.approx(few.score(X, y))

@@ -186,6 +186,13 @@ def test_types_beside_the_file_or_one_folder_up_take_precedence(tmp_path, place)
     assert X["size"].cat.categories.tolist() == ["1", "2"]
 
 
+def test_types_beside_the_file_that_do_not_name_the_set_leave_it_to_the_folder_above(tmp_path):
+    write_csv(tmp_path / "more" / "lymph.csv", {"size": ["1", "2"], "class": ["a", "b"]})
+    (tmp_path / "more" / "types.json").write_text(json.dumps({"autos": {"class": "nominal"}}))
+    (tmp_path / "types.json").write_text(json.dumps({"lymph": {"size": "nominal", "class": "nominal"}}))
+    assert load("lymph", tmp_path / "more").X["size"].cat.categories.tolist() == ["1", "2"]
+
+
 def test_embedded_sets_come_from_the_package_whatever_the_folder_holds(tmp_path):
     write_csv(tmp_path / "iris.csv", columns_of("iris"))
     assert len(load("iris", tmp_path).y) == 150

@@ -15,6 +15,12 @@ def test_a_lead_within_its_standard_error_is_no_lead():
     assert choose(np.array([[0.8] * 3, [0.7] * 3, [0.9] * 3]), test_share=0.5).chosen == 2
 
 
+def test_of_diversities_that_tie_the_first_is_best_whatever_the_order_of_the_folds():
+    first, second = [0.7, 0.8, 0.9], [0.9, 0.8, 0.7]
+    assert np.mean(first) < np.mean(second)  # by rounding alone
+    assert choose(np.array([[0.5] * 3, first, second]), test_share=0.5).best == 1
+
+
 def test_the_best_diversity_and_its_test_are_told_also_where_it_is_not_chosen():
     votes = np.array([[0.9, 0.8, 0.9], [0.7, 0.6, 0.7], [0.8, 0.9, 0.8]])
     found = choose(votes, test_share=0.5)

@@ -411,6 +411,41 @@ def test_a_column_of_text_that_is_not_listed_is_refused_by_name(kind):
         model.predict(odd.to_numpy() if kind == "array" else odd)
 
 
+@pytest.mark.parametrize("dtype", ["string", "object", "category"])
+def test_missing_labels_are_counted(dtype):
+    y = pd.Series(["k", None, "l"] * 20, dtype=dtype)
+    with pytest.raises(ValueError, match=r"^`y` must hold a label for each row; got 20 missing\.$"):
+        DecorateClassifier().fit(np.arange(120.0).reshape(60, 2), y)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, pd.DataFrame])
+@pytest.mark.parametrize("listed", [None, [1]])
+def test_a_missing_cell_of_pandas_is_a_missing_number(kind, listed):
+    cells = np.random.default_rng(0).integers(0, 4, (60, 3)).astype(object)
+    y = (cells[:, 0] > 1).astype(int)
+    gaps = {gap: cells.copy() for gap in (np.nan, None, pd.NA)}
+    for gap, own in gaps.items():
+        own[::7, 0] = own[3, 2] = gap
+    fitted = [
+        DecorateClassifier(n_estimators=3, categorical_features=listed, random_state=0).fit(kind(own), y)
+        for own in gaps.values()
+    ]
+    theirs = fitted[0].predict_proba(kind(gaps[np.nan]))
+    for one, own in zip(fitted, gaps.values(), strict=True):
+        np.testing.assert_array_equal(one.predict_proba(kind(own)), theirs)
+
+
+def test_numbers_that_leave_no_room_for_artificial_ones_are_refused():
+    X, y = np.random.default_rng(0).uniform(-1, 1, (60, 2)), [0, 1] * 30
+    X[7, 0], X[8, 1] = 1.0, np.nan
+    decorate = DecorateClassifier(n_estimators=5, random_state=0).fit(1e37 * X, y)
+    assert len(decorate.estimators_) == 5
+    message = r"^`X` must hold numbers between -1e\+37 and 1e\+37; got "
+    for call in (lambda: decorate.fit(3e38 * X, y), lambda: decorate.predict(3e38 * X)):
+        with pytest.raises(ValueError, match=message):
+            call()
+
+
 def test_a_table_with_other_columns_is_refused(labor):
     model = DecorateClassifier(n_estimators=1).fit(labor.X, labor.y)
     with pytest.raises(ValueError, match="feature names should match"):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.datasets import load_breast_cancer, load_iris, make_classification
+from sklearn.exceptions import NotFittedError
 from sklearn.metrics import balanced_accuracy_score
 from torch import nn
 
@@ -235,6 +236,71 @@ def test_nothing_is_kept_of_a_first_partial_fit_that_is_refused(iris, settings, 
     np.testing.assert_array_equal(model.predict_proba(X), expected.predict_proba(X))
 
 
+class Breaks(IndependentLoss):
+    """A loss that holds for the rows it is tried on, and breaks in the training."""
+
+    def forward(self, logits, target, weight=None):
+        return super().forward(logits, target, weight) * (1.0 if len(target) <= 5 else float("nan"))
+
+
+REFUSED = [
+    ({"class_weight": "balance"}, ValueError, "`class_weight` must be a dict"),
+    ({"class_weight": {7: 1.0}}, ValueError, "class"),
+    ({"loss": nn.CrossEntropyLoss()}, ValueError, "`loss` must take logits"),
+    ({"loss": Breaks(), "diversity": None}, FloatingPointError, "the loss must stay finite"),
+]
+
+
+@pytest.mark.parametrize(("settings", "error", "match"), REFUSED)
+@pytest.mark.parametrize("way", ["fit", "partial_fit"])
+def test_a_first_fit_that_fails_leaves_nothing_to_predict_with(iris, settings, error, match, way):
+    X, y = iris
+    model = small(**settings)
+    more = {"classes": [0, 1, 2]} if way == "partial_fit" else {}
+    with pytest.raises(error, match=match):
+        getattr(model, way)(X, y, **more)
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+
+
+@pytest.mark.parametrize(("settings", "error", "match"), REFUSED)
+@pytest.mark.parametrize("way", ["fit", "warm_start", "partial_fit"])
+def test_a_fitted_model_answers_as_before_a_fit_that_fails(iris, settings, error, match, way):
+    X, y = iris
+    model = small(warm_start=way == "warm_start", epochs=5).fit(X, y).partial_fit(X, y)
+    before, again = model.predict_proba(X), copy.deepcopy(model)
+    ensemble, known = model.ensemble_, dict(vars(model))
+    parameters = model.get_params(deep=False)
+    with pytest.raises(error, match=match):
+        getattr(model.set_params(**settings), "partial_fit" if way == "partial_fit" else "fit")(X + 100, y)
+    np.testing.assert_array_equal(model.predict_proba(X), before)
+    assert model.ensemble_ is ensemble
+    assert vars(model).keys() == known.keys()
+    model.set_params(**parameters)
+    for one in (model, again):  # the optimizer's moments are those of before, too
+        one.partial_fit(X, y)
+    np.testing.assert_array_equal(model.predict_proba(X), again.predict_proba(X))
+
+
+@pytest.mark.parametrize("factor", [1e-60, 1e-300, 1e37, 1e300])
+def test_only_the_ratios_of_sample_weights_count(iris, factor):
+    X, y = iris
+    weight = 1.0 + (np.arange(150) % 2)
+    plain, scaled = (small(epochs=3).fit(X, y, weight * by).predict_proba(X) for by in (1.0, factor))
+    np.testing.assert_allclose(scaled, plain, atol=1e-4)
+
+
+@pytest.mark.parametrize("standardize", [True, False])
+def test_numbers_that_are_too_large_are_named(iris, standardize):
+    X, y = iris
+    with pytest.raises(ValueError, match=r"`X` must hold numbers .*; got [0-9.e+]+ in feature 0\."):
+        small(standardize=standardize).fit(X * 1e300, y)
+
+
+def test_what_numpy_calls_true_is_a_verbosity(iris):
+    assert len(small(verbose=np.True_, epochs=1).fit(*iris).history_) == 1
+
+
 def test_frozen_nets_are_refused_unless_others_train(iris):
     X, y = iris
     nets = small(n_estimators=2).fit(X, y).ensemble_.learners
@@ -295,7 +361,7 @@ def test_rows_of_a_class_without_weight_are_absent(iris):
         ({0: np.nan}, "`class_weight` must not be NaN"),
         (np.ones(3), r"`class_weight` must be a dict, 'balanced' or None; got array"),
         ("even", "`class_weight` must be a dict, 'balanced' or None; got 'even'"),
-        ({0: np.inf}, "`class_weight` must be finite, and above zero .*; got infinity"),
+        ({0: np.inf}, "`class_weight` must be finite; got inf"),
         ({0: 0, 1: 0, 2: 0}, "`class_weight` must be finite, and above zero .*; got zero for all of them"),
     ],
 )
@@ -309,10 +375,13 @@ def test_one_hidden_layer_may_be_a_number(iris):
     np.testing.assert_array_equal(one.predict_proba(iris[0]), several.predict_proba(iris[0]))
 
 
-def test_partial_fit_refuses_what_decides_after_a_share_of_the_training(iris):
+def test_there_is_no_partial_fit_for_what_decides_after_a_share_of_the_training():
     for settings in ({"diversity": "auto"}, {"loss": CorrelationLoss("auto")}):
-        with pytest.raises(ValueError, match=r"`diversity` must be a number for partial_fit, .*; got 'auto'"):
-            small(**settings).partial_fit(*iris, classes=[0, 1, 2])
+        assert not hasattr(small(**settings), "partial_fit")
+        with pytest.raises(AttributeError, match="partial_fit") as error:
+            small(**settings).partial_fit  # noqa: B018 - looked up, as a caller would
+        assert "`diversity` must be a number for partial_fit; got 'auto'" in str(error.value.__cause__)
+    assert hasattr(small(), "partial_fit")
 
 
 def make_dropout(n_features, n_classes):
@@ -394,11 +463,11 @@ BAD = [
     ({"loss": 3}, TypeError, "`loss` must be a name or a loss module; got 3"),
     ({"loss": IndependentLoss}, TypeError, "`loss` must be a name or a loss module; got the class Indep"),
     ({"loss": nn.CrossEntropyLoss()}, ValueError, r"`loss` must take logits .*; got CrossEntropyLoss\(\)"),
-    ({"loss": lambda *_: 3.0}, ValueError, r"`loss` must take .* and return one number; got .* returns 3.0"),
+    ({"loss": lambda *_: 3.0}, ValueError, r"`loss` must return one number, as a tensor; got .* returns 3.0"),
     (
         {"loss": lambda logits, *_: logits},
         ValueError,
-        r"return one number; got .* returns shape \(3, 5, 3\)",
+        r"return one number, .*; got .* returns shape \(3, 5, 3\)",
     ),
     ({"hidden_layer_sizes": "wide"}, TypeError, "`hidden_layer_sizes` must be an integer or an array"),
     (
@@ -434,6 +503,9 @@ BAD = [
     ({"validation_fraction": 0.001}, ValueError, "`validation_fraction` must leave rows"),
     ({"patience": 3}, ValueError, "`patience` must be None without `validation_fraction`; got 3"),
     ({"voting": "loud"}, ValueError, "`voting` must be one of 'soft', 'hard'; got 'loud'"),
+    ({"loss": None}, ValueError, "`loss` must be a name or a loss module, to train; got None"),
+    ({"learning_rate": True}, TypeError, "`learning_rate` must be one number; got True"),
+    ({"class_weight": {0: "x"}}, TypeError, "`class_weight` must be one number; got 'x'"),
     ({"device": "abacus"}, ValueError, "`device` must be 'auto' or a device of torch; got 'abacus'"),
 ]
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 from scipy import stats
 from sklearn.datasets import load_iris, make_classification
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import KFold, StratifiedKFold, TimeSeriesSplit
 from torch import nn
 
@@ -354,6 +355,8 @@ BAD = [
     ),
     ({"weight_decay": [[0.1]]}, ValueError, "`weight_decay` must be a number or distinct numbers in a row"),
     ({"weight_decay": (0.1, -1)}, ValueError, "`weight_decay` must be at least 0; got -1"),
+    ({"weight_decay": (0.1, np.inf)}, ValueError, "`weight_decay` must be finite; got inf"),
+    ({"diversities": (0.5, np.inf)}, ValueError, "`diversity` must be finite; got inf"),
     ({"epochs": 0}, ValueError, "`epochs` must be at least 1; got 0"),
     ({"voting": "loud"}, ValueError, "`voting` must be one of"),
     ({"cv": [(np.arange(90), np.arange(90, 121))]}, ValueError, "`cv` must give at least two folds; got 1"),
@@ -371,6 +374,26 @@ BAD = [
 def test_a_bad_parameter_is_named(table, settings, error, match):
     with pytest.raises(error, match=match):
         small(**settings).fit(*table)
+
+
+def test_a_search_that_fails_leaves_what_was_there(table):
+    X, y = table
+    search = small(class_weight={7: 1.0})
+    with pytest.raises(ValueError, match="class"):
+        search.fit(X, y)
+    with pytest.raises(NotFittedError):
+        search.predict(X)
+    before = search.set_params(class_weight=None).fit(X, y).predict_proba(X)
+    with pytest.raises(ValueError, match="must hold numbers whose variance is finite"):
+        search.fit(X * 1e300, y)
+    np.testing.assert_array_equal(search.predict_proba(X), before)
+
+
+def test_a_search_by_tiny_weights_is_that_by_ordinary_ones(table):
+    X, y = table
+    weight = 1.0 + (np.arange(len(y)) % 2)
+    found = [small().fit(X, y, weight * by).cv_results_["mean_member_train_score"] for by in (1.0, 1e-60)]
+    np.testing.assert_allclose(*found, atol=0.02)
 
 
 def test_what_is_said_of_the_fit_is_what_the_map_found():

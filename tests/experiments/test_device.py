@@ -13,4 +13,6 @@ def test_the_search_for_kernels_is_left_as_it_was():
 
 
 def test_a_cpu_is_named_with_its_threads():
-    assert device_name(torch.device("cpu")).endswith(f" CPU, {torch.get_num_threads()} threads")
+    count = torch.get_num_threads()
+    ending = " CPU, 1 thread" if count == 1 else f" CPU, {count} threads"
+    assert device_name(torch.device("cpu")).endswith(ending)

@@ -2,11 +2,22 @@
 
 import json
 import math
+import sys
+from types import ModuleType
 
 import numpy as np
 import pytest
 
-from counterpoint.experiments import TARGETS, figure_1, figure_2, figure_3, figure_4, figure_5, reproduce
+from counterpoint.experiments import (
+    TARGETS,
+    Target,
+    figure_1,
+    figure_2,
+    figure_3,
+    figure_4,
+    figure_5,
+    reproduce,
+)
 from counterpoint.experiments._record import plain
 from counterpoint.experiments._simulate import draw_correct, latent_correlation
 from counterpoint.theory import (
@@ -168,9 +179,37 @@ def test_a_record_is_plain_json():
         ("figure-33", {}, "`NAME` must be one of figure-1, .*; got 'figure-33'. Did you mean figure-3?"),
         ("figure-1", {"seed": 0}, "`--seed` has no meaning for figure-1"),
         ("figure-2", {"n_learners": 5}, "`--n-learners` has no meaning for figure-2"),
+        ("figure-5", {"n_learners": 4}, r"^`n_learners` must be odd; got 4\.$"),
     ],
 )
 def test_reproduce_refuses_what_has_no_meaning(name, options, message, tmp_path):
     with pytest.raises(ValueError, match=message):
         reproduce(name, tmp_path, **options)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("package", "extra"),
+    [("filelock", "train"), ("safetensors", "train"), ("torch.nn", "train"), ("torchvision", "vision")],
+)
+@pytest.mark.parametrize("lazily", [False, True])
+def test_a_missing_package_is_one_sentence_with_the_pip_line(package, extra, lazily, monkeypatch, tmp_path):
+    name = package.partition(".")[0]
+    module = ModuleType("counterpoint.experiments.absent")
+    code = f"import {package}" if not lazily else f"def reproduce(out):\n    import {package}"
+    for known in [loaded for loaded in sys.modules if loaded.partition(".")[0] == name]:
+        monkeypatch.delitem(sys.modules, known)
+    monkeypatch.setitem(sys.modules, name, None)  # as if it were not installed
+    monkeypatch.setattr(
+        "counterpoint.experiments.import_module", lambda _: exec(code, vars(module)) or module
+    )
+    monkeypatch.setitem(TARGETS, "absent", Target("absent", "reproduce", ""))
+    message = rf'^`{name}` is needed here; install it with: pip install "counterpoint\[{extra}\]"\.$'
+    with pytest.raises(ImportError, match=message):
+        reproduce("absent", tmp_path)
+
+
+def test_another_missing_module_speaks_for_itself(monkeypatch, tmp_path):
+    monkeypatch.setitem(TARGETS, "absent", Target("no_such_module", "reproduce", ""))
+    with pytest.raises(ModuleNotFoundError, match="no_such_module"):
+        reproduce("absent", tmp_path)

@@ -209,11 +209,33 @@ def test_a_part_that_fails_leaves_the_others(smoke, monkeypatch):
         raise OSError("no more")
 
     monkeypatch.setattr(table_3, "_part", part)
-    with pytest.raises(RuntimeError, match="1 parts failed"):
+    with pytest.raises(RuntimeError, match="1 part failed"):
         table_3.reproduce(folder, smoke=True, device="cpu")
     left = json.loads((folder / "table-3.json").read_text(encoding="utf-8"))
     assert left["data"]["segment"] == record["data"]["segment"]
     assert "4.00 / – / –" in markdown(table_3.grids(left))  # noqa: RUF001
+
+
+@pytest.mark.parametrize("content", ["{}", '{"config": ', "[]"])
+def test_a_damaged_part_is_told_and_run_again(content, monkeypatch, tmp_path):
+    monkeypatch.setattr(table_3, "REPEATS", {"iris": 1})
+    monkeypatch.setattr(table_3, "PARTS", {"fixed": None})
+    config = {"repeats": 1, **dataclasses.asdict(SMOKE)}
+    new = {
+        "config": config,
+        "device": "CPU",
+        "seconds": 1.0,
+        "rows": {"independent": {"error": [[5.0, 7.0]]}},
+    }
+    monkeypatch.setattr(table_3, "_part", lambda *_: new)
+    path = tmp_path / "table-3" / "iris-fixed.json"
+    path.parent.mkdir()
+    path.write_text(content, encoding="utf-8")
+    with pytest.warns(UserWarning, match=r"iris-fixed\.json' must hold .* The part is run again\."):
+        found, failed = table_3._run(path.parent, {"iris": 1}, SMOKE, CPU)
+    assert (found["iris"]["fixed"], failed) == (new, [])
+    monkeypatch.setattr(table_3, "_part", None)  # what was run again is kept
+    assert table_3._run(path.parent, {"iris": 1}, SMOKE, CPU)[1] == []
 
 
 def made_up(errors):

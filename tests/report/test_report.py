@@ -230,6 +230,20 @@ def test_the_page_is_written_where_asked(soft, tmp_path):
     assert path.read_text(encoding="utf-8") == EnsembleReport(soft).html()
 
 
+def test_a_page_is_replaced_whole_or_not_at_all(soft, tmp_path, monkeypatch):
+    path = tmp_path / "report.html"
+    path.write_text("old")
+
+    def fail(*_):
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr("os.fsync", fail)
+    with pytest.raises(OSError, match="the disk is full"):
+        EnsembleReport(soft).write_html(path)
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
 def test_a_notebook_shows_the_page_in_a_frame_of_its_own(five):
     (frame,) = Page(EnsembleReport(five)._repr_html_()).elements
     assert frame["tag"] == "iframe"

@@ -161,6 +161,36 @@ def test_everything_broadcasts():
             r"`order` must be one of None, 0, 1; got 2\.",
         ),
         (
+            lambda: accuracy_from_correlation(0.1, order=True),
+            TypeError,
+            "`order` must be an integer; got True",
+        ),
+        (
+            lambda: accuracy_from_correlation(0.1, order=0.0),
+            TypeError,
+            r"`order` must be an integer; got 0\.0",
+        ),
+        (
+            lambda: correlation_from_accuracy([0.5, 0.6], alpha=[0.5, 0.5, 0.5]),
+            ValueError,
+            r"^`p`, `alpha` and `beta` must have shapes that broadcast; got \(2,\), \(3,\) and \(\)\.$",
+        ),
+        (
+            lambda: accuracy_from_correlation([0.1, 0.2], beta=[0.5] * 3),
+            ValueError,
+            "^`r_tl`, `alpha` and `beta` must have shapes that broadcast",
+        ),
+        (
+            lambda: multiclass_accuracy_from_correlation([0.1, 0.2], [2, 3, 4]),
+            ValueError,
+            "^`r_tl` and `n_classes` must have shapes that broadcast",
+        ),
+        (
+            lambda: multiclass_correlation_from_accuracy([0.1, 0.2], [2, 3, 4]),
+            ValueError,
+            "^`p` and `n_classes` must have shapes that broadcast",
+        ),
+        (
             lambda: multiclass_accuracy_from_correlation(-0.6, 3),
             ValueError,
             r"`r_tl` must be between -0\.5 and 1; got -0\.6\.",

@@ -128,6 +128,26 @@ def test_the_nearest_correlation_matrix_is_one_and_no_other_is_nearer(matrix):
     assert nearest_correlation_matrix(nearest) == pytest.approx(nearest, abs=1e-9)
 
 
+@pytest.mark.parametrize(
+    "matrix",
+    [
+        [[1, 1 + 1e-9], [1 + 1e-9, 1]],
+        [[1, -1 - 1e-9], [-1 - 1e-9, 1]],
+        [[1 + 1e-9, 0.5], [0.5, 1 - 1e-9]],
+        [[1, -1e6], [-1e6, 1]],
+    ],
+)
+def test_the_nearest_correlation_matrix_has_a_diagonal_of_one_and_nothing_above(matrix):
+    nearest = nearest_correlation_matrix(matrix)
+    assert (np.diagonal(nearest) == 1).all()
+    assert np.abs(nearest).max() == 1
+    assert is_correlation_matrix(nearest)
+
+
+def test_a_correlation_matrix_is_returned_as_it_is():
+    assert (nearest_correlation_matrix(RIGHT) == RIGHT).all()
+
+
 def test_a_stack_of_matrices_is_repaired_one_by_one():
     stack = np.stack([LEFT, RIGHT]).astype(float)
     repaired = nearest_correlation_matrix(stack)
@@ -180,6 +200,21 @@ def test_a_stack_of_matrices_is_repaired_one_by_one():
             lambda: is_correlation_matrix([[1, np.inf], [np.inf, 1]]),
             ValueError,
             r"`matrix` must be finite; got inf at \[0, 1\]\.",
+        ),
+        (
+            lambda: truth_correlation_bounds([0.1, 0.2], [3, 5, 7]),
+            ValueError,
+            r"^`r_ll` and `n_learners` must have shapes that broadcast; got \(2,\) and \(3,\)\.$",
+        ),
+        (
+            lambda: optimality([0.1, 0.2], 0.3, [3, 5, 7]),
+            ValueError,
+            "^`r_tl`, `r_ll` and `n_learners` must have shapes that broadcast",
+        ),
+        (
+            lambda: nearest_correlation_matrix([[1, 1e200], [1e200, 1]]),
+            ValueError,
+            r"`matrix` must be between -1e\+06 and 1e\+06; got 1e\+200 at \[0, 1\]\.",
         ),
         (
             lambda: nearest_correlation_matrix([[1, np.nan], [0, 1]]),

@@ -27,9 +27,18 @@ def test_independent_members_agree_with_the_sum_over_all_patterns(p, data):
 
 
 @pytest.mark.parametrize(("n", "p"), [*itertools.product([2, 3, 5, 15, 51], [0.55, 0.7, 0.9])])
-def test_equal_members_are_a_jury(n, p):
+def test_members_that_are_nearly_equal_are_nearly_a_jury(n, p):
+    members = p + 1e-13 * np.arange(n)  # equal ones are a jury by definition
     for c in [0.0, 0.01, 0.1, 0.4, 0.9, *(np.array([0.3, 0.9, 1.0]) * error_correlation_bounds(p, n).low)]:
-        assert mixed_vote_accuracy(np.full(n, p), c) == pytest.approx(jury_accuracy(p, c, n), abs=1e-6)
+        assert mixed_vote_accuracy(members, c) == pytest.approx(jury_accuracy(p, c, n), abs=1e-6)
+
+
+@pytest.mark.parametrize(("n", "p"), [(3, 0.9), (15, 0.51), (15, 0.8)])
+def test_members_whose_errors_are_nearly_the_same_keep_their_digits(n, p):
+    for c in [0.99, 0.999, 0.9999, 1.0]:
+        assert mixed_vote_accuracy(np.full(n, p), c) == jury_accuracy(p, c, n)
+        nearly = mixed_vote_accuracy(p + 1e-13 * np.arange(n), c)
+        assert nearly == pytest.approx(jury_accuracy(p, c, n), abs=1e-4)
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +72,49 @@ def test_the_scale_of_the_weights_does_not_matter():
     assert mixed_vote_accuracy(p, 0.1, weights=w) == pytest.approx(
         mixed_vote_accuracy(p, 0.1, weights=7 * w), abs=1e-12
     )
+
+
+@pytest.mark.parametrize(
+    ("p", "w"),
+    [
+        ([0.6, 0.9, 0.9], [2001, 1000, 1000]),
+        ([0.6, 0.9, 0.9], [0.0001, 1, 1]),
+        ([0.6, 0.9, 0.9, 0.7], [np.pi, np.e, np.sqrt(2), 0]),
+        ([0.8, 0.7, 0.6, 0.6, 0.55], [1000, 501, 500, 499, 1]),
+    ],
+)
+def test_weights_without_a_small_unit_are_taken_as_they_are(p, w):
+    assert mixed_vote_accuracy(p, 0.0, weights=w) == pytest.approx(enumerate_independent(p, w), abs=1e-12)
+
+
+@pytest.mark.parametrize("c", [0.0, 0.2, -0.25])
+def test_weights_that_only_just_have_no_unit_change_nothing(c):
+    p, w = [0.7, 0.65, 0.6, 0.62], np.array([6.0, 4.0, 3.0, 2.0])  # an odd sum: there is no tie to break
+    moved = w + 1e-7 * np.array([np.pi, np.e, np.sqrt(2), 1.0])
+    assert mixed_vote_accuracy(p, c, weights=moved) == pytest.approx(
+        mixed_vote_accuracy(p, c, weights=w), abs=1e-6
+    )
+
+
+@pytest.mark.parametrize(
+    ("p", "c", "w", "exact"),
+    [
+        # copies of each other are right together
+        ([0.92, 0.92], 1.0, [2, 1.7e-4], 0.92),
+        # the one that is always right decides, and the others' agreement has no say
+        ([0.6, 0.6, 1.0], [[1, 1, 0], [1, 1, 0], [0, 0, 1]], [0.1, 0.3, 50], 1.0),
+    ],
+)
+def test_votes_at_the_end_of_what_can_be_are_exact(p, c, w, exact):
+    assert mixed_vote_accuracy(p, c, weights=w) == pytest.approx(exact, abs=1e-9)
+
+
+def test_the_grid_of_the_score_grows_with_the_members(monkeypatch):
+    rng = np.random.default_rng(0)
+    p, weights = rng.uniform(0.5, 0.6, 41), rng.uniform(0.8, 0.99, 41)
+    fine = mixed_vote_accuracy(p, 0.05, weights=weights)
+    monkeypatch.setattr("counterpoint.theory.mixed._CELLS", 10)  # as 4000 for 16000 members
+    assert mixed_vote_accuracy(p, 0.05, weights=weights) == pytest.approx(fine, abs=2e-3)
 
 
 def test_a_member_that_is_always_right_or_has_no_weight_is_taken_as_such():
@@ -99,6 +151,17 @@ def test_opposed_pairs_within_a_matrix_raise_the_vote():
             lambda: mixed_vote_accuracy([0.6] * 3, -0.6),
             ValueError,
             r"`c` must be between -0\.5 and 1 \(Theorem 1\); got -0\.6\.",
+        ),
+        (
+            lambda: mixed_vote_accuracy([0.6] * 3, -0.5),
+            ValueError,
+            r"`c` must be between -0\.388889 and 1 \(being correct is yes or no, for equal learners\); got -0\.5\.",
+        ),
+        (
+            lambda: mixed_vote_accuracy([0.6, 0.6, 0.61], -0.48),
+            ValueError,
+            r"`c` must leave the score of the vote a variance of at least 0\.1539 "
+            r"\(being correct is yes or no\); got 0\.0",
         ),
         (
             lambda: mixed_vote_accuracy([0.6] * 3, np.eye(2)),

@@ -56,6 +56,12 @@ def test_repeated_learners_share_their_weight():
     assert twice.weights == pytest.approx([once.weights[0] / 2, once.weights[0] / 2, once.weights[1]])
 
 
+def test_learners_that_differ_by_a_rounding_share_their_weight():
+    result = best_weights([0.6, 0.6 - 1e-9], [[1, 1 + 1e-9], [1 + 1e-9, 1]])
+    assert result.weights == pytest.approx([0.3, 0.3], abs=1e-6)
+    assert result.ceiling == pytest.approx(0.6)
+
+
 def test_equal_learners_have_equal_weights_and_the_optimality_as_ceiling():
     result = best_weights(np.full(5, 0.5), np.full((5, 5), 0.4) + 0.6 * np.eye(5))
     assert np.ptp(result.weights) == pytest.approx(0)
@@ -80,6 +86,11 @@ def test_learners_without_any_correlation_get_no_weight():
         (lambda: operating_point(-0.1, 5), ValueError, r"`lam` must be at least 0; got -0\.1\."),
         (lambda: operating_point(np.nan, 5), ValueError, "`lam` must not be NaN"),
         (lambda: operating_point("0.9", 5), TypeError, "`lam` must be a number"),
+        (
+            lambda: operating_point([0.1, 0.2], [3, 5, 7]),
+            ValueError,
+            "^`lam` and `n_learners` must have shapes that broadcast",
+        ),
         (
             lambda: best_weights([0.5], np.eye(2)),
             ValueError,

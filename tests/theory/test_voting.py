@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special, stats
 
-from counterpoint.exceptions import ModelRangeWarning, UndefinedMeasureWarning
+from counterpoint.exceptions import ConvergenceWarning, ModelRangeWarning, UndefinedMeasureWarning
 from counterpoint.theory import (
     error_correlation,
     error_correlation_bounds,
@@ -15,6 +15,7 @@ from counterpoint.theory import (
     vote_accuracy,
     vote_accuracy_curve,
 )
+from counterpoint.theory._jury import tilt
 
 SIZES = [3, 5, 15, 51]
 
@@ -169,6 +170,40 @@ def test_the_least_correlation_of_votes_is_the_least_of_a_linear_program():
     assert jury_accuracy(0.6, -0.25, 5) == pytest.approx(1)  # always exactly three of five are right
 
 
+@pytest.mark.parametrize("n", [2, 3, 15, 75, 201, 2001])
+def test_opposed_votes_have_the_mean_and_the_variance_asked_for(n):
+    near = np.logspace(-8, -0.4, 12)
+    p = np.concatenate([near, [0.5], 1 - near])
+    votes = np.arange(n + 1.0)
+    log_binomial = -special.betaln(votes + 1, n - votes + 1)
+    for share in [1e-6, 0.1, 0.5, 0.9, 0.9999, 0.999999]:
+        c = share * error_correlation_bounds(p, n).low
+        variance = n * p * (1 - p) * (1 + (n - 1) * c)
+        counts = tilt(votes, log_binomial, n * p, variance, start=special.logit(p))
+        x = votes - n * p[:, None]
+        assert counts.min() >= 0
+        assert (counts * x).sum(axis=1) == pytest.approx(0, abs=1e-8)
+        assert (counts * x**2).sum(axis=1) == pytest.approx(variance, abs=1e-8)
+
+
+@pytest.mark.parametrize("n", [51, 75, 101, 201])
+def test_learners_that_are_nearly_always_right_and_oppose_each_other_are_right_together(n):
+    # No more than one in twenty thousand errs, so more than half of them never do.
+    assert jury_accuracy(0.99995, -5e-5, n) == pytest.approx(1)
+    assert jury_accuracy(5e-5, -5e-5, n) == pytest.approx(0)
+
+
+def test_votes_that_do_not_settle_are_announced(monkeypatch):
+    monkeypatch.setattr("counterpoint.theory._jury._STEPS", 1)
+    with pytest.warns(ConvergenceWarning, match="did not settle at 1 of 1 points"):
+        assert 0 <= jury_accuracy(0.7, -0.05, 7) <= 1
+
+
+def test_a_jury_of_any_size_costs_no_memory_unless_it_opposes_itself():
+    limit = vote_accuracy_curve(0.6, 0.1, [10**6])[0]
+    assert jury_accuracy(0.6, 0.1, 10**12) == pytest.approx(limit, abs=1e-5)
+
+
 def test_error_correlation_is_the_correlation_of_being_correct():
     rng = np.random.default_rng(0)
     truth = rng.integers(0, 2, 400_000)
@@ -267,6 +302,23 @@ def test_the_curve_is_nan_where_no_ensemble_can_oppose_itself_so_much():
     assert np.isnan(curve[2])
 
 
+def test_the_curve_names_a_point_that_cannot_be_and_its_own_size():
+    words = (
+        "No ensemble of 9 or more learners of accuracy 0.6 can have an error correlation of -0.2; "
+        "the curve is NaN at 3 of 6 points."
+    )
+    with pytest.warns(ModelRangeWarning, match=words):
+        vote_accuracy_curve([0.6, 0.5], [-0.2, -0.3], [3, 5, 9])
+
+
+@pytest.mark.parametrize(
+    ("r_tl", "r_ll", "share"),
+    [(0.99999999, 1.0, 0.5), (0.99999999, 0.99999999**2, 0.5), (0.5, 0.25, 1e-12), (1 - 1e-12, 1.0, 0.3)],
+)
+def test_a_rounding_next_to_perfect_learners_is_forgiven(r_tl, r_ll, share):
+    assert vote_accuracy(r_tl, r_ll, 5, alpha=share, beta=share) == pytest.approx(1, abs=1e-8)
+
+
 def test_everything_broadcasts():
     assert jury_accuracy(np.full((2, 1), 0.7), [0.0, 0.1, 0.2], [[[3]], [[4]]]).shape == (2, 2, 3)
     assert vote_accuracy(np.full((2, 1), 0.3), [0.4, 0.5], 5, alpha=0.4, beta=0.4).shape == (2, 2)
@@ -305,7 +357,47 @@ def test_everything_broadcasts():
             ValueError,
             r"`r_ll` must leave an error correlation between .* got r_ll=0\.1, which means c=",
         ),
-        (lambda: vote_accuracy(1.0, 0.5, 5), ValueError, r"`r_ll` must leave an error correlation"),
+        (
+            lambda: vote_accuracy(1.0, 0.5, 5),
+            ValueError,
+            r"^`r_ll` must be 1 for learners that are always right or always wrong; got 0\.5\.$",
+        ),
+        (
+            lambda: vote_accuracy(0.99999999, 0.99, 5),
+            ValueError,
+            r"`r_ll` must leave an error correlation .* which means c=-499999",
+        ),
+        (
+            lambda: jury_accuracy([0.6, 0.7], [0.1, 0.2, 0.3], 5),
+            ValueError,
+            r"^`p`, `c` and `n_learners` must have shapes that broadcast; got \(2,\), \(3,\) and \(\)\.$",
+        ),
+        (
+            lambda: vote_accuracy([0.5, 0.5], 0.3, 5, alpha=[0.4, 0.5, 0.6]),
+            ValueError,
+            r"^`r_tl`, `r_ll`, `n_learners`, `alpha` and `beta` must have shapes that broadcast",
+        ),
+        (
+            lambda: vote_accuracy_curve([0.6, 0.7], [0.1] * 3, [5]),
+            ValueError,
+            r"^`p` and `c` must have shapes that broadcast; got \(2,\) and \(3,\)\.$",
+        ),
+        (
+            lambda: error_correlation([0.5, 0.5], [0.3] * 3),
+            ValueError,
+            "^`r_tl` and `r_ll` must have shapes that broadcast",
+        ),
+        (
+            lambda: error_correlation_bounds([0.5, 0.5], [3, 5, 7]),
+            ValueError,
+            "^`p` and `n_learners` must have shapes that broadcast",
+        ),
+        (lambda: jury_accuracy([[0.6], [0.6, 0.7]], 0.1, 5), TypeError, "`p` must be a number or an array"),
+        (
+            lambda: error_correlation(1.0, 0.5),
+            ValueError,
+            r"`r_ll` must be 1 \(two learners with this r_tl\); got 0\.5\.",
+        ),
         (
             lambda: vote_accuracy(0.5, 0.3, 4, model="paper"),
             ValueError,

@@ -9,7 +9,6 @@ from counterpoint.theory import critical_lambda
 from counterpoint.training import (
     Callback,
     CorrelationLoss,
-    DiversityWarmup,
     Ensemble,
     IndependentLoss,
     fit,
@@ -37,6 +36,17 @@ def test_auto_is_the_loss_of_what_the_gate_has_decided(batch, decision, plain, w
     found, expected = (torch.autograd.grad(value, logits)[0] for value in values)
     torch.testing.assert_close(*values, rtol=1e-6, atol=0)
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-9)
+
+
+@pytest.mark.parametrize(("decision", "diversity"), [(0, 0.5), (1, 0.9)])
+def test_auto_has_all_digits_of_double_precision(batch, decision, diversity):
+    logits, target = batch[0].double(), batch[1]
+    loss = CorrelationLoss("auto")
+    loss.gate.progress = 0.0
+    loss.gate.decision.fill_(decision)
+    found, expected = (one(logits, target) for one in (loss, CorrelationLoss(diversity)))
+    assert found.dtype == torch.float64
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
 
 
 def test_the_gate_sees_the_optimality_of_each_training_batch(batch):
@@ -174,15 +184,6 @@ def test_a_loss_that_has_served_before_decides_anew():
     assert int(loss.gate.decision) == -1
 
 
-def test_a_warm_up_scales_what_the_open_gate_lets_in():
-    seen = Diversities()
-    loss = train(learners(), 5, hard=True, callbacks=[DiversityWarmup(4), seen])
-    # A tenth of 20 batches is over after 2; the third decides, and the epochs have 0, 1/4, ... of the diversity.
-    expected = [0.0] * 4 + [0.9 * epoch / 4 for epoch in (1, 2, 3, 4) for _ in range(4)]
-    assert seen.found == pytest.approx([value * float(critical_lambda(3)) for value in expected], abs=1e-6)
-    assert loss.diversity == 0.9  # as before, after the training
-
-
 def noted(ensemble, epochs, **options):
     """Return the history of a training by "auto" on data that the learners fit, and its loss."""
     loss = CorrelationLoss("auto")
@@ -232,6 +233,40 @@ def test_a_plateau_of_the_trial_is_none_of_the_training_after_it(validation):
     falling = history["val_loss" if validation else "loss"][2:]
     assert (np.diff(falling) < 0).all()
     assert set(history["lr"]) == {0.05}
+
+
+def test_a_plateau_scheduler_is_not_punished_for_the_decision():
+    """The loss leaps from a correlation to a cross-entropy, which is worse by the numbers alone."""
+    history, loss = noted(
+        learners(),
+        20,
+        validation=data(),
+        scheduler=lambda o: torch.optim.lr_scheduler.ReduceLROnPlateau(o, patience=0),
+    )
+    assert int(loss.gate.decision) == -1
+    falling = history["val_loss"]
+    assert falling[2] > falling[1]
+    assert set(history["lr"][:5]) == {0.05}
+
+
+def test_patience_does_not_end_the_trial():
+    # The trial takes four epochs, and the fifth decides; nothing ever gets better.
+    history, loss = noted(learners(), 40, validation=data(), metric=lambda *_: 0.5, patience=2)
+    assert int(loss.gate.decision) != 0
+    assert len(history) == 5 + 2
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_patience_counts_from_the_decision_where_nothing_was_best_since(tmp_path, broken):
+    options = {"metric": lambda *_: float("nan"), "validation": data(), "patience": 3}
+    options |= {"checkpoint": tmp_path / "run"} if broken else {}
+    if broken:
+        with pytest.raises(KeyboardInterrupt):
+            noted(learners(), 40, callbacks=[Progress(6)], **options)
+    history, loss = noted(learners(), 40, **options)
+    assert int(loss.gate.decision) != 0
+    assert history.best_epoch is None
+    assert len(history) == 5 + 3
 
 
 def test_one_step_leaves_the_gate_on_trial_and_a_few_suffice_to_decide():

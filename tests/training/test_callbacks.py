@@ -175,7 +175,8 @@ def test_a_loss_without_a_dial_is_refused():
     ("make", "message"),
     [
         (lambda: ClipGradients(-1), "`max_norm` must be at least 0; got -1"),
-        (lambda: ClipGradients(np.inf), "`max_norm` must be finite; got inf"),
+        (lambda: ClipGradients(np.nan), "`max_norm` must not be NaN"),
+        (lambda: TensorBoard(""), "`log_dir` must be the path of a folder; got ''"),
         (lambda: DiversityWarmup(0), "`epochs` must be at least 1; got 0"),
         (lambda: FitGate(0.9, 0.8), "`start` must be between 0 and 0.8; got 0.9"),
         (lambda: FitGate(0.9, 0.9), "`start` must be less than `end`; got 0.9 and 0.9"),
@@ -185,6 +186,22 @@ def test_a_loss_without_a_dial_is_refused():
 def test_bad_settings_are_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_an_infinite_norm_clips_nothing():
+    plain, clipped = train([]), train([ClipGradients(np.inf)])
+    assert clipped["loss"].tolist() == plain["loss"].tolist()
+
+
+def test_the_folder_of_tensorboard_is_a_path():
+    with pytest.raises(TypeError, match="`log_dir` must be the path of a folder; got 5"):
+        TensorBoard(5)
+
+
+@pytest.mark.parametrize("make", [lambda: DiversityWarmup(4), FitGate])
+def test_a_loss_that_sets_its_own_diversity_has_no_dial(make):
+    with pytest.raises(ValueError, match=r"`loss` must have no gate, .*; got DiversityGate\(.*\)\.$"):
+        train([make()], loss=CorrelationLoss("auto"))
 
 
 @pytest.mark.parametrize("make", [ClipGradients, DiversityWarmup, FitGate])

@@ -98,8 +98,9 @@ def test_a_state_is_a_mapping(tmp_path):
 
 
 def test_a_folder_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="`path` must be a checkpoint; got the folder"):
-        load_checkpoint(tmp_path)
+    for call in (load_checkpoint, lambda path: save_checkpoint(path, {})):
+        with pytest.raises(ValueError, match="`path` must be the path of a file; got the folder"):
+            call(tmp_path)
 
 
 def test_the_random_state_brings_back_every_generator(tmp_path):

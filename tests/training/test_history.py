@@ -93,3 +93,31 @@ def test_a_text_that_is_no_history_is_refused(text):
         ValueError, match=rf"^`text` must be the JSON of a History; got {re.escape(repr(text))}\.$"
     ):
         History.from_json(text)
+
+
+def test_a_text_with_epochs_that_are_none_is_refused():
+    with pytest.raises(ValueError, match=r"^`text` must be the JSON of a History; got \{'best_epoch': 1, "):
+        History.from_json('{"best_epoch": 1, "epochs": 5}')
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {},
+        5,
+        {"epochs": []},
+        {"best_epoch": None, "epochs": [3]},
+        {"best_epoch": None, "epochs": [{"r": "x"}]},
+    ],
+)
+def test_data_that_are_no_history_are_refused(data):
+    with pytest.raises(
+        ValueError, match=rf"^`data` must be what `to_dict` returns; got {re.escape(repr(data))}\.$"
+    ):
+        History.from_dict(data)
+
+
+@pytest.mark.parametrize("records", [5, [5]])
+def test_records_are_mappings(records):
+    with pytest.raises(TypeError, match=r"^`records` must be mappings, one for each epoch; got 5\.$"):
+        History(records)

@@ -17,6 +17,7 @@ from counterpoint.training import (
     CorrelationLoss,
     Ensemble,
     IndependentLoss,
+    calibrate,
     fit,
     load_checkpoint,
 )
@@ -605,6 +606,17 @@ def test_a_generator_within_a_sampler_goes_on_where_it_was(tmp_path, kind):
             r"`loss` must take the logits .* as IndependentLoss does .*; got CrossEntropyLoss\(\)",
         ),
         (
+            {"loss": nn.functional.cross_entropy},
+            TypeError,
+            r"`loss` must take the logits .* as IndependentLoss does .*; got <function cross_entropy",
+        ),
+        ({"loss": lambda *_: 1.0}, ValueError, "`loss` must return one number, .*; got .* returns 1.0"),
+        (
+            {"loss": lambda logits, _: logits.mean((0, 2))},
+            ValueError,
+            r"`loss` must return one number, as a tensor; got .* returns shape \(30,\)",
+        ),
+        (
             {"loss": CorrelationLoss(outputs="identity")},
             ValueError,
             "`outputs` must be the same for the loss and the ensemble; got 'identity' and 'softmax'",
@@ -624,7 +636,7 @@ def test_a_generator_within_a_sampler_goes_on_where_it_was(tmp_path, kind):
         ({"callbacks": [Callback]}, TypeError, r"`callbacks` must be a list .* got \[<class"),
         ({"callbacks": "bar"}, TypeError, "`callbacks` must be a list .* got 'bar'"),
         ({"metric": np.ones(2)}, ValueError, "`metric` must be one of 'vote_accuracy', 'loss'; got array"),
-        ({"validation": []}, ValueError, "`validation` must give at least one batch; got none in epoch 1"),
+        ({"validation": []}, ValueError, "`validation` must give at least one batch; got none"),
     ],
 )
 def test_bad_arguments_are_refused(options, error, message):
@@ -639,7 +651,7 @@ def test_bad_arguments_are_refused(options, error, message):
         (iter([]), TypeError, "`batches` must be a DataLoader, .* got an iterator"),
         (None, TypeError, "`batches` must be a DataLoader, .* got None"),
         (lambda epoch: 5, TypeError, r"`batches` must be an iterable of \(x, y\) or \(x, y, weight\); got 5"),
-        ([], ValueError, "`batches` must give at least one batch; got none in epoch 1"),
+        ([], ValueError, "`batches` must give at least one batch; got none"),
         ([torch.zeros(3, 2)], TypeError, r"`batches` must give \(x, y\) or \(x, y, weight\); got Tensor"),
         (
             [(torch.ones(3, 2), torch.arange(3), torch.ones(3)), (torch.ones(3, 2), torch.arange(3))],
@@ -657,7 +669,7 @@ def test_bad_batches_are_refused(batches, error, message):
 @pytest.mark.parametrize("resume", [True, False])
 def test_a_folder_is_no_checkpoint(tmp_path, resume):
     x, y = blobs()
-    with pytest.raises(ValueError, match="`checkpoint` must be a file; got the folder '"):
+    with pytest.raises(ValueError, match="`checkpoint` must be the path of a file; got the folder '"):
         train(mlps(), batched(x, y), checkpoint=tmp_path, resume=resume)
 
 
@@ -684,6 +696,21 @@ def test_a_data_set_that_knows_only_its_items_gives_batches():
     assert len(train(mlps(), Items(), epochs=1)) == 1
 
 
+@pytest.mark.parametrize("empty", [[], lambda epoch: []])
+def test_validation_without_a_batch_is_named_before_the_training_where_that_can_be_seen(empty):
+    ensemble = mlps()
+    before = state_of(ensemble)
+    with pytest.raises(ValueError, match="`validation` must give at least one batch; got none"):
+        train(ensemble, batched(*blobs()), validation=empty)
+    assert same(before, ensemble.state_dict()) != callable(empty)
+
+
+def test_zero_and_one_are_flags_too(tmp_path):
+    x, y = blobs()
+    history = train(mlps(), batched(x, y), progress=0, resume=1, checkpoint=tmp_path / "run", epochs=1)
+    assert len(history) == 1
+
+
 def test_an_ensemble_without_parameters_is_refused():
     with pytest.raises(ValueError, match="`ensemble` must have parameters to train"):
         train(nn.Identity(), [(torch.zeros(3, 2), torch.zeros(3))])
@@ -695,6 +722,42 @@ def test_the_progress_bar_leaves_files_alone(capsys):
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.strip() == ""
+
+
+@pytest.fixture
+def one_process(tmp_path):
+    """A process group of this process alone."""
+    if not torch.distributed.is_available():
+        pytest.skip("torch is built without torch.distributed")
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{tmp_path / 'store'}", rank=0, world_size=1
+    )
+    yield
+    torch.distributed.destroy_process_group()
+
+
+ON_GPU = pytest.mark.skipif(
+    torch.cuda.is_available(), reason="where there is a GPU it wants the ensemble there"
+)
+
+
+@pytest.mark.parametrize(
+    "wrap", [pytest.param(nn.DataParallel, marks=ON_GPU), nn.parallel.DistributedDataParallel]
+)
+def test_an_ensemble_that_is_wrapped_for_several_devices_trains_as_it_does_alone(wrap, one_process):
+    x, y = blobs()
+    options = {"validation": batched(x, y), "epochs": 3}
+    alone, inner = mlps(), mlps()
+    expected = train(alone, batched(x, y), **options)
+    wrapped = wrap(inner)
+    found = train(wrapped, batched(x, y), **options)
+    assert inner.readout is not None
+    torch.testing.assert_close(inner.predict_proba(x), alone.predict_proba(x))
+    for column in ("val_vote_accuracy", "vote_accuracy", "loss"):
+        np.testing.assert_allclose(found[column], expected[column], rtol=1e-5)
+    inner.readout = None
+    assert calibrate(wrapped, batched(x, y)) is wrapped
+    assert inner.readout is not None
 
 
 def test_a_compiled_ensemble_gets_its_read_out():

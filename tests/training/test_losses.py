@@ -463,8 +463,8 @@ def test_correlations_are_those_of_tensors(name):
     [
         (float("nan"), ValueError, "`lam` must not be NaN"),
         (-1, ValueError, "`lam` must be at least 0; got -1"),
-        (True, TypeError, "`lam` must be a number or an array of numbers; got True"),
-        (None, TypeError, "`lam` must be a number or an array of numbers; got None"),
+        (True, TypeError, "`lam` must be one number; got True"),
+        (None, TypeError, "`lam` must be one number; got None"),
         ([0.1, 0.2], TypeError, r"`lam` must be one number; got \[0.1, 0.2\]"),
     ],
 )

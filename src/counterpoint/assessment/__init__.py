@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import nnls
 
-from counterpoint._validation import FloatArray, check_choice, check_flag
+from counterpoint._validation import ROUNDING, FloatArray, check_choice, check_flag
 from counterpoint.assessment.advice import advise
 from counterpoint.assessment.members import member_outputs
 from counterpoint.assessment.result import Assessment, Estimate, Finding, Sizing
@@ -65,7 +65,7 @@ def assess(
     voting : {"hard", "soft"}, default="hard"
         The vote that counts: the most votes, or the highest mean probability.
     learners : sequence of str, optional
-        Names of the learners; by default L1, L2, ...
+        Names of the learners, no two alike; by default L1, L2, ...
     name : str, default="ensemble"
         What to call the ensemble.
     progress : bool, default=False
@@ -229,6 +229,9 @@ def _check_names(learners: Sequence[str] | None, n_learners: int) -> tuple[str, 
         raise ValueError(
             f"`learners` must have one name for each of the {n_learners} learners; got {len(names)}."
         )
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"`learners` must be distinct; got {twice!r} twice.")
     return names
 
 
@@ -256,7 +259,7 @@ def _best_weights(r: FloatArray, matrix: FloatArray) -> tuple[FloatArray, float]
         r, matrix = whole[0, 1:], whole[1:, 1:]
         ceiling = best_weights(r, matrix).ceiling
     values, vectors = np.linalg.eigh(matrix)
-    kept = values > 1e-10 * values[-1]
+    kept = values > ROUNDING * len(values) * values[-1]
     root = np.sqrt(values[kept])
     # |A w - b|^2 is the squared distance of the weighted sum from the truth
     solution, _ = nnls((vectors[:, kept] * root).T, (vectors[:, kept].T @ r) / root)

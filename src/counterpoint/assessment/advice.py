@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
-from counterpoint.assessment.result import Assessment, Finding
+from counterpoint.assessment.result import Assessment, Estimate, Finding
 from counterpoint.theory import error_correlation_bounds, jury_accuracy
 
 SEVERITIES = ("warning", "info", "good")
@@ -28,11 +28,12 @@ def advise(assessment: Assessment) -> Assessment:
 
 def _constant(a: Assessment) -> Finding | None:
     """Find members that give one answer to everything."""
-    if a.n_classes < 2 or not (members := np.flatnonzero(np.isnan(a.r_tl_learners)).tolist()):
-        return None
-    if len(members) == a.n_learners and np.isnan(a.r_tl_classes).all():
-        return None  # the truth is constant, not the learners
-    text = f"{_names(a, members)} gave one answer to everything and can be left out."
+    constant = np.isnan(np.diagonal(a.learner_correlations))
+    members = np.flatnonzero(constant).tolist()
+    if a.n_classes < 2 or not members or (a.accuracies[constant] == 1).any():
+        return None  # one answer that is always right: the truth is constant
+    rest = "can be left out" if len(members) < a.n_learners else "tell nothing of the truth"
+    text = f"{_names(a, members)} gave one answer to everything and {rest}."
     return Finding("constant_member", "warning", text, {"members": members})
 
 
@@ -67,7 +68,7 @@ def _best_member(a: Assessment) -> Finding | None:
     """Find a vote that is not better than its best member."""
     best = int(np.argmax(a.accuracies))
     gap = float(a.accuracies[best]) - a.vote.value
-    if a.n_learners < 2 or gap <= 0 or a.accuracies[best] <= a.vote.high:
+    if a.n_learners < 2 or gap <= _noise(a.vote, a.n_samples):
         return None
     text = f"The vote is worse than {a.learners[best]} alone by {_points(gap)}: weights or a selection would help."
     return Finding("best_member_beats_vote", "warning", text, {"member": best, "gap": gap})
@@ -76,6 +77,8 @@ def _best_member(a: Assessment) -> Finding | None:
 def _duplicates(a: Assessment) -> Finding | None:
     """Find learners that are nearly copies of each other."""
     alike = np.nan_to_num(a.learner_correlations) > DUPLICATE
+    # Correlations are averaged over the classes that both vote for, accuracies know the others.
+    alike &= np.abs(np.subtract.outer(a.accuracies, a.accuracies)) <= 1 - DUPLICATE
     np.fill_diagonal(alike, val=False)
     n_groups, group = connected_components(alike, directed=False)
     groups = [np.flatnonzero(group == g).tolist() for g in range(n_groups)]
@@ -94,6 +97,8 @@ def _collusion(a: Assessment) -> Finding | None:
     """Find an ensemble that is on the bound only because poor members make up for each other."""
     if not (a.optimality > 0.9 and a.r_tl < 0.6 and a.vote.value - a.accuracies.mean() > 0.1):
         return None
+    if not a.error_correlation < 0.5 * _least_correlation(a):
+        return None  # many independent learners come near the bound too, and each of them can go
     text = (
         f"The ensemble is near the bound (optimality {a.optimality:.2f}) only because its members collude: "
         f"one alone is right on {100 * a.accuracies.mean():.0f} %, together on {100 * a.vote.value:.0f} %. "
@@ -108,7 +113,7 @@ def _reweighting(a: Assessment) -> Finding | None:
     if a.n_learners < 2 or np.isnan(a.weighted_vote.value):
         return None
     gain = a.weighted_vote.value - a.vote.value
-    noise = (a.vote.high - a.vote.low) / 2
+    noise = _noise(a.vote, a.n_samples)
     if a.n_samples < 10 * a.n_learners:
         return None  # too few samples to fit the weights at all
     if gain <= noise:
@@ -126,10 +131,15 @@ def _more_learners(a: Assessment) -> Finding | None:
     p, c = float(a.accuracies.mean()), max(a.error_correlation, 0.0)
     if a.n_learners < 2 or np.isnan(a.error_correlation) or p <= 0.5:
         return None
-    now, twice, limit = jury_accuracy(p, c, np.array([a.n_learners, 2 * a.n_learners + 1, 10_001]))
-    gain, most = float(twice - now), float(limit - now)
+    size = 2 * a.n_learners + 1
+    now, twice, limit = jury_accuracy(p, c, np.array([a.n_learners, size, max(10_001, 10 * size)]))
+    room = 1 - a.vote.value
+    if room <= 0 or a.vote.low >= limit:  # beyond the model, and beyond the noise
+        return None
+    # The model's gains, of which the vote at hand, if better than the model, may have less left.
+    gain, most = min(float(twice - now), room), min(float(limit - now), room)
     text = f"Twice as many learners like these would gain about {_points(gain)}, any number at most {_points(most)}."
-    return Finding("more_learners", "info", text, {"gain": gain, "most": most, "size": 2 * a.n_learners})
+    return Finding("more_learners", "info", text, {"gain": gain, "most": most, "size": size})
 
 
 def _underfit(a: Assessment) -> Finding | None:
@@ -162,7 +172,7 @@ def _prediction(a: Assessment) -> Finding | None:
     if a.n_classes != 2 or np.isnan(a.predicted_mixed) or a.n_learners < 3:
         return None
     gap = a.hard_vote.value - a.predicted_mixed
-    if a.hard_vote.low - 0.01 <= a.predicted_mixed <= a.hard_vote.high + 0.01:
+    if abs(gap) <= _noise(a.hard_vote, a.n_samples) + 0.01:
         return None
     text = (
         f"The hard vote is {_points(abs(gap))} {'above' if gap > 0 else 'below'} what its members' accuracies "
@@ -175,7 +185,7 @@ def _least(a: Assessment) -> Finding | None:
     """Find errors that oppose each other."""
     if a.n_learners < 2:
         return None
-    low = float(error_correlation_bounds(float(a.accuracies.mean()), a.n_learners).low)
+    low = _least_correlation(a)
     if not a.error_correlation < 0.2 * low:  # a little below zero is chance
         return None
     text = (
@@ -187,20 +197,20 @@ def _least(a: Assessment) -> Finding | None:
 
 def _sample(a: Assessment) -> Finding | None:
     """Find too few samples to tell."""
-    width = a.vote.high - a.vote.low
-    if a.n_samples >= 100 and width <= 0.1:
+    noise = _noise(a.vote, a.n_samples)
+    if a.n_samples >= 100 and noise <= 0.05:
         return None
     text = (
-        f"With {a.n_samples} samples the vote's accuracy is known to within {_points(width / 2)} only; "
+        f"With {a.n_samples} samples the vote's accuracy is known to within {_points(noise)} only; "
         "small differences mean nothing."
     )
-    return Finding("small_sample", "info", text, {"n_samples": a.n_samples, "half_width": width / 2})
+    return Finding("small_sample", "info", text, {"n_samples": a.n_samples, "half_width": noise})
 
 
 def _healthy(a: Assessment) -> Finding | None:
     """Find a vote that is clearly better than any member."""
     gain = a.vote.value - float(a.accuracies.max())
-    if a.n_learners < 2 or a.vote.low <= a.accuracies.max():
+    if a.n_learners < 2 or gain <= _noise(a.vote, a.n_samples):
         return None
     text = f"Voting pays: {_points(gain)} over the best member, beyond the noise."
     return Finding("voting_pays", "good", text, {"gain": gain})
@@ -222,6 +232,19 @@ RULES: Sequence[Callable[[Assessment], Finding | None]] = (
     _sample,
     _healthy,
 )
+
+
+def _noise(vote: Estimate, n_samples: int) -> float:
+    """Return how far the accuracy of a vote may be off: half its interval, or more where errors are too few for one.
+
+    A vote without an error has a bootstrap interval of no width. The largest share of errors that 95 % of samples of
+    this size would show is known all the same: about three over their number, the rule of three.
+    """
+    return max((vote.high - vote.low) / 2, float(1 - 0.05 ** (1 / n_samples)))
+
+
+def _least_correlation(a: Assessment) -> float:
+    return float(error_correlation_bounds(float(a.accuracies.mean()), a.n_learners).low)
 
 
 def _names(a: Assessment, members: Sequence[int]) -> str:

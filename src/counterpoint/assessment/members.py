@@ -59,15 +59,13 @@ def member_outputs(estimator: Any, X: Any) -> MemberOutputs:
         return MemberOutputs(proba, np.asarray(estimator.classes_), names, voting)
     members, names = _members(estimator)
     classes = _classes(estimator, members)
-    encoded = _members_see_codes(estimator, members, classes)
+    encoded = _see_codes(estimator, members, classes)
     features = getattr(estimator, "estimators_features_", [None] * len(members))
     seen = [_seen_by(member, X, columns) for member, columns in zip(members, features, strict=True)]
     if all(hasattr(member, "predict_proba") for member in members):
-        outputs = [_aligned(member, x, classes, encoded) for member, x in zip(members, seen, strict=True)]
+        outputs = [_aligned(*one, classes) for one in zip(members, seen, encoded, strict=True)]
     else:
-        outputs = [
-            _labels(member.predict(x), classes, encoded) for member, x in zip(members, seen, strict=True)
-        ]
+        outputs = [_labels(*one, classes) for one in zip(members, seen, encoded, strict=True)]
     averages = getattr(estimator, "voting", "soft") == "soft" and not hasattr(estimator, "estimator_weights_")
     soft = outputs[0].ndim == 2 and averages
     return MemberOutputs(np.stack(outputs), classes, names, "soft" if soft else "hard")
@@ -99,20 +97,35 @@ def _members(estimator: Any) -> tuple[list[Any], tuple[str, ...]]:
                 "`estimator` must be a fitted ensemble with `estimators_`, or a list of fitted classifiers; "
                 f"got {type(estimator).__name__}."
             )
-        members = np.ravel(np.asarray(found, dtype=object)).tolist()
+        if isinstance(estimator, _deciders()):
+            raise _no_vote(estimator)
+        # A list is taken as it is: members that are ensembles themselves would be taken apart by NumPy.
+        members = found.ravel().tolist() if isinstance(found, np.ndarray) else list(found)
         given = getattr(estimator, "named_estimators_", {})
         names = [name for name, one in given.items() if any(one is member for member in members)]
     if not members:
         raise ValueError(f"`estimator` must have at least one member; got {estimator!r}.")
     for member in members:
         if not hasattr(member, "classes_"):
-            raise TypeError(
-                f"`estimator` must have members that are fitted classifiers; got a {type(member).__name__}, "
-                "which does not vote for a class."
-            )
+            raise _no_vote(member)
     if len(names) != len(members) or len(set(names)) != len(names):
         names = [f"{type(member).__name__} {i + 1}" for i, member in enumerate(members)]
     return members, tuple(names)
+
+
+def _deciders() -> tuple[type, ...]:
+    """Return the ensembles whose members each decide one question of several, such as "this class or not"."""
+    from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier, OutputCodeClassifier
+
+    return OneVsOneClassifier, OneVsRestClassifier, OutputCodeClassifier
+
+
+def _no_vote(one: Any) -> TypeError:
+    whose = "whose members do" if isinstance(one, _deciders()) else "which does"
+    return TypeError(
+        f"`estimator` must have members that are fitted classifiers; got a {type(one).__name__}, "
+        f"{whose} not vote for a class."
+    )
 
 
 def _classes(estimator: Any, members: list[Any]) -> NDArray[Any]:
@@ -124,10 +137,10 @@ def _classes(estimator: Any, members: list[Any]) -> NDArray[Any]:
     return classes
 
 
-def _members_see_codes(estimator: Any, members: list[Any], classes: NDArray[Any]) -> bool:
-    """Tell whether the members were trained on 0, 1, ... in the place of the labels."""
+def _see_codes(estimator: Any, members: list[Any], classes: NDArray[Any]) -> list[bool]:
+    """Tell for each member whether it was trained on 0, 1, ... in the place of the labels."""
     if isinstance(estimator, Sequence):
-        return False
+        return [False] * len(members)
     from sklearn.ensemble import (
         BaggingClassifier,
         ExtraTreesClassifier,
@@ -135,6 +148,7 @@ def _members_see_codes(estimator: Any, members: list[Any], classes: NDArray[Any]
         StackingClassifier,
         VotingClassifier,
     )
+    from sklearn.frozen import FrozenEstimator
 
     coders = (
         BaggingClassifier,
@@ -143,10 +157,15 @@ def _members_see_codes(estimator: Any, members: list[Any], classes: NDArray[Any]
         StackingClassifier,
         VotingClassifier,
     )
+    own = [set(np.asarray(member.classes_).tolist()) for member in members]
     if isinstance(estimator, coders):
-        return getattr(estimator, "cv", None) != "prefit"
+        coded = getattr(estimator, "cv", None) != "prefit"
+        codes = set(range(len(classes)))
+        # A frozen member was fitted before, on the labels themselves; it may be the last step of a pipeline.
+        frozen = [isinstance(member, FrozenEstimator) for member in members]
+        return [coded and not cold and seen <= codes for cold, seen in zip(frozen, own, strict=True)]
     known = set(classes.tolist())
-    return not all(set(np.asarray(member.classes_).tolist()) <= known for member in members)
+    return [not all(seen <= known for seen in own)] * len(members)
 
 
 def _seen_by(member: Any, X: Any, features: Any) -> Any:
@@ -161,11 +180,12 @@ def _seen_by(member: Any, X: Any, features: Any) -> Any:
     return X.to_numpy() if nameless and hasattr(X, "to_numpy") else X
 
 
-def _labels(predicted: Any, classes: NDArray[Any], encoded: bool) -> NDArray[Any]:
-    return classes[np.asarray(predicted).astype(int)] if encoded else np.asarray(predicted)
+def _labels(member: Any, X: Any, encoded: bool, classes: NDArray[Any]) -> NDArray[Any]:
+    predicted = np.asarray(member.predict(X))
+    return classes[predicted.astype(int)] if encoded else predicted
 
 
-def _aligned(member: Any, X: Any, classes: NDArray[Any], encoded: bool) -> NDArray[np.float64]:
+def _aligned(member: Any, X: Any, encoded: bool, classes: NDArray[Any]) -> NDArray[np.float64]:
     """Return a member's probabilities in the columns of the ensemble, 0 for classes it never saw."""
     own = np.asarray(member.classes_)
     columns = own.astype(int) if encoded else np.searchsorted(classes, own)

@@ -13,6 +13,7 @@ import typer
 if TYPE_CHECKING:
     from counterpoint.assessment import Assessment
     from counterpoint.predictions import Predictions
+    from counterpoint.report import EnsembleReport
 
 # Work smaller than this is done before a bar could be read.
 _BYTES_WITH_BAR = 10_000_000
@@ -97,18 +98,20 @@ def assess(
     as_markdown: Markdown = False,
 ) -> None:
     """Say where an ensemble stands, from its predictions: verdict, numbers, advice."""
+    from counterpoint.report import EnsembleReport
+
     _check_one_format(as_json, as_markdown)
     read = _read(predictions, truth, learner, drop)
     assessment = _assess(predictions, read, voting, predictions.stem if name is None else name)
     if as_json:
         typer.echo(assessment.to_json())
     elif as_markdown:
-        _print_markdown([assessment])
+        typer.echo(EnsembleReport(assessment).markdown())
     else:
         from counterpoint.cli._screen import show_assessment
 
         show_assessment(assessment)
-    _write_page(html, [assessment], quiet=as_json or as_markdown)
+    _write_page(html, EnsembleReport(assessment), quiet=as_json or as_markdown)
 
 
 def compare(
@@ -125,6 +128,8 @@ def compare(
     as_markdown: Markdown = False,
 ) -> None:
     """Put several ensembles side by side, one file of predictions for each."""
+    from counterpoint.report import EnsembleReport
+
     _check_one_format(as_json, as_markdown)
     assessments = []
     first: Any = None
@@ -133,17 +138,16 @@ def compare(
         first = read.y_true if first is None else first
         _warn_of_other_samples(predictions[0], first, path, read.y_true)
         assessments.append(_assess(path, read, voting, title))
+    report = EnsembleReport(assessments)
     if as_json:
-        from counterpoint.report import EnsembleReport
-
-        typer.echo(EnsembleReport(assessments).json())
+        typer.echo(report.json())
     elif as_markdown:
-        _print_markdown(assessments)
+        typer.echo(report.markdown())
     else:
         from counterpoint.cli._screen import show_comparison
 
-        show_comparison(assessments)
-    _write_page(html, assessments, quiet=as_json or as_markdown)
+        show_comparison(report.assessments)
+    _write_page(html, report, quiet=as_json or as_markdown)
 
 
 def select(
@@ -181,7 +185,7 @@ def select(
     as_json: Json = False,
 ) -> None:
     """Choose learners that are accurate and different from a pool."""
-    from counterpoint.predictions import check_ending
+    from counterpoint.predictions import check_ending, stored_truth
     from counterpoint.selection import select as run
 
     if out is not None:
@@ -203,8 +207,9 @@ def select(
 
         show_selection(selection, pool.learners)
     if out is not None:
-        pool.keep(selection.indices).write(out, truth="y_true" if truth.endswith(".npy") else truth)
-        typer.echo(f"Wrote {out}", err=as_json)
+        name = stored_truth(out, truth)
+        pool.keep(selection.indices).write(out, truth=name)
+        typer.echo(f"Wrote {out}{'' if name == truth else f', the truth as {name!r}'}", err=as_json)
 
 
 def _read(path: Path, truth: str, learner: Sequence[str] | None, drop: Sequence[str] | None) -> "Predictions":
@@ -250,7 +255,7 @@ def _names(paths: Sequence[Path], given: Sequence[str] | None) -> list[str]:
             )
         return list(given)
     stems = [path.stem for path in paths]
-    return stems if len(set(stems)) == len(stems) else [str(path) for path in paths]
+    return stems if len(set(stems)) == len(set(paths)) else [str(path) for path in paths]
 
 
 def _warn_of_other_samples(first: Path, truth: Any, path: Path, other: Any) -> None:
@@ -267,20 +272,7 @@ def _check_one_format(as_json: bool, as_markdown: bool) -> None:
         raise ValueError("`--json` and `--markdown` must not be given together.")
 
 
-def _print_markdown(assessments: "Sequence[Assessment]") -> None:
-    from counterpoint.report import EnsembleReport
-
-    typer.echo(EnsembleReport(assessments).markdown())
-
-
-def _write_page(path: Path | None, assessments: "Sequence[Assessment]", *, quiet: bool) -> None:
+def _write_page(path: Path | None, report: "EnsembleReport", *, quiet: bool) -> None:
     """Write the page and say where: on stderr if stdout is for a program."""
-    if path is None:
-        return
-    from counterpoint._files import replacing
-    from counterpoint.report import EnsembleReport
-
-    page = EnsembleReport(assessments).html().encode()
-    with replacing(path) as file:
-        file.write(page)
-    typer.echo(f"Wrote {path}", err=quiet)
+    if path is not None:
+        typer.echo(f"Wrote {report.write_html(path)}", err=quiet)

@@ -29,11 +29,21 @@ counterpoint predict model judged.csv --members --out members.csv
 counterpoint assess members.csv --truth species --voting soft"""
 
 
+def _path(text: str | Path) -> Path:
+    """Return a path; an empty one, as of a variable that is not set, would mean the current folder."""
+    if not str(text):
+        raise typer.BadParameter("a path must not be empty.")
+    return Path(text)
+
+
 def fit(
     data: Annotated[
         Path,
         typer.Argument(
-            metavar="DATA", help="CSV, TSV, ARFF or Parquet with a row for each sample.", show_default=False
+            metavar="DATA",
+            parser=_path,
+            help="CSV, TSV, ARFF or Parquet with a row for each sample.",
+            show_default=False,
         ),
     ],
     target: Annotated[
@@ -41,7 +51,10 @@ def fit(
         typer.Option("--target", "-t", metavar="COLUMN", help="Column of the classes.", show_default=False),
     ],
     out: Annotated[
-        Path, typer.Option(file_okay=False, help="Folder of the model; one that is there is replaced.")
+        Path,
+        typer.Option(
+            metavar="FOLDER", parser=_path, help="Folder of the model; one that is there is replaced."
+        ),
     ] = Path("model"),
     drop: Annotated[
         list[str] | None,
@@ -56,7 +69,7 @@ def fit(
     learners: Annotated[int, typer.Option(min=2, help="Number of networks.")] = 15,
     epochs: Annotated[int, typer.Option(min=1, help="Times that all rows are gone through.")] = 100,
     test_share: Annotated[float, typer.Option(help="Share of the rows that is held out to judge by.")] = 0.2,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of every random draw.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of every random draw.")] = 0,
     html: Annotated[
         Path | None,
         typer.Option(
@@ -68,9 +81,11 @@ def fit(
     ] = None,
 ) -> None:
     """Train networks on a table, judge them on rows held out, and save a model."""
+    from counterpoint._validation import check_number
     from counterpoint.models import check_destination, fit_table, read_training_table
 
     share = _diversity(diversity)
+    check_number(test_share, "--test-share", 0, 1, closed=False)
     check_destination(out)
     terminal = sys.stderr.isatty()
     table = read_training_table(data, target, drop=drop or (), progress=terminal)
@@ -90,12 +105,16 @@ def fit(
 
 def predict(
     model: Annotated[
-        Path, typer.Argument(metavar="MODEL", help="Folder that fit wrote.", show_default=False)
+        Path,
+        typer.Argument(metavar="MODEL", parser=_path, help="Folder that fit wrote.", show_default=False),
     ],
     data: Annotated[
         Path,
         typer.Argument(
-            metavar="NEW", help="CSV, TSV, ARFF or Parquet; columns are found by name.", show_default=False
+            metavar="NEW",
+            parser=_path,
+            help="CSV, TSV, ARFF or Parquet; columns are found by name.",
+            show_default=False,
         ),
     ],
     out: Annotated[

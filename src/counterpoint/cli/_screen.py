@@ -12,6 +12,10 @@ from counterpoint.selection import Selection
 
 _STYLES = {"good": "green", "info": "cyan", "warning": "yellow"}
 
+# What is compared, short enough for a terminal of 80 columns, and what is left of it for a name at least.
+_HEADERS = ("size", "vote (95 % interval)", "mean\nmember", "r_TL", "r_LL", "opti-\nmality", "error\ncorr.")
+_NAME_WIDTH = 8
+
 # Rows of a selection that are shown; JSON has them all.
 _ROWS = 20
 
@@ -36,32 +40,27 @@ def show_assessment(assessment: Assessment) -> None:
 
 
 def show_comparison(assessments: Sequence[Assessment]) -> None:
-    """Print the ensembles side by side, the best vote in bold."""
-    table = Table(box=None, padding=(0, 1), pad_edge=False, header_style="dim")
-    table.add_column("ensemble", overflow="fold")
-    # short enough for a terminal of 80 columns
-    for header in (
-        "size",
-        "vote (95 % interval)",
-        "mean\nmember",
-        "r_TL",
-        "r_LL",
-        "opti-\nmality",
-        "error\ncorr.",
-    ):
-        table.add_column(header, justify="right", no_wrap=True)
-    best = max(assessment.vote.value for assessment in assessments)
-    for a in assessments:
-        table.add_row(
-            Text(a.name),
-            str(a.n_learners),
-            str(a.vote),
-            *map(_number, (float(a.accuracies.mean()), a.r_tl, a.r_ll, a.optimality, a.error_correlation)),
-            style="bold" if a.vote.value == best else None,
-        )
+    """Print the ensembles side by side, or one below the other where that is too wide; the best vote in bold."""
     console = Console()
-    console.print(table)
-    console.print()
+    rows = [_compared(assessment) for assessment in assessments]
+    best = max(assessment.vote.value for assessment in assessments)
+    styles = ["bold" if assessment.vote.value == best else "" for assessment in assessments]
+    if _table_width(rows) <= console.width:
+        table = Table(box=None, padding=(0, 1), pad_edge=False, header_style="dim")
+        table.add_column("ensemble", overflow="fold", min_width=_NAME_WIDTH)
+        for header in _HEADERS:
+            table.add_column(header, justify="right", no_wrap=True)
+        for assessment, row, style in zip(assessments, rows, styles, strict=True):
+            table.add_row(Text(assessment.name), *row, style=style)
+        console.print(table)
+        console.print()
+    else:
+        for assessment, row, style in zip(assessments, rows, styles, strict=True):
+            console.print(Text(assessment.name, style=f"{style} underline"))
+            for header, value in zip(_HEADERS, row, strict=True):
+                whole = header.replace("-\n", "").replace("\n", " ")
+                console.print(Text(f"{whole}: {value}", style=style))
+            console.print()
     console.print(
         Text(
             "size: number of learners; r_TL: correlation of a learner with the truth; r_LL: of two learners; "
@@ -69,6 +68,17 @@ def show_comparison(assessments: Sequence[Assessment]) -> None:
             style="dim",
         )
     )
+
+
+def _compared(a: Assessment) -> list[str]:
+    numbers = (float(a.accuracies.mean()), a.r_tl, a.r_ll, a.optimality, a.error_correlation)
+    return [str(a.n_learners), str(a.vote), *map(_number, numbers)]
+
+
+def _table_width(rows: Sequence[Sequence[str]]) -> int:
+    """Return the columns of a terminal that the numbers need beside a short name, with the gaps between."""
+    columns = zip(_HEADERS, *rows, strict=True)
+    return _NAME_WIDTH + sum(max(map(len, "\n".join(column).split("\n"))) + 2 for column in columns)
 
 
 def show_selection(selection: Selection, learners: Sequence[str]) -> None:

@@ -157,8 +157,9 @@ def _find_csv(name: str, data_dir: str | os.PathLike[str] | None) -> Path | None
 def _own_types(path: Path) -> dict[str, str] | None:
     """Return the types that the folder of ``path``, or the one above it, gives for its set."""
     for folder in path.parents[:2]:
-        if (own := folder / TYPES_FILE).is_file():
-            return _read_types(own).get(path.stem)
+        own = folder / TYPES_FILE
+        if own.is_file() and (types := _read_types(own).get(path.stem)) is not None:
+            return types
     return None
 
 

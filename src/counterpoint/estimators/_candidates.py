@@ -72,7 +72,7 @@ def choose(votes: FloatArray, test_share: float) -> Choice:
     >>> choose(np.array([[0.8, 0.7, 0.9], [0.9, 0.8, 1.0]]), test_share=0.5)[:2]
     (1, 1)
     """
-    best = 1 + int(votes[1:].mean(axis=1).argmax())
+    best = 1 + int(votes[1:].mean(axis=1).round(12).argmax())  # the first of equals, whatever the rounding
     test = corrected_paired_test(votes[best] - votes[0], test_share)
     return Choice(best if test.difference > test.standard_error else 0, best, test)
 

@@ -1,8 +1,11 @@
 """What fitted networks do, however they were trained: answer, vote, be looked at, be deployed."""
 
+import copy
 import os
 import warnings
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 import torch
@@ -23,7 +26,9 @@ from counterpoint.training.readout import Readout
 if TYPE_CHECKING:
     from counterpoint.assessment import Assessment
 
-__all__ = ["FittedNetworks"]
+__all__ = ["FittedNetworks", "all_or_nothing"]
+
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 # Rows go through the networks in blocks of this size, the last one filled up: a product of matrices rounds by its
 # shape, and the answer for a row should not depend on how many others are asked about.
@@ -166,3 +171,27 @@ class FittedNetworks(ClassifierMixin, BaseEstimator):
             elif r_tl < -3 / len(y) ** 0.5:
                 message = f"Learner {learner} stands against the truth: their correlation is {r_tl:.3f}."
                 warnings.warn(message, MemberWarning, stacklevel=3)
+
+
+def all_or_nothing(method: Method) -> Method:
+    """Decorate a way to fit: an estimator for which it fails is what it was before, not one that half knows."""
+
+    @wraps(method)
+    def fit(self: FittedNetworks, *args: Any, **kwargs: Any) -> Any:
+        before = dict(self.__dict__)
+        trained = [before[name] for name in ("ensemble_", "_continued") if before.get(name) is not None]
+        states = copy.deepcopy([part.state_dict() for part in trained])
+        scaler = copy.deepcopy(before.get("scaler_"))
+        try:
+            return method(self, *args, **kwargs)
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            for part, state in zip(trained, states, strict=True):
+                part.load_state_dict(state)
+            if "ensemble_" in before:
+                self.ensemble_.eval()
+                self.scaler_ = scaler
+            raise
+
+    return cast(Method, fit)

@@ -12,7 +12,8 @@ import torch
 from sklearn.utils import check_random_state
 from torch import Tensor, nn
 
-from counterpoint._validation import check_choice, check_count, check_whole
+from counterpoint._validation import check_choice, check_count, check_flag, check_number, check_whole
+from counterpoint.estimators._rows import check_class_weight
 from counterpoint.training import (
     CorrelationLoss,
     Ensemble,
@@ -23,11 +24,13 @@ from counterpoint.training import (
 from counterpoint.training.device import pick_device
 from counterpoint.training.ensemble import evaluating
 from counterpoint.training.gate import gates_of
+from counterpoint.training.preparation import check_value
 
 __all__ = [
     "Module",
-    "check_endless",
+    "can_go_on",
     "check_loss",
+    "check_settings",
     "check_trained",
     "count_nets",
     "draw_seeds",
@@ -80,6 +83,33 @@ def count_nets(module: Module, n_estimators: int) -> int:
     return check_whole(n_estimators, "n_estimators", minimum=1)
 
 
+def check_settings(estimator: Any) -> None:
+    """Refuse numbers and choices of an estimator with which it cannot train."""
+    count_nets(estimator.module, estimator.n_estimators)
+    check_whole(estimator.epochs, "epochs", minimum=1)
+    check_whole(estimator.warmup_epochs, "warmup_epochs", minimum=0)
+    if estimator.warmup_epochs >= estimator.epochs:
+        raise ValueError(
+            f"`warmup_epochs` must be less than {estimator.epochs}; got {estimator.warmup_epochs}."
+        )
+    check_whole(estimator.batch_size, "batch_size", minimum=1)
+    check_number(estimator.learning_rate, "learning_rate", 0, closed=False)
+    check_number(estimator.weight_decay, "weight_decay", 0)
+    check_number(estimator.validation_fraction, "validation_fraction", 0, 0.9)
+    check_choice(estimator.voting, "voting", ("soft", "hard"))
+    check_flag(estimator.standardize, "standardize")
+    check_flag(estimator.warm_start, "warm_start")
+    check_class_weight(estimator.class_weight)
+    if not isinstance(estimator.verbose, bool | np.bool_):
+        check_whole(estimator.verbose, "verbose", minimum=0)
+    if estimator.patience is not None:
+        check_whole(estimator.patience, "patience", minimum=1)
+        if estimator.validation_fraction == 0:
+            raise ValueError(
+                f"`patience` must be None without `validation_fraction`; got {estimator.patience}."
+            )
+
+
 def make_loss(
     loss: str | nn.Module | None,
     diversity: float | str | None,
@@ -89,7 +119,10 @@ def make_loss(
 ) -> Callable[..., Tensor]:
     """Return the loss of a name, at the default diversity where none is given, or the loss that was given."""
     if loss is None:  # as `load` leaves it where the file names a loss that it does not hold
-        raise ValueError("`loss` must be given to `load`, to train on; got None.")
+        raise ValueError(
+            "`loss` must be a name or a loss module, to train; got None. A file does not hold one of your own: give it "
+            "to `load`."
+        )
     if not isinstance(loss, str):
         if isinstance(loss, type) or not callable(loss):
             got = f"the class {loss.__name__}" if isinstance(loss, type) else repr(loss)
@@ -121,9 +154,7 @@ def check_loss(
             found = loss(logits, *some[1:])
         except (IndexError, RuntimeError, TypeError, ValueError) as error:
             raise ValueError(f"`loss` must {rule} do; got {loss!r}, which says: {error}") from error
-    if not isinstance(found, Tensor) or found.dim():
-        got = f"shape {tuple(found.shape)}" if isinstance(found, Tensor) else repr(found)
-        raise ValueError(f"`loss` must {rule} do, and return one number; got {loss!r}, which returns {got}.")
+    check_value(found, loss)
 
 
 def check_trained(ensemble: Ensemble) -> list[nn.Parameter]:
@@ -134,13 +165,11 @@ def check_trained(ensemble: Ensemble) -> list[nn.Parameter]:
     return trained
 
 
-def check_endless(loss: object) -> None:
-    """Refuse a loss that decides after a share of the training, where the length of it is not known."""
-    if gates_of(loss):
-        raise ValueError(
-            "`diversity` must be a number for partial_fit, since 'auto' decides after a share of all the training "
-            "there will be; got 'auto'."
-        )
+def can_go_on(estimator: Any) -> bool:
+    """Tell whether an estimator can train on as rows come: "auto" decides after a share of all there will be."""
+    if gates_of(estimator.loss) or (isinstance(estimator.diversity, str) and estimator.diversity == "auto"):
+        raise AttributeError("`diversity` must be a number for partial_fit; got 'auto'.")
+    return True
 
 
 def draw_seeds(random_state: int | np.random.RandomState | None, count: int = 2) -> list[int]:

@@ -24,10 +24,17 @@ def find_categories(X: Any, listed: ArrayLike | None) -> Categories:
 
 
 def by_number(X: Any, categories: Categories) -> Any:
-    """Return the table with the values of nominal columns by number, and NaN for a value that is not known."""
-    if not categories:
-        return X
+    """Return the table with the values of nominal columns by number, and NaN for a value that is not known.
+
+    Cells of any type that are missing elsewhere, as ``pandas.NA`` is, become NaN as well: NumPy cannot read them.
+    """
+    if not categories and not isinstance(X, pd.DataFrame):
+        is_mixed = isinstance(X, np.ndarray) and X.dtype == object
+        return np.where(pd.isna(X), np.nan, X) if is_mixed else X
     frame = _frame(X).copy(deep=False)
+    for j, dtype in enumerate(frame.dtypes):
+        if dtype.kind == "O" and not isinstance(dtype, pd.CategoricalDtype) and j not in categories:
+            frame.isetitem(j, frame.iloc[:, j].where(frame.iloc[:, j].notna(), np.nan))
     for j, values in categories.items():
         codes = pd.Categorical(frame.iloc[:, j]).set_categories(values).codes
         frame.isetitem(j, np.where(codes < 0, np.nan, codes))

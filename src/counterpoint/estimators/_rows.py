@@ -10,9 +10,20 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.class_weight import compute_class_weight
 from torch import Tensor
 
-from counterpoint._validation import FloatArray, IntArray, check_interval
+from counterpoint._validation import FloatArray, IntArray, check_interval, check_number
 
-__all__ = ["Batches", "Rows", "check_sample_weight", "coded_rows", "distinct_rows", "n_batches"]
+__all__ = [
+    "Batches",
+    "Rows",
+    "check_class_weight",
+    "check_sample_weight",
+    "coded_rows",
+    "distinct_rows",
+    "n_batches",
+    "scaled_by",
+]
+
+_ORDINARY = 20  # the binary exponent of weights that are used as they are
 
 Batch = tuple[Tensor, Tensor] | tuple[Tensor, Tensor, Tensor]
 
@@ -44,14 +55,11 @@ class Rows(NamedTuple):
         """Return the rows with their weights multiplied by those of their classes, without those left with none."""
         if class_weight is None:
             return self
-        if isinstance(class_weight, str) and class_weight == "balanced":
+        if isinstance(class_weight, Mapping):
+            factors = compute_class_weight(dict(class_weight), classes=classes, y=classes[self.codes])
+        else:
             mass = np.bincount(self.codes, self.weight, minlength=len(classes))
             factors = np.divide(mass.sum(), len(classes) * mass, out=np.zeros_like(mass), where=mass > 0)
-        elif not isinstance(class_weight, Mapping):
-            raise ValueError(f"`class_weight` must be a dict, 'balanced' or None; got {class_weight!r:.80}.")
-        else:
-            given = compute_class_weight(dict(class_weight), classes=classes, y=classes[self.codes])
-            factors = check_interval(given, "class_weight", 0)
         weight = self.weight * factors[self.codes]
         if not weight.any() or not np.isfinite(weight).all():
             what = "infinity" if weight.any() else "zero for all of them"
@@ -63,11 +71,19 @@ class Rows(NamedTuple):
     def tensors(
         self, scaler: StandardScaler | None, device: torch.device
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Return inputs, classes and weights, None if they are equal, on a device."""
+        """Return inputs, classes and weights, None if they are equal, on a device.
+
+        Only the ratios of weights count: they are scaled to the largest, lest float32 take small ones for 0.
+        """
         X = self.X if scaler is None else scaler.transform(self.X)
-        x = torch.from_numpy(np.array(X, dtype=np.float32)).to(device)
-        equal = self.weight.size == 0 or np.ptp(self.weight) == 0
-        weight = None if equal else torch.as_tensor(self.weight, dtype=torch.float32, device=device)
+        with np.errstate(over="ignore"):
+            X = np.array(X, dtype=np.float32)
+        if (bad := ~np.isfinite(X)).any():
+            raise ValueError(f"`X` must hold numbers that float32 can; got {_first_of(self.X, bad)}.")
+        x = torch.from_numpy(X).to(device)
+        weight = None
+        if self.weight.size and np.ptp(self.weight):
+            weight = torch.as_tensor(self.weight / self.weight.max(), dtype=torch.float32, device=device)
         return x, torch.as_tensor(self.codes, dtype=torch.long, device=device), weight
 
 
@@ -107,7 +123,7 @@ def n_batches(n_rows: int, batch_size: int) -> int:
 
 
 def check_sample_weight(sample_weight: ArrayLike | None, n_samples: int) -> FloatArray:
-    """Return one weight for each sample, none of them negative and not all of them zero."""
+    """Return one weight for each sample, none negative, not all zero, and of a size to calculate with."""
     if sample_weight is None:
         return np.ones(n_samples)
     weight = check_interval(np.asarray(sample_weight), "sample_weight", 0)
@@ -116,7 +132,30 @@ def check_sample_weight(sample_weight: ArrayLike | None, n_samples: int) -> Floa
     if not weight.any() or not np.isfinite(weight).all():
         what = "infinity" if weight.any() else "all zero"
         raise ValueError(f"`sample_weight` must be finite, and above zero for some samples; got {what}.")
-    return weight
+    # The ratios count. Where all are huge or tiny, sums of squares would overflow or vanish, and StandardScaler take
+    # features for constant; a power of two brings them near 1 and keeps their digits.
+    size = int(np.frexp(weight.max())[1])
+    return np.ldexp(weight, -size) if abs(size) > _ORDINARY else weight
+
+
+def check_class_weight(class_weight: Any) -> None:
+    """Refuse what is not a mapping to numbers, "balanced" or None."""
+    if isinstance(class_weight, Mapping):
+        for factor in class_weight.values():
+            check_number(factor, "class_weight", 0)
+    elif class_weight is not None and not (isinstance(class_weight, str) and class_weight == "balanced"):
+        raise ValueError(f"`class_weight` must be a dict, 'balanced' or None; got {class_weight!r:.80}.")
+
+
+def scaled_by(rows: Rows, scaler: StandardScaler | None = None) -> StandardScaler:
+    """Return what standardises the rows; a scaler that is given knows others besides."""
+    scaler = StandardScaler() if scaler is None else scaler
+    with np.errstate(over="ignore", invalid="ignore"):
+        scaler.partial_fit(rows.X, sample_weight=rows.weight)
+    if (bad := ~np.isfinite(scaler.var_)).any():
+        got = _first_of(rows.X, np.broadcast_to(bad, rows.X.shape))
+        raise ValueError(f"`X` must hold numbers whose variance is finite; got {got}.")
+    return scaler
 
 
 def coded_rows(X: NDArray[Any], y: NDArray[Any], classes: NDArray[Any], weight: FloatArray) -> Rows:
@@ -147,3 +186,8 @@ def _held_out(codes: IntArray, fraction: float, rng: np.random.RandomState) -> N
         members = rng.permutation(np.flatnonzero(codes == code))
         mask[members[: min(round(fraction * len(members)), len(members) - 1)]] = True
     return mask
+
+
+def _first_of(X: NDArray[Any], bad: NDArray[np.bool_]) -> str:
+    row, feature = np.argwhere(bad)[0]
+    return f"{X[row, feature]:.6g} in feature {feature}"

@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.tree import DecisionTreeClassifier
@@ -21,6 +22,9 @@ __all__ = ["DecorateClassifier"]
 
 # how rows are read; NaN is a missing value
 _NUMBERS: Mapping[str, Any] = MappingProxyType({"dtype": np.float64, "ensure_all_finite": "allow-nan"})
+_LARGEST = (
+    1e37  # trees work in single precision, up to 3.4e38; artificial numbers lie some deviations from the mean
+)
 
 
 class DecorateClassifier(ClassifierMixin, BaseEstimator):
@@ -121,7 +125,7 @@ class DecorateClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            The table; NaN is a missing value.
+            The table; NaN is a missing value. Numbers lie between -1e37 and 1e37.
         y : array-like of shape (n_samples,)
             The labels.
 
@@ -222,10 +226,12 @@ class DecorateClassifier(ClassifierMixin, BaseEstimator):
 
     def _read_training_rows(self, X: Any, y: ArrayLike) -> tuple[FloatArray, NDArray[Any]]:
         self._categories = find_categories(X, self.categorical_features)
+        if y is not None and np.any(missing := pd.isna(np.asarray(y, dtype=object))):
+            raise ValueError(f"`y` must hold a label for each row; got {int(np.sum(missing))} missing.")
         with self._naming_text(X):
             table, labels = validate_data(self, by_number(X, self._categories), y, **_NUMBERS)
         check_classification_targets(labels)
-        return table, labels
+        return _check_size(table), labels
 
     def _read_rows(self, X: Any) -> FloatArray:
         table: FloatArray
@@ -235,8 +241,8 @@ class DecorateClassifier(ClassifierMixin, BaseEstimator):
                 numbers = by_number(X, self._categories)
                 table = check_array(numbers, estimator=self, input_name="X", **_NUMBERS)
             else:
-                table = validate_data(self, X, reset=False, **_NUMBERS)
-        return table
+                table = validate_data(self, by_number(X, {}), reset=False, **_NUMBERS)
+        return _check_size(table)
 
     @contextmanager
     def _naming_text(self, X: Any) -> Iterator[None]:
@@ -281,6 +287,13 @@ class DecorateClassifier(ClassifierMixin, BaseEstimator):
         print(
             f"[Decorate] round {number}: training error {error:.4f}, {verdict}, {len(self.estimators_)} members"
         )
+
+
+def _check_size(table: FloatArray) -> FloatArray:
+    """Return the table, whose numbers leave room for artificial ones in single precision."""
+    if (beyond := table[np.abs(table) > _LARGEST]).size:
+        raise ValueError(f"`X` must hold numbers between -{_LARGEST:g} and {_LARGEST:g}; got {beyond[0]:g}.")
+    return table
 
 
 def _seeded(estimator: Any, rng: np.random.RandomState) -> Any:

@@ -8,18 +8,18 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.preprocessing import StandardScaler
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
-from counterpoint._validation import check_choice, check_flag, check_number, check_whole
 from counterpoint.estimators._candidates import FITS
-from counterpoint.estimators._fitted import FittedNetworks
+from counterpoint.estimators._fitted import FittedNetworks, all_or_nothing
 from counterpoint.estimators._making import (
     Module,
-    check_endless,
+    can_go_on,
     check_loss,
+    check_settings,
     check_trained,
     count_nets,
     draw_seeds,
@@ -28,7 +28,7 @@ from counterpoint.estimators._making import (
     pick_device,
     private_generator,
 )
-from counterpoint.estimators._rows import Batches, Rows, check_sample_weight, coded_rows
+from counterpoint.estimators._rows import Batches, Rows, check_sample_weight, coded_rows, scaled_by
 from counterpoint.exceptions import MemberWarning
 from counterpoint.training import Ensemble, History, IndependentLoss, fit
 
@@ -185,6 +185,7 @@ class DiverseEnsembleClassifier(FittedNetworks):
         self.random_state = random_state
         self.verbose = verbose
 
+    @all_or_nothing
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train the networks.
 
@@ -216,12 +217,14 @@ class DiverseEnsembleClassifier(FittedNetworks):
                 f"`n_estimators` must stay {self.ensemble_.n_learners} where `warm_start` goes on; got {wanted}."
             )
         rows = coded_rows(X, y, self.classes_, weight)
-        self.scaler_ = StandardScaler().fit(rows.X, sample_weight=rows.weight) if self.standardize else None
+        self.scaler_ = scaled_by(rows) if self.standardize else None
         rows, held = rows.set_aside(self.validation_fraction, seeds[1])
         self.history_ = self._train(rows, held, self._optimizer(), int(self.epochs), seeds[1])
         self._warn_of_members(rows)
         return self
 
+    @available_if(can_go_on)  # type: ignore[untyped-decorator]
+    @all_or_nothing
     def partial_fit(
         self, X: Any, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Self:
@@ -245,11 +248,11 @@ class DiverseEnsembleClassifier(FittedNetworks):
         Notes
         -----
         The mean and the standard deviation of the features are those of all rows so far. No rows are set aside, and
-        there is no warm-up, and no diversity "auto".
+        there is no warm-up. With the diversity "auto", which decides after a share of the training, there is no such
+        method.
         """
         first = not hasattr(self, "ensemble_")
         self._check_parameters()
-        check_endless(self._loss())
         X, y = self._check_table(X, y, reset=first)
         if first and classes is None:
             raise ValueError("`classes` must be given in the first call of partial_fit; got None.")
@@ -257,12 +260,11 @@ class DiverseEnsembleClassifier(FittedNetworks):
         if not first and not np.array_equal(every, self.classes_):
             raise ValueError(f"`classes` must be those of the first call, {self.classes_}; got {classes!r}.")
         rows = coded_rows(X, y, every, check_sample_weight(sample_weight, len(y)))
-        if first:  # nothing is kept of a call that is refused above
+        if first:
             self._begin(every, draw_seeds(self.random_state)[0])
-            self.scaler_ = StandardScaler() if self.standardize else None
-            self.history_ = History()
-        if self.scaler_ is not None:
-            self.scaler_.partial_fit(rows.X, sample_weight=rows.weight)
+            self.scaler_, self.history_ = scaled_by(rows) if self.standardize else None, History()
+        elif self.scaler_ is not None:
+            scaled_by(rows, self.scaler_)
         optimizer = self._continued = getattr(self, "_continued", None) or self._optimizer()
         seed = draw_seeds(self.random_state)[1] + len(self.history_)
         known = self.readout_
@@ -316,26 +318,7 @@ class DiverseEnsembleClassifier(FittedNetworks):
         return load(cls, path, module, loss)  # type: ignore[no-any-return]
 
     def _check_parameters(self) -> None:
-        count_nets(self.module, self.n_estimators)
-        check_whole(self.epochs, "epochs", minimum=1)
-        check_whole(self.warmup_epochs, "warmup_epochs", minimum=0)
-        if self.warmup_epochs >= self.epochs:
-            raise ValueError(f"`warmup_epochs` must be less than {self.epochs}; got {self.warmup_epochs}.")
-        check_whole(self.batch_size, "batch_size", minimum=1)
-        check_number(self.learning_rate, "learning_rate", 0, closed=False)
-        check_number(self.weight_decay, "weight_decay", 0)
-        check_number(self.validation_fraction, "validation_fraction", 0, 0.9)
-        check_choice(self.voting, "voting", ("soft", "hard"))
-        check_flag(self.standardize, "standardize")
-        check_flag(self.warm_start, "warm_start")
-        if not isinstance(self.verbose, bool):
-            check_whole(self.verbose, "verbose", minimum=0)
-        if self.patience is not None:
-            check_whole(self.patience, "patience", minimum=1)
-            if self.validation_fraction == 0:
-                raise ValueError(
-                    f"`patience` must be None without `validation_fraction`; got {self.patience}."
-                )
+        check_settings(self)
         self._loss()
 
     def _loss(self) -> Any:

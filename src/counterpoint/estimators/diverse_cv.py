@@ -1,13 +1,13 @@
 """The diversity, and the weight decay if wanted, chosen by cross-validation, and whether diversity pays."""
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from sklearn.model_selection import StratifiedKFold, check_cv
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -16,9 +16,9 @@ from torch import nn
 from counterpoint._validation import FloatArray, IntArray, check_interval
 from counterpoint.estimators._batched import Fold, Schedule, train_path
 from counterpoint.estimators._candidates import Candidate, at_best_decay, choose, of_fit, results, verdict
-from counterpoint.estimators._fitted import FittedNetworks
+from counterpoint.estimators._fitted import FittedNetworks, all_or_nothing
 from counterpoint.estimators._making import Module, draw_seeds, make_nets, pick_device, private_generator
-from counterpoint.estimators._rows import Rows, check_sample_weight, distinct_rows, n_batches
+from counterpoint.estimators._rows import Rows, check_sample_weight, distinct_rows, n_batches, scaled_by
 from counterpoint.estimators.diverse import DiverseEnsembleClassifier
 from counterpoint.estimators.diversity_path import DiversityPathDisplay
 from counterpoint.training import Ensemble
@@ -141,6 +141,7 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
         self.random_state = random_state
         self.verbose = verbose
 
+    @all_or_nothing
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train the path on the folds, choose, and train the choice on all rows.
 
@@ -241,7 +242,8 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
             raise ValueError(
                 f"`weight_decay` must be a number or distinct numbers in a row; got {self.weight_decay!r}."
             )
-        self.estimator(float(diversities[0]), weight_decay=float(decays.flat[0]))._check_parameters()
+        for diversity, decay in product(diversities.tolist(), decays.ravel().tolist()):
+            self.estimator(diversity, weight_decay=decay)._check_parameters()
         return diversities.tolist(), np.atleast_1d(decays).tolist()
 
     def _splits(
@@ -334,7 +336,7 @@ class _Part:
         self.n_train, self.n_test = len(train), len(test)
         device = pick_device(search.device)
         taken = distinct_rows(*rows.take(train))
-        scaler = StandardScaler().fit(taken.X, sample_weight=taken.weight) if search.standardize else None
+        scaler = scaled_by(taken) if search.standardize else None
         weighted = taken.balanced(search.class_weight, search.classes_)
         x, y, weight = weighted.tensors(scaler, device)
         self.n_rows = len(y)  # the distinct ones of a class with a weight

@@ -12,6 +12,8 @@ from inspect import signature
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from counterpoint._extras import import_extra
+
 __all__ = ["TARGETS", "Target", "reproduce"]
 
 
@@ -44,6 +46,16 @@ TARGETS: Mapping[str, Target] = {
 }
 
 
+# What targets import that not every installation has, and the extra that brings it.
+_EXTRAS = {
+    "filelock": "train",
+    "safetensors": "train",
+    "skops": "train",
+    "torch": "train",
+    "torchvision": "vision",
+}
+
+
 def reproduce(name: str, out: Path, **options: Any) -> list[Path]:
     """Run one target and return the paths it wrote.
 
@@ -65,6 +77,8 @@ def reproduce(name: str, out: Path, **options: Any) -> list[Path]:
     ------
     ValueError
         If there is no such target, or an option has no meaning for it.
+    ImportError
+        If a package is missing that the target needs; the message has the line that installs it.
 
     Examples
     --------
@@ -76,6 +90,16 @@ def reproduce(name: str, out: Path, **options: Any) -> list[Path]:
     if name not in TARGETS:
         hint = "".join(f" Did you mean {match}?" for match in get_close_matches(name, TARGETS, n=1))
         raise ValueError(f"`NAME` must be one of {', '.join(TARGETS)}; got {name!r}.{hint}")
+    try:
+        return _run(name, out, options)
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package in _EXTRAS:
+            import_extra(package, _EXTRAS[package])  # says how to install it
+        raise
+
+
+def _run(name: str, out: Path, options: dict[str, Any]) -> list[Path]:
     target = TARGETS[name]
     function = getattr(import_module(f"{__name__}.{target.module}"), target.function)
     known = signature(function).parameters

@@ -14,7 +14,8 @@ def device_name(device: torch.device) -> str:
     """Return the name of a GPU, or the kind of the CPU and its threads."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
-    return f"{platform.machine()} CPU, {torch.get_num_threads()} threads"
+    count = torch.get_num_threads()
+    return f"{platform.machine()} CPU, {count} thread{'s' * (count > 1)}"
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from counterpoint._validation import ROUNDING, FloatArray
+from counterpoint._validation import ROUNDING, FloatArray, check_whole
 from counterpoint.exceptions import ModelRangeWarning
 from counterpoint.experiments._record import write_figure, write_record
 from counterpoint.experiments._simulate import draw_correct, latent_correlation
@@ -58,7 +58,9 @@ class Simulation(NamedTuple):
 
 
 def reproduce(out: Path, *, n_learners: int = 5, seed: int = 0) -> list[Path]:
-    """Write the three panels for one size of ensemble."""
+    """Write the three panels for one size of ensemble, which is odd as in the printed formula."""
+    if check_whole(n_learners, "n_learners", minimum=3) % 2 == 0:
+        raise ValueError(f"`n_learners` must be odd; got {n_learners}.")
     curves, simulation = compute(n_learners), simulate(n_learners, seed)
     config = {"n_learners": n_learners, "seed": seed, "n_samples": N_SAMPLES}
     data = {"curves": curves, "simulation": simulation}

@@ -8,6 +8,7 @@ errors of Weka's DECORATE from its benchmark.
 
 import dataclasses
 import time
+import warnings
 from collections.abc import Mapping
 from functools import partial
 from itertools import product
@@ -21,7 +22,7 @@ from counterpoint._plain import plain
 from counterpoint._validation import FloatArray, check_count
 from counterpoint.experiments._document import given_paths, refill
 from counterpoint.experiments._progress import Teller
-from counterpoint.experiments._record import read_part, read_record, versions, write_json, write_record
+from counterpoint.experiments._record import read_record, versions, write_json, write_record
 from counterpoint.experiments._tables import NONE, Grid, markdown, mean, rich_table, spread
 
 if TYPE_CHECKING:
@@ -89,7 +90,8 @@ def reproduce(
     for grid in narrow_grids(record):
         console.print(rich_table(grid))
     if failed:
-        raise RuntimeError(f"{len(failed)} parts failed, the others are written: {'; '.join(failed)}")
+        what = f"{len(failed)} part{'s' if len(failed) > 1 else ''}"
+        raise RuntimeError(f"{what} failed, the others are written: {'; '.join(failed)}")
     return [*paths, path]
 
 
@@ -104,7 +106,7 @@ def _run(
             path, words = folder / f"{name}-{part}.json", f"{name}, {part}"
             tell.now(words)
             try:
-                one = read_part(path, {"repeats": counts[name], **dataclasses.asdict(settings)})
+                one = _kept(path, {"repeats": counts[name], **dataclasses.asdict(settings)})
                 if one is None:
                     one = _part(name, part, counts[name], settings, device, partial(tell.now, words))
                     write_json(path, one)
@@ -115,6 +117,18 @@ def _run(
             found[name][part] = one
             tell.done(f"{words}: {one['seconds']:.0f} s on {one['device']}")
     return found, failed
+
+
+def _kept(path: Path, config: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return a part that was written before, if there is one of the same settings; one that is damaged is none."""
+    if not path.is_file():
+        return None
+    try:
+        part = read_record(path, "config", "device", "seconds", "rows")
+    except ValueError as error:
+        warnings.warn(f"{error} The part is run again.", stacklevel=2)
+        return None
+    return part if part["config"] == plain(config) else None
 
 
 def _part(

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterpoint._validation import FloatArray, check_labels, check_probabilities
+from counterpoint._validation import FloatArray, _short, check_labels, check_probabilities
 
 # A learner-by-sample block has at most this many entries: 64 MB as float32, 128 MB as float64.
 BLOCK_ENTRIES = 2**24
@@ -162,7 +162,7 @@ class Outputs:
     def _check_classes(self, labels: ArrayLike) -> NDArray[Any]:
         classes = check_labels(labels, "labels")
         if classes.ndim != 1 or len(np.unique(classes)) != classes.size:
-            raise ValueError(f"`labels` must be one row of distinct labels; got {classes.tolist()}.")
+            raise ValueError(f"`labels` must be one row of distinct labels; got {_short(classes.tolist())}.")
         if self._truth is not None and _kind(classes) != _kind(self._truth):
             raise TypeError(
                 f"`labels` must be of the kind of `y_true`, {_kind(self._truth)}; got {_kind(classes)}."
@@ -200,6 +200,8 @@ class Outputs:
 
 def as_array(outputs: ArrayLike) -> NDArray[Any]:
     """Return the outputs as an array, not copied if they are one."""
+    if hasattr(outputs, "detach"):  # a tensor on which gradients or another device hang
+        outputs = outputs.detach().cpu()
     try:
         return np.asarray(outputs)
     except ValueError:  # learners with different numbers of samples
@@ -209,7 +211,7 @@ def as_array(outputs: ArrayLike) -> NDArray[Any]:
 
 
 def _kind(array: NDArray[Any]) -> str:
-    return {"U": "strings", "S": "bytes"}.get(array.dtype.kind, "numbers")
+    return "strings" if array.dtype.kind == "U" else "numbers"
 
 
 def _distinct(rows: NDArray[Any]) -> set[Any]:

@@ -107,6 +107,8 @@ def fit_table(
     check_whole(epochs, "epochs", minimum=1)
     check_whole(random_state, "random_state", minimum=0, maximum=2**32 - 1)  # what scikit-learn takes
     check_flag(progress, "progress")
+    if diversity is not None:
+        check_number(diversity, "diversity", 0)
     train, test = _split(table, test_share, random_state)
     settings: dict[str, Any] = {"n_estimators": n_learners, "epochs": epochs, "random_state": random_state}
     transformer = make_transformer(table.columns)

@@ -90,7 +90,7 @@ class TrainingTable:
 
 
 def read_training_table(
-    path: str | Path, target: str, *, drop: Sequence[str] = (), progress: bool = False
+    path: str | Path, target: str, *, drop: str | Sequence[str] = (), progress: bool = False
 ) -> TrainingTable:
     r"""Read a table to learn from, and decide what its columns are.
 
@@ -100,7 +100,7 @@ def read_training_table(
         CSV, TSV, ARFF or Parquet, with a row for each sample.
     target : str
         The column of the classes. It must have no gaps, and every class two rows.
-    drop : sequence of str, optional
+    drop : str or sequence of str, optional
         Columns to leave out.
     progress : bool, default=False
         Show a progress bar on stderr.
@@ -128,6 +128,7 @@ def read_training_table(
     """
     path = check_path(path, "path")
     check_flag(progress, "progress")
+    drop = (drop,) if isinstance(drop, str) else drop
     with open_table(path, progress=progress) as table:
         names = named_columns(table)
         for name, given in [(target, "target"), *((name, "drop") for name in drop)]:

@@ -108,16 +108,17 @@ class TradeoffDisplay:
         }
 
     @classmethod
-    def from_predictions(cls, y_true: ArrayLike, ensembles: Mapping[str, ArrayLike]) -> Self:
+    def from_predictions(cls, y_true: ArrayLike, ensembles: Mapping[str, ArrayLike] | ArrayLike) -> Self:
         """Place ensembles by what their learners predicted.
 
         Parameters
         ----------
         y_true : array_like, shape (n_samples,)
             The true labels.
-        ensembles : mapping of str to array_like
+        ensembles : mapping of str to array_like, or array_like
             For each ensemble the votes ``(n_learners, n_samples)`` or the probabilities
-            ``(n_learners, n_samples, n_classes)`` of its learners. All must have as many learners.
+            ``(n_learners, n_samples, n_classes)`` of its learners. All must have as many learners. One alone
+            may go without a name.
 
         Returns
         -------
@@ -133,8 +134,8 @@ class TradeoffDisplay:
         """
         from counterpoint.measures import learner_learner_correlation, truth_learner_correlation
 
-        _check_named(ensembles, "ensembles")
-        sizes = {name: len(np.asarray(outputs)) for name, outputs in ensembles.items()}
+        ensembles = _named(ensembles, "ensembles")
+        sizes = {name: len(np.atleast_1d(outputs)) for name, outputs in ensembles.items()}
         if len(set(sizes.values())) != 1:
             raise ValueError(f"`ensembles` must have as many learners each; got {sizes}.")
         n_learners = next(iter(sizes.values()))
@@ -149,13 +150,14 @@ class TradeoffDisplay:
         return cls(n_learners, points=points)
 
     @classmethod
-    def from_estimator(cls, estimators: Mapping[str, Any], X: Any, y: ArrayLike) -> Self:
+    def from_estimator(cls, estimators: Any, X: Any, y: ArrayLike) -> Self:
         """Place fitted scikit-learn ensembles by what their members say of some samples.
 
         Parameters
         ----------
-        estimators : mapping of str to fitted ensemble
-            Anything that :func:`counterpoint.assess_estimator` takes, by name. All must have as many members.
+        estimators : mapping of str to fitted ensemble, or fitted ensemble
+            Anything that :func:`counterpoint.assess_estimator` takes, by name. All must have as many members. One
+            alone may go without a name.
         X : array-like of shape (n_samples, n_features)
             The samples.
         y : array_like, shape (n_samples,)
@@ -175,8 +177,8 @@ class TradeoffDisplay:
         >>> list(TradeoffDisplay.from_estimator({"forest": forest}, X, y).points)
         ['forest']
         """
-        _check_named(estimators, "estimators")
-        return cls.from_predictions(y, {n: member_outputs(e, X).outputs for n, e in estimators.items()})
+        given = _named(estimators, "estimators")
+        return cls.from_predictions(y, {name: member_outputs(one, X).outputs for name, one in given.items()})
 
     def plot(self, ax: "Axes | None" = None, *, legend: bool = True) -> Self:
         """Draw the plane.
@@ -238,6 +240,13 @@ class TradeoffDisplay:
     @staticmethod
     def _mark(ax: "Axes", x: Any, y: Any, marker: str, colour: str, **style: Any) -> None:
         ax.plot(x, y, ls="", marker=marker, ms=8, color=colour, mec="white", zorder=5, **style)
+
+
+def _named(given: Any, name: str) -> Mapping[str, Any]:
+    named = given if isinstance(given, Mapping) else {"ensemble": given}
+    if not named:
+        raise ValueError(f"`{name}` must hold at least one ensemble; got none.")
+    return named
 
 
 def _check_named(given: object, name: str) -> None:

@@ -14,6 +14,7 @@ from counterpoint._files import replacing
 from counterpoint._validation import check_flag, check_path
 from counterpoint.predictions._arrays import read_arrays
 from counterpoint.predictions._tables import read_table
+from counterpoint.predictions._tabular import unreadable
 from counterpoint.predictions._text import DELIMITERS
 
 __all__ = ["Predictions", "read_predictions"]
@@ -21,6 +22,8 @@ __all__ = ["Predictions", "read_predictions"]
 _TABLES = (*DELIMITERS, ".arff", ".parquet")
 _ARRAYS = (".npz", ".npy")
 _WRITTEN = (*DELIMITERS, ".npz")
+# Names that mean something else in an archive, or to the function that writes it.
+_TAKEN = ("outputs", "learners", "labels", "file", "allow_pickle")
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,8 +69,19 @@ class Predictions:
             The file; one that exists is replaced, and only by a whole one.
         truth : str, default="y_true"
             Name of the column, or array, of the truth.
+
+        Raises
+        ------
+        ValueError
+            If the file could not be read again: a table has no place for a label "NA" or votes of a learner with a
+            colon in its name, an archive none for a truth that is named as another of its arrays.
         """
         suffix = check_ending(path)
+        if suffix == ".npz" and truth in _TAKEN:
+            listed = ", ".join(map(repr, _TAKEN))
+            raise ValueError(f"`truth` must not be one of {listed} in an NPZ file; got {truth!r}.")
+        if suffix != ".npz" and (reason := self._unreadable(truth)):
+            raise ValueError(f"{path} must end in .npz, for a table cannot hold {reason}.")
         with replacing(path) as file:
             if suffix == ".npz":
                 arrays: dict[str, Any] = {truth: self.y_true, "outputs": self.outputs}
@@ -85,8 +99,15 @@ class Predictions:
     def _columns(self) -> list[str]:
         if self.outputs.ndim == 2:
             return list(self.learners)
-        classes = np.unique(self.y_true) if self.labels is None else self.labels
-        return [f"{learner}:{label}" for learner in self.learners for label in classes.tolist()]
+        return [f"{learner}:{label}" for learner in self.learners for label in self._classes().tolist()]
+
+    def _classes(self) -> NDArray[Any]:
+        return np.unique(self.y_true) if self.labels is None else self.labels
+
+    def _unreadable(self, truth: str) -> str:
+        votes = self.outputs.ndim == 2
+        said = np.union1d(self.y_true, self.outputs) if votes else self._classes()
+        return unreadable([truth, *self._columns()], said.tolist(), votes=votes)
 
     def _rows(self) -> Iterator[list[Any]]:
         for sample, label in enumerate(self.y_true.tolist()):
@@ -99,6 +120,12 @@ def check_ending(path: str | Path, name: str = "path") -> str:
     if suffix not in _WRITTEN:
         raise ValueError(f"`{name}` must end in one of {', '.join(_WRITTEN)}; got {str(path)!r}.")
     return suffix
+
+
+def stored_truth(path: str | Path, truth: str) -> str:
+    """Return the name of a truth in a file to write: its own, or the usual one where that cannot be."""
+    taken = check_ending(path) == ".npz" and truth in _TAKEN
+    return "y_true" if taken or truth.endswith(".npy") else truth
 
 
 def read_predictions(

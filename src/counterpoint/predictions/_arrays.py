@@ -23,7 +23,7 @@ _OBJECTS = re.compile("allow_pickle|Python objects")
 def read_arrays(path: Path, truth: str, learners: Sequence[str], drop: Sequence[str]) -> dict[str, Any]:
     """Return the fields of the predictions in an NPY or NPZ file."""
     archive = path.suffix.lower() == ".npz"
-    found = _load_archive(path, truth) if archive else {"outputs": _load_array(path)}
+    found = _load_archive(path, truth) if archive else {"outputs": _text(_load_array(path))}
     if truth.endswith(".npy"):
         found["y_true"] = _text(_load_array(Path(truth)))
     elif not archive:
@@ -56,7 +56,7 @@ def _load_archive(path: Path, truth: str) -> dict[str, Array]:
                     f"{path} must hold an array {stored!r}; got {listed(archive.files)}."
                     f"{did_you_mean(stored, archive.files)}"
                 )
-        more = {name: name for name in ("labels", "learners") if name in archive.files}
+        more = {name: name for name in ("labels", "learners") if name in archive.files and name != truth}
         return {name: _member(path, archive, stored) for name, stored in (needed | more).items()}
 
 

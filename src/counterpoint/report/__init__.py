@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterpoint import __version__
+from counterpoint._files import replacing
 from counterpoint._validation import check_choice, check_path
 from counterpoint.assessment import Assessment
 from counterpoint.report._content import content
@@ -140,7 +141,7 @@ class EnsembleReport:
         Parameters
         ----------
         path : str or path-like
-            Where to; the folder is made if need be, a file of that name replaced.
+            Where to; the folder is made if need be, a file of that name replaced, and only by a whole one.
 
         Returns
         -------
@@ -157,8 +158,9 @@ class EnsembleReport:
         '<!DOCTYPE html>'
         """
         target = check_path(path, "path")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(self.html(), encoding="utf-8")
+        page = self.html().encode()
+        with replacing(target) as file:
+            file.write(page)
         return target
 
     def __repr__(self) -> str:

@@ -80,9 +80,9 @@ def select(
     the most accurate vote on the path. A learner is left out only if the data say that it hurts: the
     best size on the path, or the smallest as good, is too small on few samples.
 
-    Ties go to the learner that comes first. A learner without a correlation, because it is constant,
-    is never chosen by "greedy" and a warning names it; one that is constant in some classes is
-    averaged over the others, and pairs that vary in no common class are left out of the average.
+    Ties go to the learner that comes first. A learner without a correlation, because it is constant
+    in all classes of ``y_true``, is never chosen by "greedy" and a warning names it; one that is constant in
+    some classes is averaged over the others, and pairs that vary in no common class are left out of the average.
 
     References
     ----------
@@ -181,6 +181,6 @@ def _check_size(size: int | None, chooser: Chooser, n_learners: int, n_bags: int
         return
     most = _half(len(chooser.pool)) if n_bags else len(chooser.pool)
     if size > most:
-        kind = "learners" if len(chooser.pool) == n_learners else "learners that are not constant"
+        kind = "learners" if len(chooser.pool) == n_learners else "learners with a correlation"
         whose = f"half the number of {kind}, which a bag holds" if n_bags else f"the number of {kind}"
         raise ValueError(f"`size` must be at most {most}, {whose}; got {size}.")

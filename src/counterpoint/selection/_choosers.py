@@ -51,11 +51,14 @@ class Greedy:
         self.r_ll = mean_defined(learner_correlations(columns), axis=0)
         self.pool = np.flatnonzero(~np.isnan(self.r_tl))
         if len(self.pool) == 0:
-            raise ValueError("`outputs` must hold a learner that is not constant; got none.")
+            raise ValueError(
+                "`outputs` must hold a learner that is not constant in the classes of `y_true`; got none."
+            )
         if names := [f"learner {i}" for i in np.flatnonzero(np.isnan(self.r_tl))]:
             more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
             warnings.warn(
-                f"`select` leaves out {', '.join(names[:_NAMED])}{more}: constant, without a correlation.",
+                f"`select` leaves out {', '.join(names[:_NAMED])}{more}: constant in the classes of `y_true`, "
+                "without a correlation.",
                 UndefinedMeasureWarning,
                 stacklevel=3,
             )

@@ -13,16 +13,41 @@ variance. It is an exponential tilt, meets the probit at ``c = 0`` with the same
 the least correlation that votes can have.
 """
 
+import warnings
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from counterpoint._validation import FloatArray
+from counterpoint._validation import FloatArray, IntArray
+from counterpoint.exceptions import ConvergenceWarning
 
 N_NODES = 24  # error under 1e-11 for every size, accuracy and correlation
 _CHUNK = 1 << 14  # points handled at once, so that the nodes of all of them stay in the cache
+_RIDGE = 1 + 1e-11  # where two values have all the weight, the curvature has a direction without any
+_STEPS = 200  # of Newton; a dozen are usual
+
+
+def probit_majority(p: FloatArray, c: FloatArray, n: int) -> FloatArray:
+    """Return the accuracy of the majority of ``n`` learners, whatever the sign of ``c`` (flat arrays)."""
+    opposed = (c < 0) & (p > 0) & (p < 1)
+    result = np.empty_like(p)
+    result[~opposed] = one_factor_majority(p[~opposed], np.clip(c[~opposed], 0, 1), n)
+    if opposed.any():
+        result[opposed] = opposed_majority(p[opposed], c[opposed], n) if n > 1 else p[opposed]
+    return result
+
+
+def least_error_correlation(p: FloatArray, n: IntArray) -> FloatArray:
+    """Return the lowest correlation of being correct that ``n`` equal learners can have."""
+    fraction = (n * p) % 1
+    binomial = n * p * (1 - p)
+    share = np.divide(
+        fraction * (1 - fraction), binomial, out=np.zeros(np.shape(binomial)), where=binomial > 0
+    )
+    # At tiny p the rounding of n p shows; independence is possible always.
+    return np.minimum((share - 1) / (n - 1), 0.0)
 
 
 def one_factor_majority(p: FloatArray, c: FloatArray, n: int) -> FloatArray:
@@ -111,12 +136,13 @@ def opposed_majority(p: FloatArray, c: FloatArray, n: int) -> FloatArray:
     votes = np.arange(n + 1.0)
     right = majority_weight(votes, n)
     log_binomial = -special.betaln(votes + 1, n - votes + 1)
-    for start in range(0, len(p), _CHUNK):
-        p_, c_ = p[start : start + _CHUNK], c[start : start + _CHUNK]
+    chunk = max(_CHUNK * N_NODES // (n + 1), 1)
+    for start in range(0, len(p), chunk):
+        p_, c_ = p[start : start + chunk], c[start : start + chunk]
         variance = n * p_ * (1 - p_) * (1 + (n - 1) * c_)
         # The binomial is itself a tilt of the coefficients, by the logit of p.
         counts = tilt(votes, log_binomial, n * p_, variance, start=special.logit(p_))
-        accuracy[start : start + _CHUNK] = counts @ right
+        accuracy[start : start + chunk] = counts @ right
     return np.clip(accuracy, 0, 1)
 
 
@@ -163,11 +189,11 @@ def tilt(
     Parameters
     ----------
     support : array, shape (k,)
-        Consecutive integers.
+        The values of the score, rising.
     log_base : array, shape (k,)
         Logarithm of the distribution to start from, up to a constant.
     mean, variance : array, shape (points,)
-        The moments to reach; the variance is at least that of the two integers around the mean.
+        The moments to reach; the variance is at least :func:`least_variance`.
     start : array, shape (points,)
         The first guess of :math:`u`.
 
@@ -175,38 +201,67 @@ def tilt(
     -------
     array, shape (points, k)
     """
-    # The two integers around the mean have the least variance; there the tilt has its limit.
-    result: FloatArray = np.clip(1 - np.abs(support - mean[:, None]), 0, None)
-    least = (mean % 1) * (1 - mean % 1)
-    inner = np.flatnonzero(variance > least + 1e-9)
-    centre = support.mean()
-    x = support - centre
-    result[inner] = _solve_tilt(x, log_base, mean[inner] - centre, variance[inner], start[inner])
+    # At the least variance the tilt has its limit, the two values around the mean.
+    below, above = _neighbours(support, mean)
+    gap = support[above] - support[below]
+    share = np.divide(mean - support[below], gap, out=np.zeros(len(mean)), where=gap > 0)
+    result = np.zeros((len(mean), len(support)))
+    rows = np.arange(len(mean))
+    result[rows, above], result[rows, below] = share, 1 - share
+    inner = np.flatnonzero(variance > least_variance(support, mean) + 1e-9)
+    result[inner] = _solve_tilt(support, log_base, mean[inner], variance[inner], start[inner])
     return result
 
 
+def least_variance(support: FloatArray, mean: FloatArray) -> FloatArray:
+    """Return the least variance of a score with these values and this mean.
+
+    No value lies between the two around the mean, so ``(score - below) (score - above)`` is never negative.
+    """
+    below, above = _neighbours(support, mean)
+    least: FloatArray = (support[above] - mean) * (mean - support[below])
+    return np.maximum(least, 0.0)
+
+
+def _neighbours(support: FloatArray, mean: FloatArray) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the places of the last value up to the mean and of the one after it."""
+    below = np.clip(np.searchsorted(support, mean, side="right") - 1, 0, len(support) - 1)
+    return below, np.minimum(below + 1, len(support) - 1)
+
+
 def _solve_tilt(
-    x: FloatArray, log_base: FloatArray, mean: FloatArray, variance: FloatArray, start: FloatArray
+    support: FloatArray, log_base: FloatArray, mean: FloatArray, variance: FloatArray, start: FloatArray
 ) -> FloatArray:
-    powers = np.stack([np.ones_like(x), x, x**2, x**3, x**4])
-    result = np.empty((len(mean), len(x)))
+    result = np.empty((len(mean), len(support)))
     todo, u, v = np.arange(len(mean)), start, np.zeros(len(mean))
-    for _ in range(200):
-        exponent = np.stack([u, v], axis=1) @ powers[1:3] + log_base
+    x = support - mean[:, None]  # far from their own mean the moments would cancel
+    for _ in range(_STEPS):
+        squares = x * x
+        exponent = u[:, None] * x + v[:, None] * squares + log_base
         density = np.exp(exponent - exponent.max(axis=1, keepdims=True))
-        total, *moments = (density @ powers.T).T
-        m1, m2, m3, m4 = moments / total
-        g1, g2 = m1 - mean, m2 - variance - mean**2  # the gradient of the dual
-        done = np.abs(g1) + np.abs(g2 - 2 * mean * g1) <= 1e-12 * len(x) * (1 + variance)
-        result[todo[done]] = density[done] / total[done, None]
+        density /= density.sum(axis=1, keepdims=True)
+        once = density * x
+        twice = once * x
+        m1, m2 = once.sum(axis=1), twice.sum(axis=1)
+        m3, m4 = (twice * x).sum(axis=1), (twice * squares).sum(axis=1)
+        g1, g2 = m1, m2 - variance  # the gradient of the dual
+        missed = (np.abs(g1) + np.abs(g2)) / (1 + variance)
+        done = missed <= 1e-12 * len(support)
+        result[todo[done]] = density[done]
         if done.all():
             break
-        h11, h12, h22 = m2 - m1**2, m3 - m1 * m2, m4 - m2**2
+        h11, h12, h22 = (m2 - m1**2) * _RIDGE, m3 - m1 * m2, (m4 - m2**2) * _RIDGE
         determinant = np.maximum(h11 * h22 - h12**2, 1e-300)
         du, dv = (h22 * g1 - h12 * g2) / determinant, (h11 * g2 - h12 * g1) / determinant
         decrement = np.maximum(du * g1 + dv * g2, 0)
         size = np.where(decrement < 0.1, 1.0, 1 / (1 + np.sqrt(decrement)))  # damped far from the end
-        u, v, todo, mean, variance = (a[~done] for a in (u - size * du, v - size * dv, todo, mean, variance))
+        u, v, todo, variance, x = (a[~done] for a in (u - size * du, v - size * dv, todo, variance, x))
     else:
-        result[todo] = density / total[:, None]
+        result[todo] = density[~done]
+        if far := np.count_nonzero(missed > 1e-8):
+            warnings.warn(
+                f"The distribution of the votes did not settle at {far} of {len(mean)} points.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
     return result

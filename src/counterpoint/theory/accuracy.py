@@ -11,7 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterpoint._validation import FloatArray, check_choice, check_count, check_interval
+from counterpoint._validation import (
+    FloatArray,
+    check_broadcast,
+    check_choice,
+    check_count,
+    check_interval,
+    check_whole,
+)
 from counterpoint.exceptions import UndefinedMeasureWarning
 
 __all__ = [
@@ -62,6 +69,7 @@ def correlation_from_accuracy(p: ArrayLike, *, alpha: ArrayLike = 0.5, beta: Arr
     >>> float(correlation_from_accuracy(0.9, alpha=0.2, beta=0.2).round(3))
     0.73
     """
+    check_broadcast(p=p, alpha=alpha, beta=beta)
     a = check_interval(alpha, "alpha", 0, 1, closed=False)
     b = check_interval(beta, "beta", 0, 1)
     p_ = check_interval(p, "p", 0, _largest_accuracy(a, b), because="given alpha and beta")
@@ -121,11 +129,13 @@ def accuracy_from_correlation(
     [0.6394, 0.624, 0.6402]
     """
     check_choice(order, "order", (None, 0, 1))
+    check_broadcast(r_tl=r_tl, alpha=alpha, beta=beta)
     a = check_interval(alpha, "alpha", 0, 1, closed=False)
     b = check_interval(beta, "beta", 0, 1)
     r = check_interval(r_tl, "r_tl", -1, 1)
     s = a * (1 - a)
     if order is not None:
+        order = check_whole(order, "order", minimum=0)
         linear = 2 * s * (1 + r)
         slope = -4 * s * (1 - 2 * a) * (1 + r) ** 2
         return (linear + order * slope * (b - 0.5))[()]
@@ -171,6 +181,7 @@ def multiclass_accuracy_from_correlation(r_tl: ArrayLike, n_classes: ArrayLike) 
     >>> float(multiclass_accuracy_from_correlation(0.5, n_classes=10))
     0.55
     """
+    check_broadcast(r_tl=r_tl, n_classes=n_classes)
     m = check_count(n_classes, "n_classes", minimum=2)
     r = check_interval(r_tl, "r_tl", -1 / (m - 1), 1)
     return ((1 + (m - 1) * r) / m)[()]
@@ -202,6 +213,7 @@ def multiclass_correlation_from_accuracy(p: ArrayLike, n_classes: ArrayLike) -> 
     >>> multiclass_correlation_from_accuracy([0.1, 0.55, 1.0], n_classes=10)
     array([0. , 0.5, 1. ])
     """
+    check_broadcast(p=p, n_classes=n_classes)
     m = check_count(n_classes, "n_classes", minimum=2)
     p_ = check_interval(p, "p", 0, 1)
     return ((m * p_ - 1) / (m - 1))[()]

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from counterpoint._validation import (
     ROUNDING,
     FloatArray,
+    check_broadcast,
     check_count,
     check_interval,
     check_square,
@@ -27,6 +28,8 @@ __all__ = [
     "optimality",
     "truth_correlation_bounds",
 ]
+
+_LARGEST = 1e6  # beside larger entries the digits of a correlation are lost
 
 
 class Interval(NamedTuple):
@@ -107,6 +110,7 @@ def truth_correlation_bounds(r_ll: ArrayLike, n_learners: ArrayLike) -> Interval
     >>> truth_correlation_bounds([-0.25, 0.0, 1.0], n_learners=5).high.round(3)
     array([0.   , 0.447, 1.   ])
     """
+    check_broadcast(r_ll=r_ll, n_learners=n_learners)
     n = check_count(n_learners, "n_learners", minimum=2)
     r = check_interval(r_ll, "r_ll", *learner_correlation_bounds(n), because="Theorem 1")
     ceiling = np.sqrt(((n - 1) * r + 1) / n)  # Theorem 2
@@ -149,6 +153,7 @@ def optimality(r_tl: ArrayLike, r_ll: ArrayLike, n_learners: ArrayLike) -> Any:
     >>> float(optimality(1.0, 1.0, n_learners=7))
     1.0
     """
+    check_broadcast(r_tl=r_tl, r_ll=r_ll, n_learners=n_learners)
     low, high = truth_correlation_bounds(r_ll, n_learners)
     # Near the apex the square root magnifies a rounding of r_ll, and the forgiveness with it.
     slack = np.sqrt(high**2 + ROUNDING) - high
@@ -206,8 +211,8 @@ def nearest_correlation_matrix(matrix: ArrayLike) -> FloatArray:
     Parameters
     ----------
     matrix : array_like, shape (..., n, n)
-        One square matrix, or a stack of them. A matrix that is not symmetric is replaced by its symmetric
-        part, which changes nothing: the nearest correlation matrix is the same.
+        One square matrix, or a stack of them, with entries between -1e6 and 1e6. A matrix that is not symmetric is
+        replaced by its symmetric part, which changes nothing: the nearest correlation matrix is the same.
 
     Returns
     -------
@@ -236,13 +241,25 @@ def nearest_correlation_matrix(matrix: ArrayLike) -> FloatArray:
            [0.7607, 1.    , 0.7607],
            [0.1573, 0.7607, 1.    ]])
     """
-    a = check_square(matrix, "matrix")
+    a = check_interval(check_square(matrix, "matrix"), "matrix", -_LARGEST, _LARGEST)
     if a.ndim > 2:
         flat = a.reshape(-1, *a.shape[-2:])
         return np.stack([nearest_correlation_matrix(one) for one in flat]).reshape(a.shape)
     y = (a + a.T) / 2
-    if is_correlation_matrix(y):
+    if not is_correlation_matrix(y):
+        y = _alternate(y)
+    elif (np.diagonal(y) == 1).all() and (np.abs(y) <= 1).all():
         return y
+    # An eigenvalue may be under zero, or the diagonal off one, by a rounding; rescaling removes it.
+    x = _nearest_semidefinite(y)
+    scale = np.sqrt(np.diagonal(x))
+    result: FloatArray = np.clip(x / np.outer(scale, scale), -1, 1)
+    np.fill_diagonal(result, 1.0)
+    return result
+
+
+def _alternate(y: FloatArray) -> FloatArray:
+    """Project in turn on the semidefinite matrices and on those with a unit diagonal, and return one of the latter."""
     correction = np.zeros_like(y)
     tolerance = 1e-12 * len(y)
     for _ in range(20_000):
@@ -257,14 +274,9 @@ def nearest_correlation_matrix(matrix: ArrayLike) -> FloatArray:
         warnings.warn(
             "`nearest_correlation_matrix` stopped before it converged.",
             ConvergenceWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
-    # The last projection may leave an eigenvalue under zero by the tolerance; rescaling removes it.
-    x = _nearest_semidefinite(y)
-    scale = np.sqrt(np.diagonal(x))
-    result: FloatArray = x / np.outer(scale, scale)
-    np.fill_diagonal(result, 1.0)
-    return result
+    return y
 
 
 def _nearest_semidefinite(symmetric: FloatArray) -> FloatArray:

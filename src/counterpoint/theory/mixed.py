@@ -8,13 +8,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from counterpoint._validation import FloatArray, check_interval, check_real, check_square
-from counterpoint.theory._jury import majority_weight, tilt
+from counterpoint._validation import ROUNDING, FloatArray, check_interval, check_real, check_square
+from counterpoint.theory._jury import least_variance, majority_weight, tilt
 from counterpoint.theory.bounds import is_correlation_matrix, learner_correlation_bounds
+from counterpoint.theory.voting import jury_accuracy
 
 __all__ = ["mixed_vote_accuracy"]
 
-_CELLS = 4000  # the resolution of the score when the weights have no common unit
+_CELLS = 4000  # the values of the score that are told apart; more of them where the members are many
+_FEW = 12  # so few members that every set of them can be looked at
 
 
 def mixed_vote_accuracy(p: ArrayLike, c: ArrayLike, *, weights: ArrayLike | None = None) -> float:
@@ -42,10 +44,11 @@ def mixed_vote_accuracy(p: ArrayLike, c: ArrayLike, *, weights: ArrayLike | None
     is a (weighted) Poisson-binomial sum, found exactly by dynamic programming and averaged over :math:`F`. The
     loadings are those for which each member's covariance with the score of the others is the one that ``c`` asks
     for. What one factor cannot give (members that oppose each other) is settled as in :func:`jury_accuracy`: the
-    distribution of the score nearest to this one that has the variance
+    distribution of the score nearest to this one that has the mean :math:`\sum_i w_i p_i` and the variance
     :math:`\sum_{ij} w_i w_j c_{ij} s_i s_j`, with :math:`s_i^2 = p_i (1 - p_i)`. For equal members it
-    is :func:`jury_accuracy`. Members that are always right or always wrong are correlated with nobody. Weights with a
-    common unit are exact; others are rounded to a fine grid.
+    is :func:`jury_accuracy`. Members that are always right or always wrong are correlated with nobody. The weights are
+    taken as they are for up to 12 members, and for more of them where the weights are whole numbers of one unit
+    with a sum of at most 4000 (or 20 for each member); other weights are rounded to such a unit.
 
     Examples
     --------
@@ -63,36 +66,56 @@ def mixed_vote_accuracy(p: ArrayLike, c: ArrayLike, *, weights: ArrayLike | None
     covariance = _check_correlations(c, p_) * np.sqrt(np.outer(p_ * (1 - p_), p_ * (1 - p_)))
     keep = w > 0  # a vote without weight has no say
     p_, w, covariance = p_[keep], w[keep], covariance[np.ix_(keep, keep)]
+    if (c_ := _common_correlation(p_, w, covariance)) is not None:
+        return float(jury_accuracy(p_[0], c_, len(p_)))
     loadings = _loadings(p_, w, covariance)
     # The number of correct votes steps from few to many within this width of the factor.
     step = np.sqrt(1 - loadings.max() ** 2) / max(loadings.max(), 0.01) / np.sqrt(len(w))
     factor, density = _factor_rule(1.5 * step)
-    score = _score_distribution(_conditional_accuracy(p_, loadings, factor), w) @ density  # (cells,)
-    support = np.arange(len(score), dtype=np.float64)
+    support, score = _score_distribution(_conditional_accuracy(p_, loadings, factor), w)
+    score = score @ density  # (values of the score,)
     mean, variance = np.atleast_1d(w @ p_, w @ covariance @ w)
+    slack = ROUNDING * (1 + (w @ np.sqrt(p_ * (1 - p_))) ** 2)  # as much as a rounding of all of c, or of p
+    if variance[0] < (least := least_variance(support, mean)[0]) - slack:
+        raise ValueError(
+            f"`c` must leave the score of the vote a variance of at least {least:.6g} (being correct is yes or no); "
+            f"got {variance[0]:.6g}."
+        )
     spread = score @ support**2 - (score @ support) ** 2
-    if spread > variance[0] * (1 + 1e-6) + 1e-9:  # members oppose each other more than one factor can say
-        log_score = np.log(np.maximum(score, 1e-300))
-        score = tilt(support, log_score, mean, variance, start=np.zeros(1))[0]
+    if abs(spread - variance[0]) > 1e-6 * variance[0] + 1e-9:  # as where members oppose each other
+        support, score = support[score > 0], score[score > 0]  # what cannot be stays so
+        score = tilt(support, np.log(score), mean, variance, start=np.zeros(1))[0]
     return float(np.clip(score @ majority_weight(support, w.sum()), 0, 1))
 
 
 def _check_weights(weights: ArrayLike | None, n: int) -> FloatArray:
-    """Return the weights as whole numbers of one unit."""
+    """Return the weights, as whole numbers of one unit where they have one or are many."""
     w = np.ones(n) if weights is None else check_real(weights, "weights")
     if w.shape != (n,):
         raise ValueError(f"`weights` must have one entry for each learner ({n}); got shape {w.shape}.")
     w = check_interval(w, "weights", 0)
     if not 0 < w.sum() < np.inf:
         raise ValueError(f"`weights` must be finite and not all 0; got a sum of {w.sum():.6g}.")
-    for units in range(1, 101):  # the largest weight as a small number of units
-        scaled = w / w.max() * units
-        if np.allclose(scaled, np.round(scaled), rtol=0, atol=1e-9):
-            break
-    else:
-        scaled = w / w.sum() * _CELLS
-    whole: FloatArray = np.round(scaled)
+    shares: FloatArray = w / w.max()
+    cells = max(_CELLS, 20 * n)
+    units = np.arange(1, int(cells / shares.sum()) + 1)  # in the largest weight
+    for share in shares:
+        units = units[np.abs(units * share - np.round(units * share)) <= 1e-9]
+    if not len(units) and np.count_nonzero(shares) <= _FEW:
+        return shares
+    whole: FloatArray = np.round(shares * (units[0] if len(units) else cells / shares.sum()))
     return whole
+
+
+def _common_correlation(p: FloatArray, w: FloatArray, covariance: FloatArray) -> float | None:
+    """Return the correlation of members that are all alike, or None."""
+    if len(p) == 1:
+        return 0.0
+    pairs = covariance[~np.eye(len(p), dtype=bool)]
+    if np.ptp(p) or np.ptp(w) or np.ptp(pairs):
+        return None
+    variance = p[0] * (1 - p[0])
+    return float(pairs[0] / variance) if variance else 0.0
 
 
 def _check_correlations(c: ArrayLike, p: FloatArray) -> FloatArray:
@@ -158,8 +181,10 @@ def _conditional_accuracy(p: FloatArray, loadings: FloatArray, factor: FloatArra
     return given
 
 
-def _score_distribution(given_factor: FloatArray, w: FloatArray) -> FloatArray:
-    """Return the distribution of the score for each value of the factor, shape (cells, nodes)."""
+def _score_distribution(given_factor: FloatArray, w: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the values of the score and their distribution for each value of the factor, shape (values, nodes)."""
+    if (w != np.round(w)).any():
+        return _score_of_few(given_factor, w)
     total = int(w.sum())
     score = np.zeros((total + 1, given_factor.shape[1]))
     score[0] = 1.0
@@ -169,4 +194,14 @@ def _score_distribution(given_factor: FloatArray, w: FloatArray) -> FloatArray:
         score[: reach + 1] -= moved
         score[weight : reach + weight + 1] += moved
         reach += weight
-    return score
+    return np.arange(total + 1.0), score
+
+
+def _score_of_few(given_factor: FloatArray, w: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the same for weights without a unit, from every set of members that may be right."""
+    support, score = np.zeros(1), np.ones((1, given_factor.shape[1]))
+    for right, weight in zip(given_factor, w, strict=True):
+        support = np.concatenate([support, support + weight])
+        score = np.concatenate([score * (1 - right), score * right])
+    order = np.argsort(support)
+    return support[order], score[order]

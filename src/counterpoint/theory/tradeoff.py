@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterpoint._validation import (
+    ROUNDING,
     FloatArray,
+    check_broadcast,
     check_choice,
     check_count,
     check_interval,
@@ -116,6 +118,7 @@ def operating_point(lam: ArrayLike, n_learners: ArrayLike, *, reduction: str = "
     >>> float(point.r_tl.round(3)), float(point.r_ll.round(3))
     (0.519, 0.217)
     """
+    check_broadcast(lam=lam, n_learners=n_learners)
     n = check_count(n_learners, "n_learners", minimum=2)
     lam_ = check_interval(lam, "lam", 0)
     critical = critical_lambda(n, reduction=reduction)
@@ -169,5 +172,6 @@ def best_weights(truth_correlations: ArrayLike, learner_correlations: ArrayLike)
             "`truth_correlations`; got one with a negative eigenvalue, an asymmetry or a diagonal "
             "other than 1 (see `nearest_correlation_matrix`)."
         )
-    weights = np.linalg.pinv(matrix, rcond=1e-10, hermitian=True) @ r
+    # An eigenvalue that the check above takes for zero is zero here too.
+    weights = np.linalg.pinv(matrix, rcond=ROUNDING * len(together), hermitian=True) @ r
     return BestWeights(weights, float(np.sqrt(np.clip(r @ weights, 0.0, 1.0))))

@@ -13,13 +13,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterpoint._validation import ROUNDING, FloatArray, IntArray, check_choice, check_count, check_interval
+from counterpoint._validation import (
+    ROUNDING,
+    FloatArray,
+    IntArray,
+    check_broadcast,
+    check_choice,
+    check_count,
+    check_interval,
+)
 from counterpoint.exceptions import ModelRangeWarning, UndefinedMeasureWarning
 from counterpoint.theory._jury import (
     bahadur_majority,
     bahadur_valid,
-    one_factor_majority,
-    opposed_majority,
+    least_error_correlation,
+    probit_majority,
 )
 from counterpoint.theory.accuracy import accuracy_from_correlation
 from counterpoint.theory.bounds import Interval, learner_correlation_bounds
@@ -71,6 +79,7 @@ def error_correlation(r_tl: ArrayLike, r_ll: ArrayLike) -> Any:
     >>> error_correlation(0.5, [0.25, 0.4, 1.0]).round(3)
     array([0. , 0.2, 1. ])
     """
+    check_broadcast(r_tl=r_tl, r_ll=r_ll)
     r = check_interval(r_tl, "r_tl", -1, 1)
     rr = check_interval(r_ll, "r_ll", 2 * r**2 - 1, 1, because="two learners with this r_tl")
     room = np.broadcast_to(1 - r**2, rr.shape)
@@ -114,9 +123,10 @@ def error_correlation_bounds(p: ArrayLike, n_learners: ArrayLike) -> Interval:
     >>> error_correlation_bounds([0.5, 0.6], n_learners=5).low.round(3)
     array([-0.2 , -0.25])
     """
+    check_broadcast(p=p, n_learners=n_learners)
     n = check_count(n_learners, "n_learners", minimum=2)
     p_ = check_interval(p, "p", 0, 1)
-    low = _least_error_correlation(p_, n)
+    low = least_error_correlation(p_, n)
     return Interval(low[()], np.ones_like(low)[()])
 
 
@@ -157,9 +167,10 @@ def jury_accuracy(p: ArrayLike, c: ArrayLike, n_learners: ArrayLike, *, model: s
     which is Kaniovski's formula [1]_ for odd :math:`N`. *Probit*, for :math:`c \ge 0`: a learner is correct when a
     Gaussian shared by all plus one of its own stays under a threshold. For :math:`c < 0`, where no shared cause can
     exist: the number of correct votes is distributed as near to the binomial (in relative entropy) as its variance
-    allows, down to the bound of :func:`error_correlation_bounds`. An even number of learners is exactly as accurate
-    as one learner fewer, for every exchangeable model with positive ``c``. At ``c = 1`` the vote is as accurate
-    as one learner; at :math:`p \in \{0, 1\}` the correlation has no meaning and no effect.
+    allows, down to the bound of :func:`error_correlation_bounds`. An even number of equal learners is exactly as
+    accurate as all of them but one, whatever their dependence; so :math:`M_N = M_{N-1}` for even :math:`N`, except in
+    the probit model with :math:`c < 0`, where the distribution is found anew for each size. At ``c = 1`` the vote is
+    as accurate as one learner; at :math:`p \in \{0, 1\}` the correlation has no meaning and no effect.
 
     References
     ----------
@@ -174,11 +185,12 @@ def jury_accuracy(p: ArrayLike, c: ArrayLike, n_learners: ArrayLike, *, model: s
     0.844
     """
     check_choice(model, "model", ("probit", "bahadur"))
+    check_broadcast(p=p, c=c, n_learners=n_learners)
     n = check_count(n_learners, "n_learners", minimum=1)
     p_ = check_interval(p, "p", 0, 1)
-    low = np.where(n > 1, _least_error_correlation(p_, np.maximum(n, 2)), -1.0)
+    low = np.where(n > 1, least_error_correlation(p_, np.maximum(n, 2)), -1.0)
     c_ = check_interval(c, "c", low, 1, because="being correct is yes or no, for equal learners")
-    return _by_size(_probit if model == "probit" else _bahadur, p_, c_, n)
+    return _by_size(probit_majority if model == "probit" else _bahadur, p_, c_, n)
 
 
 def vote_accuracy(
@@ -240,6 +252,7 @@ def vote_accuracy(
     0.7646
     """
     check_choice(model, "model", ("probit", "bahadur", "paper"))
+    check_broadcast(r_tl=r_tl, r_ll=r_ll, n_learners=n_learners, alpha=alpha, beta=beta)
     n = check_count(n_learners, "n_learners", minimum=2)
     r = check_interval(r_tl, "r_tl", -1, 1)
     rr = check_interval(r_ll, "r_ll", *learner_correlation_bounds(n), because="Theorem 1")
@@ -253,12 +266,13 @@ def vote_accuracy(
     q = a * a_1 + (1 - a) * (1 - a_0)
     shared = a * a_1**2 + (1 - a) * (1 - a_0) ** 2 - q**2  # covariance of the labels if c were 0
     room = a * a_1 * (1 - a_1) + (1 - a) * a_0 * (1 - a_0)
-    gap, room = np.broadcast_arrays(rr * q * (1 - q) - shared, room)
-    c = np.divide(gap, room, out=np.zeros(room.shape), where=room > _NO_ROOM)
-    low = np.maximum(_least_error_correlation(a_1, n), _least_error_correlation(a_0, n))
-    _check_feasible(gap, c, low, room, rr, n)
-    c = np.clip(c, low, 1)
-    compute = _probit if model == "probit" else _bahadur
+    spread = q * (1 - q)
+    gap, room = np.broadcast_arrays(rr * spread - shared, room)
+    low = np.maximum(least_error_correlation(a_1, n), least_error_correlation(a_0, n))
+    # What is forgiven is a rounding of r_ll; next to perfect learners c itself is a quotient of roundings.
+    _check_feasible(gap, low, room, ROUNDING * spread + _NO_ROOM, rr, n)
+    c = np.clip(np.divide(gap, room, out=np.zeros(room.shape), where=room > _NO_ROOM), low, 1)
+    compute = probit_majority if model == "probit" else _bahadur
     m_1 = _by_size(compute, a_1, c, n)
     if np.array_equal(a_1, a_0):  # one class is like the other
         return m_1
@@ -302,30 +316,23 @@ def vote_accuracy_curve(p: ArrayLike, c: ArrayLike, sizes: ArrayLike) -> FloatAr
     n = check_count(sizes, "sizes", minimum=1)
     if n.ndim != 1:
         raise ValueError(f"`sizes` must be a list of numbers of learners; got shape {n.shape}.")
+    check_broadcast(p=p, c=c)
     p_ = check_interval(p, "p", 0, 1)[..., None]
     c_ = check_interval(c, "c", -1, 1)[..., None]
     p_, c_, n = np.broadcast_arrays(p_, c_, n)
-    possible = (n == 1) | (c_ >= _least_error_correlation(p_, np.maximum(n, 2)) - ROUNDING)
+    possible = (n == 1) | (c_ >= least_error_correlation(p_, np.maximum(n, 2)) - ROUNDING)
     if not possible.all():
+        first = tuple(np.argwhere(~possible)[0, :-1])
         warnings.warn(
-            f"No ensemble of {n[~possible].min()} or more learners can have an error correlation of "
-            f"{c_[~possible].flat[0]:.4g}; the accuracy there is NaN.",
+            f"No ensemble of {n[first][~possible[first]].min()} or more learners of accuracy {p_[first][0]:.4g} can "
+            f"have an error correlation of {c_[first][0]:.4g}; the curve is NaN at {(~possible).sum()} of "
+            f"{possible.size} points.",
             ModelRangeWarning,
             stacklevel=2,
         )
     curve = np.full(n.shape, np.nan)
     curve[possible] = jury_accuracy(p_[possible], c_[possible], n[possible])
     return curve
-
-
-def _least_error_correlation(p: FloatArray, n: IntArray) -> FloatArray:
-    fraction = (n * p) % 1
-    binomial = n * p * (1 - p)
-    share = np.divide(
-        fraction * (1 - fraction), binomial, out=np.zeros(np.shape(binomial)), where=binomial > 0
-    )
-    # At tiny p the rounding of n p shows; independence is possible always.
-    return np.minimum((share - 1) / (n - 1), 0.0)
 
 
 def _by_size(
@@ -338,14 +345,6 @@ def _by_size(
         same = n == size
         result[same] = compute(p[same], c[same], int(size))
     return result[()]
-
-
-def _probit(p: FloatArray, c: FloatArray, n: int) -> FloatArray:
-    opposed = (c < 0) & (p > 0) & (p < 1)
-    result = np.empty_like(p)
-    result[~opposed] = one_factor_majority(p[~opposed], np.clip(c[~opposed], 0, 1), n)
-    result[opposed] = opposed_majority(p[opposed], c[opposed], n) if n > 1 else p[opposed]
-    return result
 
 
 def _bahadur(p: FloatArray, c: FloatArray, n: int, *, model: str = "bahadur") -> FloatArray:
@@ -370,13 +369,19 @@ def _paper_vote_accuracy(r: FloatArray, rr: FloatArray, n: IntArray, a: FloatArr
 
 
 def _check_feasible(
-    gap: FloatArray, c: FloatArray, low: FloatArray, room: FloatArray, r_ll: FloatArray, n: IntArray
+    gap: FloatArray, low: FloatArray, room: FloatArray, slack: FloatArray, r_ll: FloatArray, n: IntArray
 ) -> None:
     """Refuse correlations that no votes can have, in the words of the caller's arguments."""
-    bad = (c < low - ROUNDING) | (c > 1 + ROUNDING) | ((room <= _NO_ROOM) & (np.abs(gap) > ROUNDING))
+    bad = gap < low * room - slack  # c never passes 1, which is r_ll = 1
     if bad.any():
-        low_, c_, r_ll_, n_ = (np.broadcast_to(a, bad.shape)[bad][0] for a in (low, c, r_ll, n))
+        gap_, low_, room_, r_ll_, n_ = (
+            np.broadcast_to(a, bad.shape)[bad][0] for a in (gap, low, room, r_ll, n)
+        )
+        if room_ <= _NO_ROOM:
+            raise ValueError(
+                f"`r_ll` must be 1 for learners that are always right or always wrong; got {r_ll_:.6g}."
+            )
         raise ValueError(
             f"`r_ll` must leave an error correlation between {low_:.6g} and 1 (the votes of {n_} learners "
-            f"with this `r_tl`, `alpha` and `beta`); got r_ll={r_ll_:.6g}, which means c={c_:.6g}."
+            f"with this `r_tl`, `alpha` and `beta`); got r_ll={r_ll_:.6g}, which means c={gap_ / room_:.6g}."
         )

@@ -12,7 +12,8 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from counterpoint._extras import import_extra
-from counterpoint._validation import check_choice, check_number, check_whole
+from counterpoint._validation import check_choice, check_number, check_path, check_whole
+from counterpoint.training.gate import gates_of
 from counterpoint.training.history import History
 from counterpoint.training.tally import Tally
 
@@ -104,13 +105,19 @@ def hooks(callbacks: Iterable[Any], name: str) -> list[Callable[[State], None]]:
     return [hook for hook, idle in found if hook is not None and getattr(hook, "__func__", None) is not idle]
 
 
+def call(hooks: Iterable[Callable[[State], None]], state: State) -> None:
+    """Call hooks, one after the other."""
+    for hook in hooks:
+        hook(state)
+
+
 class ClipGradients(Callback):
     """Gradients scaled down to a norm.
 
     Parameters
     ----------
     max_norm : float
-        The largest Euclidean norm of all gradients together.
+        The largest Euclidean norm of all gradients together; infinity leaves them as they are.
 
     Examples
     --------
@@ -118,7 +125,7 @@ class ClipGradients(Callback):
     """
 
     def __init__(self, max_norm: float) -> None:
-        self.max_norm = check_number(max_norm, "max_norm", 0)
+        self.max_norm = check_number(max_norm, "max_norm", 0, finite=False)
 
     def on_gradients(self, state: State) -> None:
         """Clip."""
@@ -143,6 +150,11 @@ class _DiversityDial(Callback):
         if not names:
             raise ValueError(
                 f"`loss` must have a diversity to be scaled, as CorrelationLoss has; got {state.loss!r}."
+            )
+        if gates := gates_of(state.loss):
+            raise ValueError(
+                "`loss` must have no gate, as diversity='auto' has, where a callback scales its diversity; "
+                f"got {gates[0]!r}."
             )
         self._name = names[0]
         self._value = getattr(state.loss, self._name)
@@ -169,7 +181,7 @@ class DiversityWarmup(_DiversityDial):
     Notes
     -----
     What was used stands in the history, under the name that the loss gives it. The loss on validation data moves with
-    it: choose another metric than ``"loss"``.
+    it: choose another metric than ``"loss"``. A loss that decides on its diversity itself, by a gate, is refused.
 
     Examples
     --------
@@ -234,7 +246,7 @@ class TensorBoard(Callback):
 
     def __init__(self, log_dir: str | os.PathLike[str]) -> None:
         import_extra("tensorboard", "tensorboard")
-        self.log_dir = os.fspath(log_dir)
+        self.log_dir = str(check_path(log_dir, "log_dir", kind="folder"))
 
     def on_train_begin(self, state: State) -> None:
         """Open the log; what an interrupted run wrote beyond its checkpoint is purged."""

@@ -80,8 +80,6 @@ def load_checkpoint(path: str | os.PathLike[str]) -> dict[str, Any]:
     from safetensors import SafetensorError, safe_open
 
     path = check_path(path, "path")
-    if path.is_dir():
-        raise ValueError(f"`path` must be a checkpoint; got the folder {str(path)!r}.")
     try:
         with safe_open(path, framework="pt") as file:
             header = (file.metadata() or {}).get(_HEADER)

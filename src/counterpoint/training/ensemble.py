@@ -135,11 +135,6 @@ class Ensemble(nn.Module):
         return f"{settings}, stacked={self.is_stacked}"
 
 
-def uncompiled(module: nn.Module) -> nn.Module:
-    """Return the module that ``torch.compile`` has wrapped, or the module itself."""
-    return getattr(module, "_orig_mod", module)
-
-
 def _make_room(module: nn.Module, state_dict: Mapping[str, Any], prefix: str, *_: Any) -> None:
     """Give an ensemble a read-out to be filled if the learners it is about to take up have one, else none."""
     ensemble = cast(Ensemble, module)

@@ -51,7 +51,7 @@ class DiversityGate(nn.Module):
     with the truth because it is of one class or without weight.
 
     The loss before the decision cannot be compared with the one after it. So :func:`fit` then begins anew to look for
-    the best epoch on validation data, and a ``ReduceLROnPlateau`` for the least loss.
+    the best epoch on validation data, with all of its patience, and a ``ReduceLROnPlateau`` for the least loss.
 
     Examples
     --------

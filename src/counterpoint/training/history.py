@@ -41,6 +41,9 @@ class History:
     """
 
     def __init__(self, records: Iterable[Mapping[str, Any]] = (), *, best_epoch: int | None = None) -> None:
+        records = list(records) if isinstance(records, Iterable) else [records]
+        if strangers := [record for record in records if not isinstance(record, Mapping)]:
+            raise TypeError(f"`records` must be mappings, one for each epoch; got {strangers[0]!r:.80}.")
         self.records = [dict(record) for record in records]
         if best_epoch is not None:
             best_epoch = check_whole(best_epoch, "best_epoch", minimum=1, maximum=len(self.records))
@@ -67,7 +70,9 @@ class History:
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Return the history that :meth:`to_json` wrote."""
-        return cls.from_dict(check_json(text, "text", "a History", needed=("best_epoch", "epochs")))
+        return cls._read(
+            check_json(text, "text", "a History", needed=_PARTS), "text", "the JSON of a History"
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the history as JSON knows it."""
@@ -77,15 +82,15 @@ class History:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Return the history that :meth:`to_dict` wrote."""
-        records = [
-            {
-                name: float("nan" if value is None else value)
-                if value is None or isinstance(value, str)
-                else value
-                for name, value in record.items()
-            }
-            for record in data["epochs"]
-        ]
+        return cls._read(data, "data", "what `to_dict` returns")
+
+    @classmethod
+    def _read(cls, data: Any, name: str, what: str) -> Self:
+        epochs: Any = data["epochs"] if isinstance(data, Mapping) and data.keys() >= set(_PARTS) else None
+        try:
+            records = [{key: _number(value) for key, value in record.items()} for record in epochs]
+        except (AttributeError, TypeError, ValueError):  # not a list, of mappings, of numbers
+            raise ValueError(f"`{name}` must be {what}; got {data!r:.80}.") from None
         return cls(records, best_epoch=data["best_epoch"])
 
     def __len__(self) -> int:
@@ -116,6 +121,7 @@ class History:
         return f"<History of {len(self)} epochs{best}: {', '.join(self.columns)}>"
 
 
+_PARTS = ("best_epoch", "epochs")
 _WORDS = {math.inf: "inf", -math.inf: "-inf"}
 
 
@@ -125,3 +131,10 @@ def _plain(value: Any, name: str) -> float | str | None:
     if not isinstance(number, int | float):
         raise TypeError(f"`{name}` must be a number, to be kept in a history; got {value!r}.")
     return number if math.isfinite(number) else _WORDS.get(number)
+
+
+def _number(value: Any) -> Any:
+    """Return what :func:`_plain` made JSON of as a number again."""
+    if value is None:
+        return math.nan
+    return float(value) if isinstance(value, str) else value

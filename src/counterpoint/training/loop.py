@@ -12,18 +12,18 @@ from typing import Any
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
-from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
+from torch.optim.lr_scheduler import LRScheduler
 
 from counterpoint._validation import check_flag, check_whole
 from counterpoint.exceptions import MemberWarning
-from counterpoint.training.callbacks import ProgressBar, State, hooks
+from counterpoint.training.callbacks import ProgressBar, State, call, hooks
 from counterpoint.training.checkpoint import (
     load_checkpoint,
     random_state,
     restore_random_state,
     save_checkpoint,
 )
-from counterpoint.training.ensemble import Ensemble, evaluating, uncompiled
+from counterpoint.training.ensemble import Ensemble, evaluating
 from counterpoint.training.gate import gates_of, gates_on_trial
 from counterpoint.training.history import History
 from counterpoint.training.preparation import (
@@ -38,6 +38,7 @@ from counterpoint.training.preparation import (
     check_loss,
     check_optimizer,
     check_patience,
+    check_value,
     forget_gradients,
     generators,
     identity,
@@ -46,11 +47,13 @@ from counterpoint.training.preparation import (
     metric_name,
     parameters_to_train,
     placed,
+    step_after_epoch,
     steps_by_batch,
     weights,
 )
 from counterpoint.training.readout import calibrate
 from counterpoint.training.tally import NotFiniteError, Tally
+from counterpoint.training.unwrapping import unwrapped
 from counterpoint.training.watch import MemberWatch
 
 __all__ = ["fit"]
@@ -79,8 +82,8 @@ def fit(
     Parameters
     ----------
     ensemble : Module
-        An :class:`Ensemble`, or any module that puts out ``(n_learners, batch, n_classes)``. It is trained in place, on
-        the device where it is, in training mode.
+        An :class:`Ensemble`, also one that ``torch.compile`` or ``DistributedDataParallel`` has wrapped, or any module
+        that puts out ``(n_learners, batch, n_classes)``. It is trained in place, where it is, in training mode.
     batches : iterable, or callable
         What gives ``(x, y)`` or ``(x, y, weight)``, anew each epoch: a ``DataLoader``, a list of batches, or a callable
         that takes the number of the epoch, from 1. ``x`` may be a list with a view for each learner; weights come with
@@ -99,7 +102,7 @@ def fit(
         What is best on the validation data; a callable takes all logits ``(n_learners, n_samples, n_classes)`` and the
         targets, and more is better.
     patience : int, optional
-        Stop after so many epochs without a better one.
+        Stop after so many epochs without a better one, those in which a :class:`DiversityGate` is on trial not counted.
     callbacks : sequence of Callback, default=()
         Hooks into the loop.
     checkpoint : path, optional
@@ -174,7 +177,7 @@ def fit(
     ensemble.train()
     with ExitStack() as ending:
         for callback in everybody:
-            _call(hooks([callback], "on_train_begin"), state)
+            call(hooks([callback], "on_train_begin"), state)
             for hook in hooks([callback], "on_train_end"):
                 ending.callback(hook, state)
         if saved is not None:
@@ -222,14 +225,14 @@ class _Run:
         self.on_batch_end = hooks(self.callbacks, "on_batch_end")
         self.last = weights(state.ensemble)  # after the last epoch
         self.best: dict[str, Any] = {}  # after the best epoch, if there is one
-        self.watch = MemberWatch()
+        self.watch, self.decided = MemberWatch(), 0  # the epoch in which a gate has decided
         self.gates = gates_of(state.loss)
         for gate in self.gates:
             gate.train().reset()  # a loss may have served another run
 
     def read_out(self, max_samples: int = 10_000) -> None:
         """Fit probabilities to what the learners put out, where the loss has not done so."""
-        ensemble = uncompiled(self.state.ensemble)
+        ensemble = unwrapped(self.state.ensemble)
         if isinstance(ensemble, Ensemble) and getattr(self.state.loss, "needs_readout", False):
             before = random_state(self.device, self.generators)
             batches = self.batches(self.state.epoch) if callable(self.batches) else self.batches
@@ -238,19 +241,21 @@ class _Run:
             restore_random_state(before, self.device, self.generators)  # as if the batches had not been drawn
 
     def forget_readout(self) -> None:
-        if isinstance(ensemble := uncompiled(self.state.ensemble), Ensemble):
+        if isinstance(ensemble := unwrapped(self.state.ensemble), Ensemble):
             ensemble.readout = None
 
     def is_over(self) -> bool:
         """Tell whether there is nothing more to train."""
         history = self.state.history
-        impatient = self.patience is not None and len(history) - (history.best_epoch or 0) >= self.patience
+        waited = len(history) - max(history.best_epoch or 0, self.decided)
+        on_trial = any(gates_on_trial(self.gates))  # with a loss that is not the one to wait for
+        impatient = self.patience is not None and waited >= self.patience and not on_trial
         return self.state.stop or impatient or len(history) >= self.state.epochs
 
     def begin_epoch(self) -> None:
         self.state.epoch += 1
         self.started, self.on_trial = time.perf_counter(), gates_on_trial(self.gates)
-        _call(hooks(self.callbacks, "on_epoch_begin"), self.state)
+        call(hooks(self.callbacks, "on_epoch_begin"), self.state)
 
     def train(self) -> dict[str, float]:
         """Train for an epoch and return what was measured on the way."""
@@ -305,15 +310,16 @@ class _Run:
         with self.autocast:
             logits = state.ensemble(x)
             loss = state.loss(logits, y, *weight)
+        check_value(loss, state.loss)
         forget_gradients(state.optimizer)
         loss.backward()  # type: ignore[no-untyped-call]
-        _call(self.on_gradients, state)
+        call(self.on_gradients, state)
         state.optimizer.step()
         if self.by_batch and state.scheduler is not None:
             state.scheduler.step()
         state.logits, state.batch_loss = logits.detach(), loss.detach()
         state.target, state.weight = y, weight[0] if weight else None
-        _call(self.on_batch_end, state)
+        call(self.on_batch_end, state)
         return state.logits, state.batch_loss
 
     def validation_step(self, x: Any, y: Tensor, *weight: Tensor) -> tuple[Tensor, Tensor]:
@@ -330,16 +336,12 @@ class _Run:
         history.append({**record, "seconds": time.perf_counter() - self.started})
         decided = gates_on_trial(self.gates) != self.on_trial
         if decided:  # the loss is another now, and with it what is best
-            self.best, history.best_epoch = {}, None
+            self.best, history.best_epoch, self.decided = {}, None, state.epoch
         if self.validation is not None and self.is_best(record[self.monitor]):
             self.best, history.best_epoch = self.last, state.epoch
-        if isinstance(state.scheduler, ReduceLROnPlateau):
-            state.scheduler.step(record.get("val_loss", record["loss"]))
-            if decided:
-                state.scheduler.best = state.scheduler.mode_worse
-        elif state.scheduler is not None and not self.by_batch:
-            state.scheduler.step()
-        _call(hooks(self.callbacks, "on_epoch_end"), state)
+        if state.scheduler is not None and not self.by_batch:
+            step_after_epoch(state.scheduler, record, anew=decided)
+        call(hooks(self.callbacks, "on_epoch_end"), state)
 
     def is_best(self, value: float) -> bool:
         """Tell whether a value of the metric beats the best so far; NaN does not."""
@@ -374,6 +376,7 @@ class _Run:
             "history": state.history.to_dict(),
             "watch": self.watch.state(),
             "stop": state.stop,
+            "decided": self.decided,
             "random": random_state(self.device, self.generators),
         }
         save_checkpoint(path, saved)
@@ -389,12 +392,7 @@ class _Run:
         if state.scheduler is not None:
             state.scheduler.load_state_dict(saved["scheduler"])
         state.history = History.from_dict(saved["history"])
-        state.epoch, state.stop = len(state.history), saved["stop"]
+        state.epoch, state.stop, self.decided = len(state.history), saved["stop"], saved.get("decided", 0)
         self.watch.restore(saved.get("watch", self.watch.state()))
         self.last, self.best = weights(state.ensemble), saved["best"]
         return saved
-
-
-def _call(hooks: Iterable[Callable[[State], None]], state: State) -> None:
-    for hook in hooks:
-        hook(state)

@@ -122,7 +122,9 @@ class CorrelationLoss(nn.Module):
         check_axes(logits)
         lam: float | Tensor = self.weight_of_likeness(logits.shape[-3])
         if self.gate is not None:
-            lam = lam * torch.where(self.gate.to(logits.device).on_trial, _ON_TRIAL, 1.0)
+            on_trial = self.gate.to(logits.device).on_trial
+            dtype = torch.promote_types(logits.dtype, torch.float32)  # that of the loss
+            lam = lam * torch.ones_like(on_trial, dtype=dtype).masked_fill(on_trial, _ON_TRIAL)
         loss, last = loss_and_state(logits, target, lam, self.reduction, self.outputs, weight)
         self.__dict__["_last"] = last  # past what a Module does for its parts, at every step
         if self.gate is None:

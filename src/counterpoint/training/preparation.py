@@ -8,11 +8,13 @@ from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 from torch.optim import Optimizer
-from torch.optim.lr_scheduler import CyclicLR, LRScheduler, OneCycleLR
+from torch.optim.lr_scheduler import CyclicLR, LRScheduler, OneCycleLR, ReduceLROnPlateau
 
 from counterpoint._validation import check_choice, check_flag, check_path, check_whole
 from counterpoint.training.callbacks import Callback, State
+from counterpoint.training.unwrapping import unwrapped
 
 Batches = Iterable[Any] | Callable[[int], Iterable[Any]]
 Metric = str | Callable[[Tensor, Tensor], float]
@@ -67,23 +69,30 @@ def check_loss(loss: Any, ensemble: nn.Module) -> None:
     """Refuse what is no loss of an ensemble, or reads its outputs otherwise."""
     if isinstance(loss, type) or not callable(loss):
         raise TypeError(f"`loss` must be an object to be called with logits and targets; got {loss!r}.")
-    if isinstance(loss, nn.CrossEntropyLoss | nn.NLLLoss):
+    if isinstance(loss, nn.CrossEntropyLoss | nn.NLLLoss) or loss in (F.cross_entropy, F.nll_loss):
         raise TypeError(
             f"`loss` must take the logits (n_learners, batch, n_classes) of an ensemble, as IndependentLoss does for "
             f"the cross-entropy; got {loss!r}."
         )
-    read, put_out = getattr(loss, "outputs", None), getattr(ensemble, "outputs", None)
+    read, put_out = getattr(loss, "outputs", None), getattr(unwrapped(ensemble), "outputs", None)
     if read is not None and put_out is not None and read != put_out:
         raise ValueError(
             f"`outputs` must be the same for the loss and the ensemble; got {read!r} and {put_out!r}."
         )
 
 
+def check_value(value: Any, loss: Any) -> None:
+    """Refuse what a loss returns if it is not one number."""
+    if not isinstance(value, Tensor) or value.dim():
+        got = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else repr(value)
+        raise ValueError(f"`loss` must return one number, as a tensor; got {loss!r}, which returns {got}.")
+
+
 def check_checkpoint(path: str | os.PathLike[str] | None, resume: bool) -> None:
-    """Refuse a folder in the place of a file."""
+    """Refuse what is no file, or no flag."""
     check_flag(resume, "resume")
-    if path is not None and check_path(path, "checkpoint").is_dir():
-        raise ValueError(f"`checkpoint` must be a file; got the folder {os.fspath(path)!r}.")
+    if path is not None:
+        check_path(path, "checkpoint")
 
 
 def forget_gradients(optimizer: Optimizer) -> None:
@@ -99,13 +108,16 @@ def gives(batches: Any) -> bool:
 
 
 def check_batches(batches: Any, validation: Any) -> None:
-    """Refuse what can be gone through only once, or not at all."""
-    for name, given in (("batches", batches), ("validation", () if validation is None else validation)):
+    """Refuse what can be gone through only once, or not at all, or is empty."""
+    several = {"batches": batches} if validation is None else {"batches": batches, "validation": validation}
+    for name, given in several.items():
         if isinstance(given, Iterator) or not (callable(given) or gives(given)):
             got = f"an iterator, {given!r}" if isinstance(given, Iterator) else repr(given)
             raise TypeError(
                 f"`{name}` must be a DataLoader, a list or a callable, to be gone through each epoch; got {got}."
             )
+        if not callable(given) and length(given) == 0:
+            raise ValueError(f"`{name}` must give at least one batch; got none.")
 
 
 def check_patience(patience: int | None, validation: Any) -> None:
@@ -121,6 +133,16 @@ def steps_by_batch(scheduler: LRScheduler | None, steps: str) -> bool:
     """Tell whether the scheduler steps after each batch, and not after each epoch."""
     check_choice(steps, "scheduler_steps", ("auto", "epoch", "batch"))
     return isinstance(scheduler, OneCycleLR | CyclicLR) if steps == "auto" else steps == "batch"
+
+
+def step_after_epoch(scheduler: LRScheduler, record: Mapping[str, float], *, anew: bool) -> None:
+    """Step a scheduler; where the loss is another from now on, what waits for it to fall begins anew."""
+    if not isinstance(scheduler, ReduceLROnPlateau):
+        scheduler.step()
+    elif anew:
+        scheduler.best, scheduler.num_bad_epochs = scheduler.mode_worse, 0
+    else:
+        scheduler.step(record.get("val_loss", record["loss"]))
 
 
 def metric_name(metric: Metric) -> str:

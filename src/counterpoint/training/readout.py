@@ -21,6 +21,7 @@ from counterpoint.training.correlation import (
     two_columns,
 )
 from counterpoint.training.preparation import placed
+from counterpoint.training.unwrapping import unwrapped
 
 if TYPE_CHECKING:
     from counterpoint.training.ensemble import Ensemble
@@ -120,8 +121,8 @@ def calibrate(ensemble: "Ensemble", batches: Iterable[Any], *, max_samples: int 
     Parameters
     ----------
     ensemble : Ensemble
-        It gets a ``readout``, which ``member_proba``, ``predict_proba`` and ``predict`` use; what it puts out by
-        ``forward`` stays as it is.
+        It, or the one that a wrapper of torch holds, gets a ``readout``, which ``member_proba``, ``predict_proba`` and
+        ``predict`` use; what it puts out by ``forward`` stays as it is.
     batches : iterable of (x, y) or (x, y, weight)
         The samples, with weights throughout or nowhere; those trained on will do.
     max_samples : int, default=10000
@@ -146,20 +147,21 @@ def calibrate(ensemble: "Ensemble", batches: Iterable[Any], *, max_samples: int 
     >>> bool((calibrate(ensemble, [(x, y)]).predict(x) == y).float().mean() >= 0.75)
     True
     """
-    from counterpoint.training.ensemble import Ensemble, evaluating, uncompiled
+    from counterpoint.training.ensemble import Ensemble, evaluating
 
-    if not isinstance(uncompiled(ensemble), Ensemble):
+    bare = unwrapped(ensemble)
+    if not isinstance(bare, Ensemble):
         raise TypeError(f"`ensemble` must be an Ensemble; got {type(ensemble).__name__}.")
     max_samples = check_whole(max_samples, "max_samples", minimum=1)
-    if ensemble.outputs != "softmax":
+    if bare.outputs != "softmax":
         raise ValueError(
             "`ensemble` must put out logits, to be calibrated; got one that puts out probabilities."
         )
-    device = next(ensemble.parameters(), ensemble.weights).device
+    device = next(bare.parameters(), bare.weights).device
     logits, targets, weights, seen = [], [], [], 0
-    with evaluating(ensemble):
+    with evaluating(bare):
         for x, y, *weight in placed(batches, device, "batches"):
-            columns = class_columns(ensemble(x))
+            columns = class_columns(bare(x))
             logits.append(columns)
             targets.append(one_hot(y, columns).argmax(-2))
             weights += weight
@@ -170,7 +172,7 @@ def calibrate(ensemble: "Ensemble", batches: Iterable[Any], *, max_samples: int 
         raise ValueError("`batches` must give at least one batch; got none.")
     raw, target = torch.cat(logits, 2).mT, torch.cat(targets)
     start = Readout.identity(raw.shape[0], raw.shape[-1]).to(device)
-    ensemble.readout = start.refit(raw, target, torch.cat(weights) if weights else None)
+    bare.readout = start.refit(raw, target, torch.cat(weights) if weights else None)
     return ensemble
 
 

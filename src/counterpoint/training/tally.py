@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from counterpoint._validation import FloatArray
 from counterpoint.training.correlation import class_columns, is_one_hot, one_hot, standardise
+from counterpoint.training.unwrapping import unwrapped
 
 __all__ = ["NotFiniteError", "Tally"]
 
@@ -62,6 +63,7 @@ class Tally:
         first: int = 0,
         keep: bool = False,
     ) -> None:
+        ensemble = unwrapped(ensemble)
         self._every, self._first = every, first
         self._combine: Callable[[Tensor], Tensor] = getattr(ensemble, "combine", lambda proba: proba.mean(0))
         self._outputs = getattr(ensemble, "outputs", getattr(loss, "outputs", "softmax"))

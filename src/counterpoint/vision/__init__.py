@@ -2,7 +2,7 @@
 
 from counterpoint._extras import import_extra
 
-import_extra("torch", "train")
+import_extra("torch", "vision")
 
 from counterpoint.vision.batches import ImageBatches  # noqa: E402 - a missing torch is one sentence
 from counterpoint.vision.networks import NETWORKS, backbone  # noqa: E402

@@ -13,7 +13,13 @@ from counterpoint.cli._arena import _folder
 from counterpoint.experiments.arena import SMOKE, arena, page, rivals, run
 from counterpoint.experiments.arena import methods as methods_of_arena
 from counterpoint.experiments.arena.cells import Cell, Store
-from counterpoint.experiments.arena.encoding import PiecewiseLinear, for_nets, for_trees, nominal_columns
+from counterpoint.experiments.arena.encoding import (
+    PiecewiseLinear,
+    for_catboost,
+    for_nets,
+    for_trees,
+    nominal_columns,
+)
 from counterpoint.experiments.arena.hindsight import in_words, searched_at_once
 from counterpoint.experiments.arena.methods import CANDIDATES, METHODS, Settings, tried
 from counterpoint.experiments.arena.page import fill_document, grids, html, markdown, sentences
@@ -138,6 +144,12 @@ def test_catboost_is_told_what_is_nominal_and_does_the_same_again(labor):
     np.testing.assert_equal(one, other)
 
 
+def test_columns_for_catboost_may_have_any_name():
+    X = pd.DataFrame({"self": pd.Categorical(["red", None, "blue"]), "size": [1.5, 2.5, 3.5]})
+    assert for_catboost(X).fit_transform(X).to_numpy().tolist() == [[1, 1.5], [-1, 2.5], [0, 3.5]]
+    assert X["self"][0] == "red"  # the table itself stays as it is
+
+
 def test_catboost_takes_a_value_as_a_name_and_not_as_a_number():
     pytest.importorskip("catboost")
     # the value in the midst of nine decides; one cut of the codes as numbers could not single it out
@@ -197,7 +209,7 @@ def test_a_cell_that_fails_is_told_and_the_others_go_on(labor, tmp_path, monkeyp
     standing = ("member_accuracy", "r_tl", "r_ll", "optimality")
     monkeypatch.setattr(run, "_one_fold", broken)
     with pytest.raises(
-        RuntimeError, match=r"1 cells failed: labor, random-forest, repeat 0: .*no trees today"
+        RuntimeError, match=r"1 cell failed: labor, random-forest, repeat 0: .*no trees today"
     ):
         arena([labor], tmp_path, methods=["random-forest", "extra-trees"], smoke=True)
     assert [one["method"] for one in Store(tmp_path)] == ["extra-trees"]
@@ -215,7 +227,7 @@ def test_a_cell_that_cannot_be_kept_does_not_undo_those_that_are(labor, tmp_path
 
     monkeypatch.setattr(Store, "write", full)
     with pytest.raises(
-        RuntimeError, match=r"^1 cells failed: labor, joint, repeat 0: OSError: no space left$"
+        RuntimeError, match=r"^1 cell failed: labor, joint, repeat 0: OSError: no space left$"
     ):
         arena([labor], tmp_path, methods=["independent", "joint", "ncl"], smoke=True, device="cpu")
     assert [one["method"] for one in Store(tmp_path)] == ["independent", "ncl"]
@@ -412,6 +424,16 @@ def test_a_damaged_cell_is_named(tmp_path, content):
         summarise(Store(tmp_path))
 
 
+@pytest.mark.parametrize("content", ["{}", "[]", '{"table": "iris", "method": "ncl", "repeat": 0}'])
+def test_json_that_is_no_cell_is_named(tmp_path, content):
+    path = tmp_path / "cells" / "iris" / "ncl-0.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(content)
+    for call in (lambda store: summarise(store), lambda store: store.check(SMOKE, {})):
+        with pytest.raises(ValueError, match=r"ncl-0\.json' must hold a record with table and method and "):
+            call(Store(tmp_path))
+
+
 def test_an_empty_store_says_so(tmp_path):
     with pytest.raises(ValueError, match=r"`out` must hold at least one finished cell; got none\."):
         summarise(Store(tmp_path))
@@ -458,6 +480,15 @@ def test_the_page_requests_nothing_and_holds_every_table(finished):
     assert "default-src 'none'" in page
     assert page.count("<table>") == len(grids(summary)) + 1
     assert "Smoke run" in page
+
+
+def test_the_page_and_the_docs_say_the_same_of_the_bars(finished):
+    caption = (
+        "Methods beside one dark bar cannot be told apart by Nemenyi's test, which is asked only where Friedman's "
+        "finds a difference."
+    )
+    assert caption in (finished / "arena.html").read_text(encoding="utf-8")
+    assert caption in (ROOT / "docs" / "arena.md").read_text(encoding="utf-8")
 
 
 def test_the_document_is_filled_between_its_marks(finished, tmp_path):

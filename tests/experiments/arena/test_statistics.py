@@ -76,6 +76,13 @@ def test_the_diagram_orders_methods_and_draws_each():
     assert [tick.get_text() for tick in ax.get_yticklabels()] == display.names
 
 
+@pytest.mark.parametrize(("p_value", "bars"), [(0.049, [(0, 1), (1, 2)]), (0.05, [(0, 2)])])
+def test_without_a_difference_by_friedman_one_bar_spans_all_methods(p_value, bars):
+    ranks = {"mean_rank": {"a": 1.0, "b": 1.9, "c": 2.6}, "critical_difference": 1.0}
+    summary = {"ranks": {**ranks, "friedman": {"p_value": p_value}}}
+    assert RankDisplay.from_summary(summary).bars == bars
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

@@ -13,8 +13,10 @@ from counterpoint.experiments.diversity_map.study import SMOKE
 from counterpoint.experiments.forests import shared_vote_accuracy
 from counterpoint.measures import learner_learner_correlation, truth_learner_correlation
 from counterpoint.training import CorrelationLoss, IndependentLoss, JointLoss
+from counterpoint.training.readout import Readout
 
 DIVERSITIES = (0.0, 0.9)
+LOSSES = ("independent", "joint", "0", "0.9")
 K, N, SIZES, STEPS = 2, 3, (4, 5, 3), Steps(15, 0.03, 0.01)
 
 
@@ -27,8 +29,8 @@ def task():
 
 @pytest.fixture(scope="module")
 def trained(task):
-    nets = Perceptrons(K, 2 + len(DIVERSITIES), N, SIZES, seed=3)
-    train(nets, task, DIVERSITIES, STEPS)
+    nets = Perceptrons(K, len(LOSSES), N, SIZES, seed=3)
+    train(nets, task, LOSSES, STEPS)
     return nets
 
 
@@ -57,7 +59,7 @@ def test_groups_of_a_fold_start_from_the_same_weights_as_linear_layers_do():
 
 
 def test_the_program_trains_as_the_batched_trainer_of_the_estimators(task, trained):
-    start = Perceptrons(K, 2 + len(DIVERSITIES), N, SIZES, seed=3)
+    start = Perceptrons(K, len(LOSSES), N, SIZES, seed=3)
     losses = [IndependentLoss(), JointLoss(), *map(CorrelationLoss, DIVERSITIES)]
     folds = []
     for k in range(K):
@@ -72,20 +74,20 @@ def test_the_program_trains_as_the_batched_trainer_of_the_estimators(task, train
     held = [task.x[k].T[task.train[k] == 0] for k in range(K) for _ in losses]
     truth = [task.y[task.train[k] == 0] for k in range(K) for _ in losses]
     wrong = [(p.mean(0).argmax(-1) != y).sum() for p, y in zip(program.proba(held), truth, strict=True)]
-    assert (measure(trained, task).soft.flatten() - torch.stack(wrong)).abs().max() <= 1
+    assert (measure(trained, task, n_raw=2).soft.flatten() - torch.stack(wrong)).abs().max() <= 1
 
 
 def test_rows_that_a_fold_tests_take_no_part_in_its_training(task, trained):
     x, y = task.x.clone(), task.y.clone()
     x[0][:, task.train[0] == 0] += 7
-    nets = Perceptrons(K, 2 + len(DIVERSITIES), N, SIZES, seed=3)
-    train(nets, Task(x, y, task.train), DIVERSITIES, STEPS)
+    nets = Perceptrons(K, len(LOSSES), N, SIZES, seed=3)
+    train(nets, Task(x, y, task.train), LOSSES, STEPS)
     for ours, theirs in zip(nets.parameters(), trained.parameters(), strict=True):
         torch.testing.assert_close(ours[0], theirs[0])
 
 
 def test_what_is_measured_is_what_the_library_measures(task, trained):
-    found = measure(trained, task)
+    found = measure(trained, task, n_raw=2)
     with torch.no_grad():
         proba = trained(task.x)[0, 0].softmax(-1).double().numpy()  # independent training needs no read-out
     rows = task.train[0].numpy() > 0
@@ -105,7 +107,30 @@ def test_what_is_measured_is_what_the_library_measures(task, trained):
 
 
 def test_pieces_do_not_change_what_is_measured(task, trained, monkeypatch):
-    whole = measure(trained, task)
+    whole = measure(trained, task, n_raw=2)
     monkeypatch.setattr("counterpoint.experiments.diversity_map.perceptrons._MOST_NUMBERS", 1)
-    for one, other in zip(whole, measure(trained, task), strict=True):
+    for one, other in zip(whole, measure(trained, task, n_raw=2), strict=True):
         torch.testing.assert_close(one, other)
+
+
+def test_a_group_trains_as_if_it_were_alone(task, trained):
+    for places, losses in (([0], ("independent",)), ([0, 3], ("independent", "0.9"))):
+        nets = Perceptrons(K, len(losses), N, SIZES, seed=3)
+        train(nets, task, losses, STEPS)
+        for ours, theirs in zip(nets.parameters(), trained.parameters(), strict=True):
+            torch.testing.assert_close(ours, theirs[:, places], rtol=1e-3, atol=1e-4)
+
+
+def test_the_read_out_of_independent_networks_is_that_of_the_library(task, trained):
+    raw, read = (measure(trained, task, n_raw=n) for n in (len(LOSSES), 0))
+    rows = task.train[1] > 0
+    with torch.no_grad():
+        logits = trained(task.x)[1, 0]
+        readout = Readout.identity(N, SIZES[2]).refit(logits[:, rows], task.y[rows])
+        wrong = {
+            "raw": (logits.softmax(-1).mean(0).argmax(-1) != task.y)[~rows].sum(),
+            "read": (readout(logits).softmax(-1).mean(0).argmax(-1) != task.y)[~rows].sum(),
+        }
+    assert (raw.soft[1, 0], read.soft[1, 0]) == (wrong["raw"], wrong["read"])
+    assert wrong["raw"] != wrong["read"]
+    torch.testing.assert_close(measure(trained, task, n_raw=2).soft[:, 2:], read.soft[:, 2:])

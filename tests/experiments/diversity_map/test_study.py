@@ -148,9 +148,39 @@ def test_the_command_writes_record_tables_and_figures(smoke):
 def test_the_page_says_what_the_record_says(tmp_path):
     page = tmp_path / "page.md"
     page.write_text(PAGE.read_text(encoding="utf-8"), encoding="utf-8")
-    rewrite(RECORD, page)
+    rewrite(RECORD, page, RECORD.with_name("diversity-map-one-unit.json"))
     assert page.read_text(encoding="utf-8") == PAGE.read_text(encoding="utf-8")
     assert {path.name for path in (tmp_path / "images").iterdir()} == {
         "diversity-map.png",
         "diversity-rule.png",
     }
+
+
+@pytest.mark.skipif(not RECORD.exists(), reason="the record has not been made")
+def test_the_prose_of_the_page_has_the_numbers_of_the_record():
+    found = analysis.read_map(json.loads(RECORD.read_text(encoding="utf-8")))
+    prose = PAGE.read_text(encoding="utf-8").partition("<!-- diversity-map -->")[0]
+    judged, always = {}, {}
+    for loss in (None, "0.5", "0.9"):
+        place = None if loss is None else found.losses.index(loss)
+        gain = analysis.gains_of(found.gain, place)
+        always[loss] = (int((gain > 0).sum()), f"{100 * analysis.reduction(gain.mean()):.1f}")
+        for one in tables.predictors(found, place):
+            judged[loss, one.name] = (f"{one.hits} of {one.n}", f"{100 * analysis.reduction(one.gain):.1f}")
+    member = {loss: judged[loss, "member"] for loss in always}
+    assert (
+        f"the right sign in {member[None][0]} cells for the chosen diversity (*always* to use it in {always[None][0]})"
+        in prose
+    )
+    assert f"but in {member['0.5'][0]} at 0.5 and {member['0.9'][0]} at 0.9" in prose
+    assert f"(*always*: {always['0.5'][0]} and {always['0.9'][0]})" in prose
+    assert (
+        f"{member[None][1]} % of the errors against {always[None][1]}, {member['0.5'][1]} against {always['0.5'][1]} "
+        f"and {member['0.9'][1]} against {always['0.9'][1]}" in prose
+    )
+    above = {key for key, (_, gain) in judged.items() if float(gain) > float(always[key[0]][1])}
+    assert above == {("0.9", "r_tl"), ("0.9", "optimality"), (None, "member")}
+    assert (
+        f"at 0.9 r_TL ({judged['0.9', 'r_tl'][1]}) and the optimality ({judged['0.9', 'optimality'][1]}) come out above"
+        in prose
+    )

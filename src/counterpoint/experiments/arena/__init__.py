@@ -84,5 +84,5 @@ def arena(
         named = "; ".join(
             f"{f.cell.table}, {f.cell.method}, repeat {f.cell.repeat}: {f.reason}" for f in failures
         )
-        raise RuntimeError(f"{len(failures)} cells failed: {named}")
+        raise RuntimeError(f"{len(failures)} cell{'s' if len(failures) > 1 else ''} failed: {named}")
     return write_report(out)

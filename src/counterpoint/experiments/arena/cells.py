@@ -12,6 +12,8 @@ from counterpoint.experiments.arena.methods import METHODS, Settings, tried
 
 __all__ = ["Cell", "Store"]
 
+_NEEDED = ("table", "method", "repeat", "settings", "data", "folds")  # of a record, to be a cell
+
 
 class Cell(NamedTuple):
     """A table, a method and the number of a repeat."""
@@ -51,7 +53,7 @@ class Store:
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Give the cells, by table, method and repeat."""
         for path in self._paths():
-            yield read_record(path)
+            yield read_record(path, *_NEEDED)
 
     def check(self, settings: Settings, data: Mapping[str, Mapping[str, Any]]) -> None:
         """Refuse cells of other settings or candidates, or of another table by the name of one in ``data``."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from counterpoint.experiments.arena.statistics import cliques
+from counterpoint.experiments.arena.summary import LEVEL
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,6 +26,9 @@ class RankDisplay:
         The critical one: methods that are less apart cannot be told from each other.
     marked : str, optional
         A method to draw in colour.
+    differ : bool, default=True
+        Whether Friedman's test finds any difference; without one no two methods are told apart, however far from each
+        other they are.
 
     Attributes
     ----------
@@ -42,16 +46,20 @@ class RankDisplay:
     >>> display = RankDisplay({"b": 2.0, "a": 1.2, "c": 2.8}, difference=1.0)
     >>> display.names, display.bars
     (['a', 'b', 'c'], [(0, 1), (1, 2)])
+    >>> RankDisplay({"b": 2.0, "a": 1.2, "c": 2.8}, difference=1.0, differ=False).bars
+    [(0, 2)]
     """
 
     ax_: "Axes"
     figure_: "Figure | SubFigure"
 
-    def __init__(self, ranks: Mapping[str, float], difference: float, marked: str | None = None) -> None:
+    def __init__(
+        self, ranks: Mapping[str, float], difference: float, marked: str | None = None, *, differ: bool = True
+    ) -> None:
         self.names = sorted(ranks, key=lambda name: (ranks[name], name))
         self.ranks = np.array([ranks[name] for name in self.names])
         self.difference, self.marked = difference, marked
-        self.bars = cliques(self.ranks, difference)
+        self.bars = cliques(self.ranks, difference if differ else np.inf)
         self.size = (7.5, 1.4 + 0.27 * len(self.names))  # of a new figure, in inches
 
     def plot(self, ax: "Axes | None" = None) -> Self:
@@ -104,9 +112,10 @@ class RankDisplay:
         Parameters
         ----------
         summary : mapping
-            With ``ranks``.
+            With ``ranks``; their bars are by Nemenyi's test where Friedman's finds a difference.
         marked : str, optional
             A method to draw in colour.
         """
         found = summary["ranks"]
-        return cls(found["mean_rank"], found["critical_difference"], marked)
+        differ = found["friedman"]["p_value"] < LEVEL
+        return cls(found["mean_rank"], found["critical_difference"], marked, differ=differ)

@@ -129,8 +129,10 @@ def for_catboost(X: Any) -> FunctionTransformer:
 
 
 def _coded(X: Any, places: list[int]) -> Any:
-    nominal = X.columns[places]
-    return X.assign(**dict(zip(nominal, _codes(X[nominal]).T, strict=True))) if places else X
+    coded = X.copy(deep=False)
+    for place in places:  # by place, since a column may have any name
+        coded.isetitem(place, X.iloc[:, place].cat.codes.to_numpy(np.int64))
+    return coded
 
 
 def _codes(X: Any) -> NDArray[np.int64]:

@@ -96,7 +96,6 @@ def html(summary: Mapping[str, Any]) -> str:
         grids=grids(summary),
         settings=summary["settings"],
         methods={key: method.title for key, method in METHODS.items() if key in _methods(summary)},
-        level=LEVEL,
         version=counterpoint.__version__,
     )
 

@@ -104,7 +104,7 @@ def read_map(record: Mapping[str, Any], vote: str = "soft") -> Map:
             n_repeats = len(rows) / config["folds"]
             counts = wrong.sum(axis=1) / n_repeats
             error[(s, *at)] = counts * n_repeats / rows.sum()
-            gain[(s, *at)] = np.log((counts[0] + 0.5) / (counts + 0.5))
+            gain[(s, *at)] = log_gain(counts[0], counts)
             rates.append(wrong / rows)
             n_parameters[(s, *at)] = part["n_parameters"]
             for key, values in train.items():
@@ -114,6 +114,18 @@ def read_map(record: Mapping[str, Any], vote: str = "soft") -> Map:
     return Map(
         vote, tables, learners, hidden, losses, error, gain, train, folds, config["folds"], n_parameters
     )
+
+
+def log_gain(before: Any, after: Any) -> FloatArray:
+    """Return the gain from some wrong rows to others.
+
+    Examples
+    --------
+    >>> log_gain(7.5, np.array([7.5, 3.5])).round(3)
+    array([0.   , 0.693])
+    """
+    gain: FloatArray = np.log((np.asarray(before) + 0.5) / (np.asarray(after) + 0.5))
+    return gain
 
 
 def reduction(gain: Any) -> Any:

@@ -7,6 +7,7 @@ read one copy of its rows, nothing is filled up, and what the networks say of th
 
 import math
 from collections.abc import Iterator, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import torch
@@ -16,7 +17,7 @@ from counterpoint.theory import critical_lambda
 from counterpoint.training import IndependentLoss, JointLoss, correlation_loss, correlations
 from counterpoint.training.readout import Readout
 
-N_PLAIN = 2  # losses before the correlation losses: independent and joint training
+PLAIN = MappingProxyType({"independent": IndependentLoss(), "joint": JointLoss()})  # losses of cross-entropy
 _MOST_NUMBERS = 2**26  # that are read out and measured in one piece
 
 
@@ -96,17 +97,18 @@ class Perceptrons(nn.Module):
         return logits.view(*groups, *logits.shape[1:]).mT
 
 
-def train(nets: Perceptrons, task: Task, diversities: Sequence[float], steps: Steps) -> None:
-    """Train the first group of each fold independently, the second jointly, the others by correlation.
+def train(nets: Perceptrons, task: Task, losses: Sequence[str], steps: Steps) -> None:
+    """Train each group of a fold by a loss of its own.
 
     Parameters
     ----------
     nets : Perceptrons
-        With two losses more than there are diversities.
+        With as many losses.
     task : Task
         What to train on.
-    diversities : sequence of float
-        Weights of the learner-learner correlation, as shares of the critical one.
+    losses : sequence of str
+        Those of ``PLAIN`` that are wanted first, then diversities: weights of the learner-learner correlation, as
+        shares of the critical one.
     steps : Steps
         How to train.
 
@@ -115,29 +117,41 @@ def train(nets: Perceptrons, task: Task, diversities: Sequence[float], steps: St
     The sum of the groups' losses falls apart into one for each, and AdamW steps entry by entry: each group trains as if
     it were alone.
     """
-    independent, joint = IndependentLoss(), JointLoss()
+    n_plain = count_plain(losses)
     critical = float(critical_lambda(nets.weight.shape[2]))
-    lam = critical * torch.tensor(diversities, device=task.x.device)
+    lam = critical * torch.tensor([float(loss) for loss in losses[n_plain:]], device=task.x.device)
     target = task.y.expand_as(task.train)
     each_target, each_weight = (t[:, None].expand(-1, len(lam), -1) for t in (target, task.train))
     optimizer = torch.optim.AdamW(nets.parameters(), lr=steps.learning_rate, weight_decay=steps.weight_decay)
     for _ in range(steps.n_steps):
-        first, second, rest = torch.split(nets(task.x), [1, 1, len(lam)], dim=1)
-        loss = (
-            independent(first.squeeze(1), target, task.train).sum()
-            + joint(second.squeeze(1), target, task.train).sum()
-            + correlation_loss(rest, each_target, lam=lam, weight=each_weight).sum()
-        )
+        *plain, rest = torch.split(nets(task.x), [1] * n_plain + [len(lam)], dim=1)
+        parts = [
+            PLAIN[loss](logits.squeeze(1), target, task.train).sum()
+            for loss, logits in zip(losses[:n_plain], plain, strict=True)
+        ]
+        if len(lam):
+            parts.append(correlation_loss(rest, each_target, lam=lam, weight=each_weight).sum())
         optimizer.zero_grad(set_to_none=True)
-        loss.backward()
+        torch.stack(parts).sum().backward()  # type: ignore[no-untyped-call]
         optimizer.step()
 
 
+def count_plain(losses: Sequence[str]) -> int:
+    """Return how many of the losses, which come first, are those of cross-entropy.
+
+    Examples
+    --------
+    >>> count_plain(["independent", "0", "0.9"])
+    1
+    """
+    return sum(loss in PLAIN for loss in losses)
+
+
 @torch.no_grad()
-def measure(nets: Perceptrons, task: Task) -> Measured:
-    """Return what the groups do, after a read-out for those trained by correlation."""
+def measure(nets: Perceptrons, task: Task, n_raw: int) -> Measured:
+    """Return what the groups do, after a read-out for all but the first ``n_raw`` of each fold."""
     found = [
-        _measure(_read_out(logits, task.y, train).softmax(-1), task.y, train)
+        _measure(_read_out(logits, task.y, train, n_raw).softmax(-1), task.y, train)
         for logits, train in _pieces(nets(task.x), task.train)
     ]
     return Measured(*(torch.cat(parts).cpu() for parts in zip(*found, strict=True)))
@@ -149,14 +163,16 @@ def _pieces(logits: Tensor, train: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     return zip(torch.split(logits, n_folds), torch.split(train, n_folds), strict=True)
 
 
-def _read_out(logits: Tensor, y: Tensor, train: Tensor) -> Tensor:
-    """Give those that were trained by correlation a scale and class offsets from their training rows."""
-    plain, rest = logits[:, :N_PLAIN], logits[:, N_PLAIN:]
+def _read_out(logits: Tensor, y: Tensor, train: Tensor, n_raw: int) -> Tensor:
+    """Give all groups but the first a scale and class offsets from their training rows."""
+    raw, rest = logits[:, :n_raw], logits[:, n_raw:]
+    if not rest.numel():
+        return logits
     each = rest.flatten(0, 2)  # (learners, n, m)
     own = train[:, None].expand(-1, each.shape[0] // len(train), -1).flatten(0, 1)
     start = Readout.identity(len(each), each.shape[-1]).to(each.device)
     readout = start.refit(each, y, own)
-    return torch.cat([plain, readout(each).view_as(rest)], dim=1)
+    return torch.cat([raw, readout(each).view_as(rest)], dim=1)
 
 
 def _measure(proba: Tensor, y: Tensor, train: Tensor) -> Measured:

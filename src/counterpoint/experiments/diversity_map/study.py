@@ -131,15 +131,23 @@ def run_part(
     import torch
 
     from counterpoint.experiments._device import device_name
-    from counterpoint.experiments.diversity_map.perceptrons import Perceptrons, Steps, Task, measure, train
+    from counterpoint.experiments.diversity_map.perceptrons import (
+        Perceptrons,
+        Steps,
+        Task,
+        count_plain,
+        measure,
+        train,
+    )
 
     start = time.perf_counter()
     x, y, trained = _prepared(name, None if DATASETS[name].embedded else data, grid, seed)
     task = Task(*(torch.as_tensor(array, device=device) for array in (x, y, trained)))
     sizes = (x.shape[1], hidden, int(y.max()) + 1)
     nets = Perceptrons(len(x), len(grid.losses), n_learners, sizes, seed).to(device)
-    train(nets, task, grid.diversities, Steps(grid.steps, grid.learning_rate, grid.weight_decay))
-    found = {key: value.double().numpy() for key, value in measure(nets, task)._asdict().items()}
+    train(nets, task, grid.losses, Steps(grid.steps, grid.learning_rate, grid.weight_decay))
+    measured = measure(nets, task, n_raw=count_plain(grid.losses))
+    found = {key: value.double().numpy() for key, value in measured._asdict().items()}
     found["optimality"] = _optimality(found["r_tl"], found["r_ll"], n_learners)
     return {
         "data": name,
@@ -242,7 +250,7 @@ def _read_parts(path: Path, settings: dict[str, Any]) -> list[dict[str, Any]]:
             part = json.loads(line)
         except json.JSONDecodeError:
             continue
-        if part["settings"] == settings:
+        if isinstance(part, dict) and part.get("settings") == settings:
             parts.append(part)
     return parts
 

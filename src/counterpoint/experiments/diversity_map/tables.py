@@ -61,16 +61,16 @@ def findings(soft: Map, hard: Map) -> list[str]:
     best = max(predictors(soft, None), key=lambda one: one.auc)
     return [
         f"With the diversity that is best on the other tables, learners of {_units(soft.hidden[0])} err "
-        f"{_change(small)} than the same learners trained independently, learners of {_units(soft.hidden[-1])} "
-        f"{_change(large)} (geometric mean over tables and numbers of learners).",
-        f"Over the whole map that diversity takes away {_percent(reduction(chosen.mean()))} % of the errors of a soft "
-        f"vote, and {_percent(reduction(by_count.mean()))} % of those of a hard vote.",
+        f"{change(small)} than the same learners trained independently, learners of {_units(soft.hidden[-1])} "
+        f"{change(large)} (geometric mean over tables and numbers of learners).",
+        f"Over the whole map that diversity takes away {percent(reduction(chosen.mean()))} % of the errors of a soft "
+        f"vote, and {percent(reduction(by_count.mean()))} % of those of a hard vote.",
         *(_by_fit(soft, loss) for loss in (NONE, MIDDLE, HIGH) if loss in soft.losses),
-        f"Of what can be measured on the training rows of independently trained learners, the {PREDICTORS[best.name]} "
-        f"tells best whether diversity will pay (AUC {best.auc:.2f}): use it {best.pays}. With "
-        f"thresholds from the other tables the sign is right in {best.hits} of {best.n} cells, and the rule takes away "
-        f"{_percent(reduction(best.gain))} % of the errors; always to use diversity "
-        f"{_percent(reduction(chosen.mean()))} %, hindsight {_percent(reduction(np.maximum(chosen, 0).mean()))} %.",
+        f"Of what can be measured on the training rows of independently trained learners, {PREDICTORS[best.name]} "
+        f"has the largest AUC with all tables in sight ({best.auc:.2f}). With thresholds from the other tables its "
+        f"sign is right in {best.hits} of {best.n} cells, and the rule takes away {percent(reduction(best.gain))} % "
+        f"of the errors; always to use diversity is right in {int((chosen > 0).sum())} and takes away "
+        f"{percent(reduction(chosen.mean()))} %, hindsight {percent(reduction(np.maximum(chosen, 0).mean()))} %.",
     ]
 
 
@@ -90,7 +90,7 @@ def _counted(gains: FloatArray) -> str:
     if not len(gains):
         return "(no cells)"
     better, worse = int((gains > 0).sum()), int((gains < 0).sum())
-    return f"{_change(reduction(gains.mean()))} (better in {better} of {len(gains)} cells, worse in {worse})"
+    return f"{change(reduction(gains.mean()))} (better in {better} of {len(gains)} cells, worse in {worse})"
 
 
 def map_grids(found: Map) -> list[Grid]:
@@ -100,7 +100,7 @@ def map_grids(found: Map) -> list[Grid]:
             f"Errors that {way} takes away, {found.vote} vote, % (mean over {len(found.tables)} tables)",
             ["hidden units", *(f"{n} learners" for n in found.learners)],
             [
-                [str(h), *(_percent(reduction(g)) for g in gain.mean(axis=0)[:, place])]
+                [str(h), *(percent(reduction(g)) for g in gain.mean(axis=0)[:, place])]
                 for place, h in enumerate(found.hidden)
             ],
         )
@@ -173,7 +173,7 @@ def _predictor_grid(found: Map, way: str, loss: int | None) -> Grid:
             f"{one.auc:.2f}",
             one.pays,
             f"{one.hits} of {one.n}",
-            _percent(reduction(one.gain)),
+            percent(reduction(one.gain)),
         ]
         for one in predictors(found, loss)
     ]
@@ -183,7 +183,7 @@ def _predictor_grid(found: Map, way: str, loss: int | None) -> Grid:
         ("never diversity", n - pays, 0.0),
         ("hindsight", n, np.maximum(gain, 0).mean()),
     ):
-        rows.append([words, "", "", "", "", f"{hits} of {n}", _percent(reduction(reached))])
+        rows.append([words, "", "", "", "", f"{hits} of {n}", percent(reduction(reached))])
     return Grid(
         f"What foretells the gain by {way}, from the training rows of independently trained learners",
         ["quantity", "Spearman", "inside a table", "AUC", "diversity pays", "hits", "errors taken away, %"],
@@ -191,11 +191,13 @@ def _predictor_grid(found: Map, way: str, loss: int | None) -> Grid:
     )
 
 
-def _percent(share: Any) -> str:
+def percent(share: Any) -> str:
+    """Return a share in percent, with its sign."""
     return number(100 * float(share), "+.1f")
 
 
-def _change(share: Any) -> str:
+def change(share: Any) -> str:
+    """Return in words how much less is made of errors of which a share is taken away."""
     return f"{abs(100 * float(share)):.1f} % {'less' if share >= 0 else 'more'}"
 
 
