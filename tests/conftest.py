@@ -1,7 +1,10 @@
 """What all tests share."""
 
+import importlib.util
 import sys
+from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 # Timing is the business of benchmarks: a busy machine must not fail a theorem.
@@ -28,3 +31,19 @@ else:
         _OPERATIONS = torch.library.Library("torchvision", "DEF")  # they last as long as this object
         for _name in ("nms", "qnms"):
             _OPERATIONS.define(f"{_name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+
+
+@pytest.fixture(scope="session")
+def load_benchmark():
+    """Return what gives the module of a script in ``benchmarks/``."""
+
+    def load(name):
+        path = Path(__file__).parents[1] / "benchmarks" / f"{name}.py"
+        if not path.is_file():
+            pytest.skip("the benchmarks are not part of the source distribution")
+        spec = importlib.util.spec_from_file_location(name, path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    return load

@@ -1,6 +1,5 @@
 """DECORATE against its definition, scikit-learn's contract, and the borders of tables."""
 
-import importlib.util
 import json
 import pickle
 import subprocess
@@ -469,14 +468,8 @@ def test_no_listed_column_is_no_nominal_column(glass):
 
 
 @pytest.fixture(scope="module")
-def bench():
-    path = ROOT / "benchmarks" / "bench_decorate.py"
-    if not path.is_file():
-        pytest.skip("the benchmarks are not part of the source distribution")
-    spec = importlib.util.spec_from_file_location("bench_decorate", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def bench(load_benchmark):
+    return load_benchmark("bench_decorate")
 
 
 def test_the_table_of_the_page_is_the_one_of_the_results(bench):

@@ -1,6 +1,5 @@
 """The defaults are those that were measured, and the page shows the measurement."""
 
-import importlib.util
 import inspect
 import json
 from pathlib import Path
@@ -14,14 +13,8 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def study():
-    path = ROOT / "benchmarks" / "choose_defaults.py"
-    if not path.is_file():
-        pytest.skip("the benchmarks are not part of the source distribution")
-    spec = importlib.util.spec_from_file_location("choose_defaults", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def study(load_benchmark):
+    return load_benchmark("choose_defaults")
 
 
 def test_the_page_shows_the_tables_of_the_results(study):

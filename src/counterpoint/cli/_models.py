@@ -36,49 +36,39 @@ def _path(text: str | Path) -> Path:
     return Path(text)
 
 
+_DATA = typer.Argument(
+    metavar="DATA",
+    parser=_path,
+    help="CSV, TSV, ARFF or Parquet with a row for each sample.",
+    show_default=False,
+)
+_TARGET = typer.Option("--target", "-t", metavar="COLUMN", help="Column of the classes.", show_default=False)
+_FOLDER = typer.Option(
+    metavar="FOLDER", parser=_path, help="Folder of the model; one that is there is replaced."
+)
+_DROP = typer.Option(metavar="COLUMN", help="Leave this column out; may be repeated.", show_default=False)
+_DIVERSITY = typer.Option(
+    metavar="auto|NUMBER", help="As a share of the critical one, or chosen by cross-validation."
+)
+_PAGE = typer.Option(
+    metavar="PAGE",
+    dir_okay=False,
+    help="Write the report here and not into the model.",
+    show_default=False,
+)
+
+
 def fit(
-    data: Annotated[
-        Path,
-        typer.Argument(
-            metavar="DATA",
-            parser=_path,
-            help="CSV, TSV, ARFF or Parquet with a row for each sample.",
-            show_default=False,
-        ),
-    ],
-    target: Annotated[
-        str,
-        typer.Option("--target", "-t", metavar="COLUMN", help="Column of the classes.", show_default=False),
-    ],
-    out: Annotated[
-        Path,
-        typer.Option(
-            metavar="FOLDER", parser=_path, help="Folder of the model; one that is there is replaced."
-        ),
-    ] = Path("model"),
-    drop: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COLUMN", help="Leave this column out; may be repeated.", show_default=False),
-    ] = None,
-    diversity: Annotated[
-        str,
-        typer.Option(
-            metavar="auto|NUMBER", help="As a share of the critical one, or chosen by cross-validation."
-        ),
-    ] = "auto",
+    data: Annotated[Path, _DATA],
+    target: Annotated[str, _TARGET],
+    out: Annotated[Path, _FOLDER] = Path("model"),
+    drop: Annotated[list[str] | None, _DROP] = None,
+    diversity: Annotated[str, _DIVERSITY] = "auto",
     learners: Annotated[int, typer.Option(min=2, help="Number of networks.")] = 15,
     epochs: Annotated[int, typer.Option(min=1, help="Times that all rows are gone through.")] = 100,
     test_share: Annotated[float, typer.Option(help="Share of the rows that is held out to judge by.")] = 0.2,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of every random draw.")] = 0,
-    html: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="PAGE",
-            dir_okay=False,
-            help="Write the report here and not into the model.",
-            show_default=False,
-        ),
-    ] = None,
+    html: Annotated[Path | None, _PAGE] = None,
 ) -> None:
     """Train networks on a table, judge them on rows held out, and save a model."""
     from counterpoint._validation import check_number

@@ -22,9 +22,8 @@ __all__ = ["DecorateClassifier"]
 
 # how rows are read; NaN is a missing value
 _NUMBERS: Mapping[str, Any] = MappingProxyType({"dtype": np.float64, "ensure_all_finite": "allow-nan"})
-_LARGEST = (
-    1e37  # trees work in single precision, up to 3.4e38; artificial numbers lie some deviations from the mean
-)
+# Trees work in single precision, up to 3.4e38; artificial numbers lie some deviations from the mean.
+_LARGEST = 1e37
 
 
 class DecorateClassifier(ClassifierMixin, BaseEstimator):
@@ -137,7 +136,7 @@ class DecorateClassifier(ClassifierMixin, BaseEstimator):
         n_estimators = check_whole(self.n_estimators, "n_estimators", minimum=1)
         max_iter = check_whole(self.max_iter, "max_iter", minimum=1)
         ratio = check_number(self.artificial_ratio, "artificial_ratio", 0.0, closed=False)
-        if not isinstance(self.verbose, bool):
+        if not isinstance(self.verbose, bool | np.bool_):
             check_whole(self.verbose, "verbose", minimum=0)
         template = self._template()
         table, given = self._read_training_rows(X, y)

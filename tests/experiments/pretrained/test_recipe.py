@@ -1,6 +1,5 @@
 """Learning rate and cutout of Tables 4 to 6: that they are used, kept apart, and chosen by held-out images."""
 
-import importlib.util
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -17,14 +16,8 @@ RESULTS = ROOT / "results" / "choose_image_recipe.json"
 
 
 @pytest.fixture(scope="module")
-def bench():
-    path = ROOT / "benchmarks" / "choose_image_recipe.py"
-    if not path.is_file():
-        pytest.skip("the benchmarks are not part of the source distribution")
-    spec = importlib.util.spec_from_file_location("choose_image_recipe", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def bench(load_benchmark):
+    return load_benchmark("choose_image_recipe")
 
 
 @pytest.fixture(scope="module")
