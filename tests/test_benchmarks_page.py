@@ -47,6 +47,18 @@ def test_training_on_the_gpu():
     assert f"jointly takes {found['joint_against_independent']['ratio']:.2f} times as long" in loss
 
 
+def test_compiled_networks():
+    found = result("bench_compile_gpu")["data"].values()
+    *ratios, last = (f"{one['ratio']:.2f}" for one in found)
+    *seconds, longest = (f"{one['compiling_seconds']:.0f}" for one in found)
+    told = row("as they are against compiled")
+    assert told.startswith(f"{', '.join(ratios)} and {last} times as long")
+    assert told.endswith(f"after {', '.join(seconds)} and {longest} s to compile")
+    epochs = sorted(one["epochs_to_pay"] for one in found)
+    page = (ROOT / "docs" / "image-tables.md").read_text(encoding="utf-8")
+    assert f"after {epochs[0]:.0f} to {epochs[-1]:.0f} epochs of one size" in page
+
+
 def test_growth_with_the_number_of_learners():
     seconds = result("bench_training")["seconds_by_learners"]
     memory = {str(one["learners"]): one["peak_bytes"] for one in result("bench_training_gpu")["growth"]}

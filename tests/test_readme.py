@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from counterpoint.experiments._tables import NONE
 from counterpoint.experiments.pretrained.paper import TABLES
 
 ROOT = Path(__file__).parents[1]
@@ -37,13 +38,20 @@ def test_errors_of_small_convnets(words, part):
 
 
 @pytest.mark.parametrize(
-    ("table", "group", "lam"), [(4, "networks", 0.3), (5, "networks", 0.1), (6, "copies", 0.1)]
+    ("table", "words", "group", "lam"),
+    [
+        (4, "Table 4,", "networks", 0.3),
+        (5, "Table 5,", "networks", 0.1),
+        (6, "three copies", "copies", 0.1),
+        (6, "trained apart", "apart", 0.1),
+    ],
 )
-def test_errors_of_pretrained_networks(table, group, lam):
+def test_errors_of_pretrained_networks(table, words, group, lam):
     runs = result(f"table-{table}.json")["data"]["runs"]
-    cells = row(f"Table {table},")
+    cells = row(words)
     assert f"λ = {lam}" in cells[0]
-    assert cells[1] == f"{TABLES[f'table-{table}'].paper[f'{group} lambda {lam}']:.2f}"
+    paper = TABLES[f"table-{table}"].paper.get(f"{group} lambda {lam}")
+    assert cells[1] == (NONE if paper is None else f"{paper:.2f}")
     for place, way in ((2, f"lambda {lam}"), (3, "independent"), (4, "vote")):
         errors = [run["test"]["soft"] for run in runs if run["way"] == way and run["group"] == group]
         assert cells[place] == (spread(errors) if len(errors) > 1 else f"{errors[0]:.2f}")

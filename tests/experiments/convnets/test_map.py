@@ -169,6 +169,7 @@ def test_the_sentences_of_the_page_say_what_the_record_says():
         arms = ([tables.arm_values(parts[name], way) for way in ("independent", arm)] for name in names)
         return [f"{100 * abs((found - base).mean()):.{digits}f}" for base, found in arms]
 
+    narrow = ("learners-3-8", "learners-5-8", "width-8")
     for words, numbers in (
         ("diversity 0.9 takes away {} and {} % of the errors", less("0.9", "width-4", "width-8")),
         ("at diversity 0 the same loss gains {} and {} %", less("0.0", "width-4", "width-8")),
@@ -181,6 +182,10 @@ def test_the_sentences_of_the_page_say_what_the_record_says():
         ("ends {}, {} and {} points below", points("auto", "auto-16", "auto-32", "auto-64", digits=2)),
         ("costs {} and {} points at 32 and 64", points("0.9", "width-32", "width-64", digits=1)),
         ("faded as the nets came to fit cost {} points", points("open at once", "width-32", digits=1)),
+        ("({}, {}, {} and {} % on 5,000 images", less("auto", *(f"auto-few-{w}" for w in (4, 8, 16, 32)))),
+        ("takes away {}, {} and {} % of the errors of 3, 5", less("0.9", *narrow)),
+        ('and `"auto"` {}, {} and {} %. Three', less("auto", *narrow[:2], "auto-8")),
+        ("width 32 lose {} % at 0.9 where five lose {} %", less("0.9", "learners-3-32", "width-32")),
     ):
         assert words.format(*numbers) in " ".join(page.split())
 

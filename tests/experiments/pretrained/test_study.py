@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 import torch
 from filelock import Timeout
@@ -109,7 +108,9 @@ def test_the_time_left_counts_only_what_is_trained(monkeypatch, capsys):
 
 def test_a_trunk_that_is_there_costs_nothing(smoke, tmp_path):
     images = study.load_images(TABLE_5, None, smoke=True)
-    settings = laboratory.Settings(epochs=1, more_epochs=2, size=16, batch_size=32, width=4)
+    settings = laboratory.Settings(
+        epochs=1, more_epochs=2, size=16, batch_size=32, width=4, cutout=TABLE_5.cutout
+    )
     costs = []
     for folder in (smoke / "trunks", tmp_path):
         place = laboratory.Laboratory(
@@ -140,14 +141,14 @@ def test_a_smoke_run_has_every_row_and_keeps_every_trajectory(smoke):
         assert text == markdown(record, table)
 
 
-def test_copies_start_as_one_and_the_single_net_is_the_mean_of_those_apart(smoke):
+def test_copies_start_as_one_and_the_single_nets_are_those_apart(smoke):
     record = read(smoke, "table-6")
     (copies,), (apart,) = find(record, "copies", "vote"), find(record, "apart", "vote")
     assert copies["test"]["r_ll"] == pytest.approx(1)
     assert apart["test"]["r_ll"] < 0.9
     assert copies["test"]["members"] == [apart["test"]["members"][0]] * 3
     cell = grid(record, TABLE_6, spread).rows[0][2]
-    assert cell == f"{np.mean(apart['test']['members']):.2f} (1)"
+    assert cell == f"{spread(apart['test']['members'], 2)} (3)"
 
 
 def test_training_on_moves_the_ensembles(smoke):
@@ -157,6 +158,18 @@ def test_training_on_moves_the_ensembles(smoke):
     ends = {(r_tl[-1], r_ll[-1]) for r_tl, r_ll in paths.values()}
     assert len(starts) == 1
     assert len(ends) == 5
+
+
+def test_a_path_begins_where_its_own_seeds_did():
+    def run(way, seed, r_tl):
+        test = {"r_tl": r_tl, "r_ll": 0.5}
+        epochs = [] if way == "vote" else [{"test_r_tl": 0.9, "test_r_ll": 0.4}]
+        return {"group": "networks", "way": way, "seed": seed, "test": test, "epochs": epochs}
+
+    runs = [run("vote", 0, 0.6), run("vote", 1, 0.8), run("joint", 1, 0.9)]
+    record = {"config": {"more_epochs": 1}, "data": {"runs": runs}}
+    ((r_tl, _),) = trajectories(record, TABLE_5, "test").values()
+    assert list(r_tl) == [0.8, 0.9]
 
 
 def test_a_finished_study_runs_nothing_again_and_a_killed_one_goes_on(smoke, tmp_path, monkeypatch):

@@ -32,9 +32,10 @@ KINDS = {
     "once": "one epoch",
     "few": "5,000 images",
     "auto-few": "5,000 images",
-    "learners": "other size",
+    "learners": "",
 }
 MARKERS = {"width": "o", "auto": "o", "once": "^", "few": "s", "auto-few": "s", "learners": "D"}
+LEGEND = {"o": "50,000 images, 10 epochs", "^": "one epoch", "s": "5,000 images", "D": "fewer learners"}
 # What is known of independently trained learners from their training images.
 QUANTITIES: Mapping[str, Callable[[Mapping[str, FloatArray]], FloatArray]] = {
     "member accuracy": lambda d: 1 - d["member"],
@@ -319,9 +320,8 @@ def _draw_gains(ax: "Axes", record: Record, colours: "Mapping[int, ColorType]") 
         x, y, width = _known(piece)["r_TL"].mean(), -100 * _gain(piece, "0.9").mean(), _width(piece)
         ax.scatter(x, y, color=colours[width], marker=MARKERS[_kind(name)], s=40)
         ax.annotate(f"{width}", (x, y), (7, -3), textcoords="offset points", size=9, color=colours[width])
-    labels = {KINDS[_kind(name)] or "50,000 images, 10 epochs": MARKERS[_kind(name)] for name in found}
-    for label, marker in labels.items():
-        ax.scatter([], [], color=PALETTE["muted"], marker=marker, label=label)
+    for marker in dict.fromkeys(MARKERS[_kind(name)] for name in found):
+        ax.scatter([], [], color=PALETTE["muted"], marker=marker, label=LEGEND[marker])
     ax.axhline(0, color=PALETTE["muted"], lw=1)
     ax.margins(x=0.08)
     ax.set_xlabel("Members' r_TL on training images, independent training")

@@ -94,11 +94,11 @@ def draw(record: Record) -> "Figure":
                 text = f"N = {ensemble[0]['config']['n_learners']}"
                 ax.annotate(text, (seconds, error), (4, 4), textcoords="offset points", size=8)
         for name, (error, seconds) in PUBLISHED.items():
-            ax.annotate(name, (seconds, error), (0, -16), textcoords="offset points", size=8, ha="center")
+            ax.annotate(name, (seconds, error), (7, 3), textcoords="offset points", size=8)
         errors, times = zip(*PUBLISHED.values(), strict=True)
         ax.plot(times, errors, "*", ms=11, color=PALETTE["muted"], label="published, single nets, one A100")
         ax.set_xscale("log")
-        ax.margins(x=0.12, y=0.08)
+        ax.margins(x=0.15, y=0.08)
         for axis in (ax.xaxis.set_major_formatter, ax.xaxis.set_minor_formatter):
             axis(LogFormatter(minor_thresholds=(2, 0.5)))
         ax.set_xlabel(f"Seconds of training on {record['device'][0]}")

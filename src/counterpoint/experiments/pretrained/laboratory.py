@@ -47,7 +47,7 @@ from counterpoint.training import (
 from counterpoint.training.preparation import autocast
 from counterpoint.vision import ImageBatches, backbone, predict_logits
 
-LR, CUTOUT = 1e-3, 0  # of the committed tables; benchmarks/choose_image_recipe.py tries others
+LR = 1e-3  # the best of those that benchmarks/choose_image_recipe.py tries
 KERNELS = 4  # that cuDNN tries for a shape: its usual 10 can take longer than an epoch
 CHECKPOINT_FROM = 8  # epochs; a shorter run is faster begun again than saved
 SCRATCH = 3  # a network without weights trains so many times as long
@@ -67,7 +67,7 @@ class Settings:
     width: int | None = None
     compiled: bool = False
     lr: float = LR
-    cutout: int = CUTOUT
+    cutout: int = 0
 
     @property
     def more_lr(self) -> float:

@@ -16,7 +16,6 @@ from counterpoint._validation import check_choice, check_count, check_interval
 from counterpoint.experiments._record import write_figure
 from counterpoint.experiments._tables import mean, rich_table
 from counterpoint.experiments.pretrained.laboratory import (
-    CUTOUT,
     LR,
     Laboratory,
     Settings,
@@ -72,7 +71,7 @@ def reproduce_table(
         size=_count(size, "size", 16 if smoke else table.size),
         compiled=compiled,
         lr=LR if lr is None else float(check_interval(lr, "lr", 0, closed=False)),
-        cutout=_count(cutout, "cutout", CUTOUT, minimum=0),
+        cutout=_count(cutout, "cutout", table.cutout, minimum=0),
         **small,
     )
     count = _count(seeds, "seeds", N_SEEDS_SMOKE if smoke else N_SEEDS)

@@ -110,23 +110,21 @@ def _single(
     network: str, start: str, record: Record, table: Table, write: Callable[[Numbers, int], str]
 ) -> list[str]:
     """Return the row of one network before any joint training."""
-    runs = find(record, table.groups[-1], "vote")
+    runs = find(record, table.groups[-1], "vote")  # the last group has no trunk twice
 
     def errors(part: str) -> list[float]:
         return [
-            float(
-                np.mean(
-                    [e for e, n in zip(run[part]["members"], run["networks"], strict=True) if n == network]
-                )
-            )
+            error
             for run in runs
+            for error, name in zip(run[part]["members"], run["networks"], strict=True)
+            if name == network
         ]
 
     paper = _number(table.paper.get(network))
     label = f"{NAMES[network]}, {start}"
     if not runs:
         return [label, paper, *[NONE] * 8]
-    ours = f"{write(errors('test'), 2)} ({len(runs)})"
+    ours = f"{write(errors('test'), 2)} ({len(errors('test'))})"
     others = [write(errors(f"test_{part}"), 2) for part in ("uncalibrated", "unmirrored")]
     return [label, paper, ours, NONE, *others, *[NONE] * 4]
 
@@ -223,9 +221,10 @@ def trajectories(record: Record, table: Table, part: str) -> dict[str, Trajector
     found = {}
     prefix = "test_" if part == "test" else ""
     for group in table.groups:
-        before = find(record, group, "vote") if part == "test" else []
+        votes = {run["seed"]: run for run in find(record, group, "vote")} if part == "test" else {}
         for way in table.ways:
             if runs := [run for run in find(record, group, way) if run["epochs"]]:
+                before = [votes[run["seed"]] for run in runs if run["seed"] in votes]
                 path = []
                 for key in ("r_tl", "r_ll"):
                     first = [np.mean([run["test"][key] for run in before])] if before else []
