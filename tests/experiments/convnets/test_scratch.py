@@ -133,3 +133,27 @@ def test_the_page_says_what_the_record_says():
         pytest.skip("there is no record of ensembles from scratch yet")
     found = json.loads(path.read_text(encoding="utf-8"))
     assert fill(page, "image-scratch", tables.in_markdown(found)) == page
+
+
+def test_the_sentences_of_the_page_say_what_the_record_says():
+    record = json.loads((ROOT / "results" / "image-scratch.json").read_text(encoding="utf-8"))
+    page = " ".join((ROOT / "docs" / "images-when-diversity-pays.md").read_text(encoding="utf-8").split())
+    found = {}
+    for runs in tables.points(record):
+        config, data = runs[0]["config"], [run["data"] for run in runs]
+        error = 100 * np.mean([one.get("shifted", one["mirrored"])["soft"] for one in data])
+        key = tuple(config[name] for name in ("network", "width", "n_learners", "epochs"))
+        found[key] = (f"{error:.1f} %", f"{np.mean([one['seconds'] for one in data]):.1f}")
+    five, longer, wider = found["fast", 64, 5, 10], found["fast", 64, 1, 20], found["fast", 128, 1, 20]
+    alone, three, ten = (found["fast", 64, n, 10] for n in (1, 3, 10))
+    for words in (
+        f"Five fast nets take {five[1]} seconds and err {five[0]}",
+        f"twice as long errs {longer[0]} after {longer[1]} seconds, and one that is twice as wide as well {wider[0]} "
+        f"after {wider[1]}.",
+        f"three wide nets err {found['fast', 128, 3, 20][0]} where one errs {wider[0]}",
+        f"**One fast net** is at {alone[0]} after {alone[1]} seconds",
+        f"Three, five and ten err {three[0][:-2]}, {five[0][:-2]} and {ten[0]}",
+        f"err {found['convnet', 64, 10, 8][0]}, a plain ResNet-18 takes 8 seconds and errs "
+        f"{found['cifar_resnet18', 64, 1, 10][0]}",
+    ):
+        assert words in page

@@ -15,7 +15,7 @@ from filelock import Timeout
 from counterpoint.cli import main
 from counterpoint.experiments import reproduce
 from counterpoint.experiments._document import fill
-from counterpoint.experiments._tables import spread
+from counterpoint.experiments._tables import mean, spread
 from counterpoint.experiments.pretrained import laboratory, study
 from counterpoint.experiments.pretrained.__main__ import rewrite
 from counterpoint.experiments.pretrained.paper import TABLE_4, TABLE_5, TABLE_6, TABLE_6_CIFAR_100, TABLES
@@ -340,3 +340,30 @@ def test_the_document_shows_the_committed_record(name):
     record = read(ROOT / "results", name)
     assert record["config"]["smoke"] is False
     assert fill(document, name, markdown(record, TABLES[name])) == document
+
+
+@pytest.mark.parametrize("name", COMMITTED)
+def test_the_defaults_are_the_settings_of_the_committed_record(name):
+    config, table = read(ROOT / "results", name)["config"], TABLES[name]
+    for key in ("epochs", "more_epochs", "size"):
+        assert getattr(table, key) == config[key]
+    assert table.cutout == config.get("cutout", 0)  # as Notebook reads it
+
+
+def test_the_sentences_of_the_document_say_what_the_records_say():
+    page = " ".join((ROOT / "docs" / "image-tables.md").read_text(encoding="utf-8").split())
+
+    def vote(table, group, way):
+        runs = find(read(ROOT / "results", f"table-{table}"), group, way)
+        return mean([run["test"]["soft"] for run in runs], 2)
+
+    five = {way: vote(5, "networks", way) for way in TABLE_5.ways}
+    for words in (
+        f"networks as they are ({five['vote']} %) stays ahead of training on independently ({five['independent']})",
+        "({} at λ = 0.1, {} at 0.2, {} at 0.3;".format(*(five[f"lambda {lam}"] for lam in (0.1, 0.2, 0.3))),
+        f"and by joint cross-entropy ({five['joint']})",
+        f"by the correlation loss nothing ({vote(6, 'copies', 'lambda 0.1')} %,",
+        f"are at {vote(6, 'apart', 'vote')} % before any further training, at {vote(6, 'apart', 'independent')} after "
+        f"it and at {vote(6, 'apart', 'lambda 0.1')} by the correlation loss",
+    ):
+        assert words in page
