@@ -1,4 +1,4 @@
-"""Choose learning rate and cutout of Tables 4 to 6 by measurement on held-out training images.
+"""Choose learning rate and cutout of Tables 5 and 6 by measurement on held-out training images.
 
 ``python benchmarks/choose_image_recipe.py --data DIR --weights DIR --out DIR`` fine-tunes single networks on CIFAR-10
 with every variant, as the tables do before any ensemble, and measures them on the tenth of the training images that

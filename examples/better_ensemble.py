@@ -23,7 +23,8 @@ def main(folder, names=NETWORKS, weights="imagenet", size=160, epochs=4):
     mirrored = transforms.Compose([transforms.RandomHorizontalFlip(), plain])
     images, unmirrored = (datasets.ImageFolder(f"{folder}/train", view) for view in (mirrored, plain))
     order = torch.randperm(len(images), generator=torch.Generator().manual_seed(0))
-    tenth, rest = order.split([len(order) // 10, len(order) - len(order) // 10])
+    n_held_out = max(len(order) // 10, 1)
+    tenth, rest = order[:n_held_out], order[n_held_out:]
     train = DataLoader(Subset(images, rest), min(64, len(rest)), shuffle=True, drop_last=True)
     held_out = DataLoader(Subset(unmirrored, tenth), 64)
     test = DataLoader(datasets.ImageFolder(f"{folder}/test", plain), 64)
@@ -47,7 +48,8 @@ def main(folder, names=NETWORKS, weights="imagenet", size=160, epochs=4):
     _, best = max(found.values(), key=lambda pair: pair[0])  # the test images have no say
 
     proba = predict_logits(best, test).softmax(-1).cpu().numpy()
-    return assess(test.dataset.targets, proba, voting="soft", learners=names)
+    learners = [f"{place} {name}" for place, name in enumerate(names, 1)]
+    return assess(test.dataset.targets, proba, voting="soft", learners=learners)
 
 
 if __name__ == "__main__":

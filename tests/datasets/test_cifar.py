@@ -3,6 +3,7 @@ import sys
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from counterpoint.datasets import load_cifar10, load_cifar100
@@ -54,8 +55,13 @@ def test_cifar100_has_its_own_file(tmp_path):
 
 @pytest.mark.parametrize(
     "given",
-    [["truck", "airplane"], np.array(["truck", "airplane"]), np.array(["truck", "airplane"], dtype=object)],
-    ids=["list", "array", "objects"],
+    [
+        ["truck", "airplane"],
+        np.array(["truck", "airplane"]),
+        np.array(["truck", "airplane"], dtype=object),
+        pd.Series(["truck", "airplane"]),
+    ],
+    ids=["list", "array", "objects", "series"],
 )
 def test_a_subset_keeps_its_images_and_numbers_classes_in_the_order_given(tmp_path, given):
     made = arrays()
@@ -157,6 +163,12 @@ def one_array(tmp_path):
 )
 def test_a_corrupt_file_is_refused(tmp_path, content):
     (tmp_path / "cifar10.npz").write_bytes(content(tmp_path))
+    with pytest.raises(ValueError, match=r"cifar10\.npz' must be an npz file of arrays; reading"):
+        load_cifar10(tmp_path)
+
+
+def test_a_folder_in_the_place_of_the_file_is_refused(tmp_path):
+    (tmp_path / "cifar10.npz").mkdir()
     with pytest.raises(ValueError, match=r"cifar10\.npz' must be an npz file of arrays; reading"):
         load_cifar10(tmp_path)
 

@@ -141,8 +141,27 @@ def test_bad_settings_are_refused(options, message):
 
 
 def test_correlations_of_other_groups_are_refused():
-    with pytest.raises(ValueError, match=r"`r_tl` must have the shape of the groups, \(\); got \(2,\)"):
+    message = r"`groups` of a gate must be the leading axes of what it gates, \(2,\); got \(\)\."
+    with pytest.raises(ValueError, match=message):
         DiversityGate()(torch.zeros(2), torch.zeros(2), 3)
+    assert "groups=(2,)" in repr(DiversityGate(groups=(2,)))
+
+
+def test_nothing_is_decided_of_learners_that_nothing_is_known_of():
+    gate = DiversityGate(groups=(2,))
+    gate.progress = 0.5
+    gate(torch.tensor([0.0, 0.1]), torch.ones(2), 3)  # the first has seen one class alone
+    assert gate.decision.tolist() == [0, 1]
+    gate(torch.tensor([0.9, 0.9]), torch.ones(2), 3)
+    assert gate.decision.tolist() == [-1, 1]
+
+
+@pytest.mark.parametrize(("progress", "error"), [(float("nan"), ValueError), ("0.5", TypeError)])
+def test_a_progress_that_is_no_share_is_refused(progress, error):
+    gate = DiversityGate()
+    gate.progress = progress
+    with pytest.raises(error, match=r"`progress` must "):
+        gate(torch.tensor(0.1), ALIKE, 3)
 
 
 def test_a_training_batch_without_progress_is_refused():

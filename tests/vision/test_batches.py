@@ -299,7 +299,16 @@ def test_the_same_training_from_a_plain_data_loader():
         ({"labels": torch.zeros(20).bfloat16()}, TypeError, r"`labels` must be integers; got bfloat16\.$"),
         ({"labels": [[0], [1, 2]]}, TypeError, r"`labels` must be integers; got \[\[0\], \[1, 2\]\]\.$"),
         ({"labels": ["cat"] * 20}, TypeError, r"`labels` must be integers; got <U3\.$"),
-        ({"labels": np.full(20, -1)}, ValueError, r"`labels` must be at least 0; got -1\.$"),
+        (
+            {"labels": np.full(20, -1)},
+            ValueError,
+            r"`labels` must be at least 0 and below 2\*\*63; got -1\.$",
+        ),
+        (
+            {"labels": np.full(20, 2**63, dtype=np.uint64)},
+            ValueError,
+            r"below 2\*\*63; got 9223372036854775808\.$",
+        ),
         ({"batch_size": 0}, ValueError, r"`batch_size` must be at least 1; got 0\.$"),
         (
             {"batch_size": 21, "drop_last": True},

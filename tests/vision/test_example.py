@@ -17,10 +17,10 @@ def test_the_page_shows_the_example():
     assert f"```python\n{EXAMPLE.read_text()}```\n" in (ROOT / "docs" / "vision.md").read_text()
 
 
-def folder_of_images(root, test_labels=("dark", "light")):
+def folder_of_images(root, test_labels=("dark", "light"), n_train=40):
     image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
     rng = np.random.default_rng(0)
-    for part, n, labels in (("train", 40, ("dark", "light")), ("test", 20, test_labels)):
+    for part, n, labels in (("train", n_train, ("dark", "light")), ("test", 20, test_labels)):
         for label in labels:
             folder = root / part / label
             folder.mkdir(parents=True)
@@ -38,10 +38,22 @@ def test_the_example_makes_an_ensemble_of_a_folder_of_images(tmp_path, capsys):
     torch.manual_seed(0)
     names = ("resnet18", "shufflenet_v2_x1_0")
     assessment = run_path(str(EXAMPLE))["main"](tmp_path, names=names, weights=None, size=32, epochs=1)
-    assert assessment.learners == names
+    assert assessment.learners == ("1 resnet18", "2 shufflenet_v2_x1_0")
     assert assessment.n_samples == 40
     assert assessment.classes == (0, 1)
     assert capsys.readouterr().out.count("of the held-out images") == 3
+
+
+@pytest.mark.filterwarnings("ignore::counterpoint.exceptions.UndefinedMeasureWarning")
+@pytest.mark.filterwarnings("ignore::counterpoint.exceptions.MemberWarning")
+def test_a_few_images_and_two_networks_of_one_kind_will_do(tmp_path):
+    pytest.importorskip("torchvision", reason="torchvision is not installed")
+    folder_of_images(tmp_path, n_train=4)
+    torch.manual_seed(0)
+    assessment = run_path(str(EXAMPLE))["main"](
+        tmp_path, names=("convnet",) * 2, weights=None, size=32, epochs=1
+    )
+    assert assessment.learners == ("1 convnet", "2 convnet")
 
 
 def test_a_test_folder_that_lacks_a_class_is_not_scored_with_shifted_labels(tmp_path):

@@ -267,8 +267,13 @@ def test_a_truncated_file_is_refused(tmp_path):
             {"features.0.weight": torch.ones((2, 3, 3, 3), dtype=torch.int8)},
             r"whose 'features\.0\.weight' is of torch\.int8 in place of torch\.float32\.$",
         ),
+        (
+            lambda: backbone("convnet", 2, width=2),
+            {"features.1.running_var": torch.tensor([1.0, -1.0])},
+            r"whose 'features\.1\.running_var' is negative\.$",
+        ),
     ],
-    ids=["shape", "another network", "missing", "head alone", "infinite", "whole numbers"],
+    ids=["shape", "another network", "missing", "head alone", "infinite", "whole numbers", "variance"],
 )
 def test_weights_that_do_not_fit_are_refused_with_the_tensor(tmp_path, saved, options, message):
     path = save(saved(), tmp_path / "net.safetensors", **options)

@@ -143,7 +143,7 @@ def _load(
     chosen = class_names if classes is None else _check_classes(classes, class_names)
     folder = check_folder(data_dir) or _cache_folder()
     path = folder / f"{name.lower()}.npz"
-    if not path.is_file():
+    if not path.exists():
         _download(name, path)
     arrays = _read_arrays(path, n_classes=len(class_names))
     images = Images(**arrays, class_names=class_names)
@@ -151,7 +151,7 @@ def _load(
 
 
 def _check_classes(classes: Names, class_names: tuple[str, ...]) -> tuple[str, ...]:
-    names = classes.tolist() if isinstance(classes, np.ndarray) else classes
+    names = classes.tolist() if hasattr(classes, "tolist") else classes
     several = isinstance(names, Sequence) and not isinstance(names, str)
     if not several or not all(isinstance(name, str) for name in names):
         raise TypeError(f"`classes` must be a sequence of class names; got {classes!r}.")

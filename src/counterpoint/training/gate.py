@@ -122,7 +122,8 @@ class DiversityGate(nn.Module):
         """
         if self.total.shape != r_tl.shape:
             raise ValueError(
-                f"`r_tl` must have the shape of the groups, {tuple(self.total.shape)}; got {tuple(r_tl.shape)}."
+                f"`groups` of a gate must be the leading axes of what it gates, {tuple(r_tl.shape)}; "
+                f"got {tuple(self.total.shape)}."
             )
         self.to(r_tl.device)  # a loss is rarely moved by hand
         if self.training and torch.is_grad_enabled():
@@ -133,7 +134,7 @@ class DiversityGate(nn.Module):
                 )
             spread = ((n_learners - 1) * r_ll.detach() + 1) / n_learners
             self._take_in((r_tl.detach() * spread.clamp(min=1e-3).rsqrt()).to(self.total.dtype))
-            if self.progress >= self.trial:
+            if check_number(self.progress, "progress", 0) >= self.trial:
                 self._decide()
         return self.is_open
 
@@ -144,13 +145,16 @@ class DiversityGate(nn.Module):
         self.mass.lerp_(torch.ones_like(self.mass), share)  # so early means are not pulled to 0
 
     def _decide(self) -> None:
-        """Decide where that has not been done; on the device, which is not waited for."""
+        """Decide where that has not been done and something is known; on the device, which is not waited for."""
         told = torch.where(self.fit < self.threshold, _OPEN, _SHUT)
-        self.decision.copy_(torch.where(self.on_trial, told, self.decision))
+        self.decision.copy_(torch.where(self.on_trial & (self.mass > 0), told, self.decision))
 
     def extra_repr(self) -> str:
         """Return the settings."""
-        return f"threshold={self.threshold}, trial={self.trial}, horizon={self.horizon}"
+        groups = tuple(self.decision.shape)
+        return f"threshold={self.threshold}, trial={self.trial}, horizon={self.horizon}" + (
+            f", groups={groups}" if groups else ""
+        )
 
 
 def gates_of(loss: object) -> list[DiversityGate]:

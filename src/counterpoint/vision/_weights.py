@@ -85,6 +85,8 @@ def _mismatch(given: dict[str, Tensor], own: dict[str, Tensor]) -> str | None:
             return f"whose {key!r} is of {given[key].dtype} in place of {value.dtype}"
         if key in given and value.is_floating_point() and not torch.isfinite(given[key].float()).all():
             return f"whose {key!r} is not finite throughout"
+        if key in given and key.endswith("running_var") and (given[key] < 0).any():
+            return f"whose {key!r} is negative"
     return None
 
 

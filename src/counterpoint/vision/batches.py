@@ -264,9 +264,10 @@ def _check_labels(labels: Any, n_images: int) -> Tensor:
         )
     if array.dtype.kind not in "iu":
         raise TypeError(f"`labels` must be integers; got {array.dtype}.")
-    if (lowest := int(array.min())) < 0:
-        raise ValueError(f"`labels` must be at least 0; got {lowest}.")
-    return torch.from_numpy(array.astype(np.int64))  # a copy
+    classes = array.astype(np.int64)  # a copy, in which what is too large is negative
+    if (wrong := array[classes < 0]).size:
+        raise ValueError(f"`labels` must be at least 0 and below 2**63; got {wrong[0]}.")
+    return torch.from_numpy(classes)
 
 
 def _normalisation(

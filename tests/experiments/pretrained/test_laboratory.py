@@ -49,6 +49,18 @@ def random_proba(n_learners, n_samples, n_classes):
     return torch.rand(n_learners, n_samples, n_classes, generator=torch.manual_seed(0)).softmax(-1)
 
 
+def test_every_way_is_read_out_by_the_same_images(tmp_path, monkeypatch):
+    place, found = small_laboratory(tmp_path), []
+    read_out = place.read_out
+    monkeypatch.setattr(
+        place, "read_out", lambda ensemble: found.append(len(ensemble.learners)) or read_out(ensemble)
+    )
+    for way in ("vote", "independent", "lambda 0.1"):
+        found.clear()
+        place.run([("convnet", 0), ("convnet", 1)], way, 0)
+        assert found == [2]
+
+
 def test_held_out_images_are_a_tenth_and_never_trained_on():
     x = np.arange(100, dtype=np.uint8).reshape(100, 1, 1, 1)
     images = learning.Images.split("some", (x, np.arange(100)), (x, np.arange(100)), 100)

@@ -91,6 +91,13 @@ def test_a_record_that_says_nothing_of_cutout_means_none(tmp_path):
     assert Notebook(tmp_path, TABLE_5, {"lr": 0.001, "cutout": 0}, HERE).has("runs", seed=0)
     with pytest.raises(ValueError, match=r"\(cutout: 12 here, 0 there\)"):
         Notebook(tmp_path, TABLE_5, {"lr": 0.001, "cutout": 12}, HERE)
+    assert Notebook(tmp_path, TABLE_5, {"lr": 0.001, "origins": {"a": 1}}, HERE).has("runs", seed=0)
+
+
+def test_a_record_of_other_images_or_weights_is_not_gone_on_with(tmp_path):
+    Notebook(tmp_path, TABLE_5, {"origins": {"a": 1}}, HERE).add("runs", {**RUN, "seed": 0})
+    with pytest.raises(ValueError, match=r"\(origins: \{'a': 2\} here, \{'a': 1\} there\)"):
+        Notebook(tmp_path, TABLE_5, {"origins": {"a": 2}}, HERE)
 
 
 @pytest.mark.parametrize("name", COMMITTED)

@@ -119,7 +119,7 @@ def reproduce(
         for part in plan(folder, n_seeds, smoke=smoke)
     )
     files = collect(jobs, folder, wanted, title=TITLE, device=where)
-    settings = {"smoke": smoke, "gate": choose_gate(folder)}
+    settings = {"smoke": smoke, "gate": choose_gate(folder, smoke=smoke)}
     path, record = join(out, "image-map", files, title=TITLE, config=settings)
     return publish(path, grids(record), draw(record))
 
@@ -129,7 +129,7 @@ def plan(folder: Path, n_seeds: int, *, smoke: bool = False) -> "Iterator[Part]"
     from counterpoint.experiments.convnets.part import Part
 
     for row in SMOKE_ROWS if smoke else ROWS:
-        arms = {**ARMS, "auto": gated(choose_gate(folder))}
+        arms = {**ARMS, "auto": gated(choose_gate(folder, smoke=smoke))}
         seeds = tuple(range(n_seeds))[: 2 if "n_held_out" in row.settings else None]
         for width in row.widths:
             settings = {"n_learners": WIDTHS[width], **row.settings}
@@ -140,7 +140,7 @@ def plan(folder: Path, n_seeds: int, *, smoke: bool = False) -> "Iterator[Part]"
             yield Part(f"{row.kind}-{width}", part_width, arms=ways, seeds=seeds, **settings)
 
 
-def choose_gate(folder: Path) -> Gate:
+def choose_gate(folder: Path, *, smoke: bool = False) -> Gate:
     """Return the gate that the tuned widths give; before they are known, that of the library.
 
     Narrow nets are to stay open and wide ones are not. The trial is the one after which the two, each having gone on
@@ -149,12 +149,13 @@ def choose_gate(folder: Path) -> Gate:
     """
     from counterpoint.training.gate import DiversityGate
 
-    parts = [read_record(file) for file in folder.glob("tune-*.json")]
-    if len(parts) < 2:
+    widths = (width for row in (SMOKE_ROWS if smoke else ROWS) if row.kind == "tune" for width in row.widths)
+    files = [folder / f"tune-{width}.json" for width in widths]
+    if not all(file.is_file() for file in files):
         own = DiversityGate()
         return Gate(own.threshold, own.trial)
     errors, fits = [], []
-    for part in parts:
+    for part in map(read_record, files):
         _, *trials = (arm["name"] for arm in part["config"]["arms"])  # in the order of TRIALS, after ALONE
         errors.append([arm_values(part, trial, kind="held_out").mean() for trial in trials])
         fits.append(np.diagonal(np.mean(part["data"]["fits"], axis=1)[:, 1:]))  # each at its own end

@@ -77,7 +77,7 @@ class Settings:
 
 def start_of(network: str, weights: str | Path | None) -> str:
     """Say where a network starts: ``"pretrained"``, ``"pretrained in part"`` or ``"from scratch"``."""
-    if weights is None or network in ("convnet", "cifar_resnet18"):
+    if weights is None or (weights == "imagenet" and network in ("convnet", "cifar_resnet18")):
         return "from scratch"
     if weights == "imagenet" or (Path(weights) / f"{network}.safetensors").is_file():
         return "pretrained"
@@ -192,7 +192,8 @@ class Laboratory:
 
     def run_file(self, members: Sequence[tuple[str, int]], way: str, seed: int) -> Path:
         """Return the path of an ensemble, which is never written itself."""
-        return self.file(f"{way}-{seed}", {"members": members, **asdict(self.settings)})
+        origins = [self.origin(network) for network, _ in members]
+        return self.file(f"{way}-{seed}", {"members": members, "origins": origins, **asdict(self.settings)})
 
     def run(self, members: Sequence[tuple[str, int]], way: str, seed: int) -> Run:
         """Put trunks together, go on in one way and return what came out, with errors in percent."""
@@ -211,8 +212,7 @@ class Laboratory:
                 ensemble, records = self.train(
                     ensemble.learners, way, batches, epochs=epochs, lr=lr, path=path, watched=True
                 )
-            if ensemble.readout is None:
-                self.read_out(ensemble)
+            self.read_out(ensemble)  # even where the loss has fitted one, to other images
             test, held_out = (self.measure(ensemble, part, places) for part in ("test", "held_out"))
         if records:
             records[-1] |= of_test(test["mirrored"])

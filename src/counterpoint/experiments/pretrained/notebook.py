@@ -11,7 +11,7 @@ from counterpoint._plain import plain
 from counterpoint.experiments._record import read_record, write_record
 from counterpoint.experiments.pretrained.paper import Table
 
-MEANT = {"cutout": 0}  # by records that do not say
+MEANT = {"cutout": 0}  # by records that do not say; they do not know their origins, and are believed
 KEYS = {"trunks": ("network", "seed"), "runs": ("group", "way", "seed")}  # what tells entries apart
 
 
@@ -64,7 +64,7 @@ class Notebook:
     def _check_same(self) -> None:
         known = MEANT | self.record["config"]
         for key, mine in self.config.items():
-            if (theirs := known.get(key)) != mine:
+            if (theirs := known.get(key, mine if key == "origins" else None)) != mine:
                 raise ValueError(
                     f"`out` must be a folder without {self.path.name}, or with one of the same settings "
                     f"({key}: {mine} here, {theirs} there); got '{self.out}'."

@@ -12,11 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from filelock import Timeout
 
-from counterpoint._validation import check_choice, check_count, check_interval
+from counterpoint._validation import check_choice, check_count
 from counterpoint.experiments._record import write_figure
 from counterpoint.experiments._tables import mean, rich_table
 from counterpoint.experiments.pretrained.laboratory import (
-    LR,
     Laboratory,
     Settings,
     provenance,
@@ -46,8 +45,6 @@ def reproduce_table(
     seeds: int | None = None,
     seed: int = 0,
     device: str = "auto",
-    lr: float | None = None,
-    cutout: int | None = None,
     compiled: bool = False,
     smoke: bool = False,
 ) -> list[Path]:
@@ -56,9 +53,8 @@ def reproduce_table(
     Trunks are kept in ``out`` too, for this table and others; processes with the same ``out`` share the work.
     ``weights`` is a folder of ``NAME.safetensors``, by default torchvision's download; networks that the folder does
     not hold train from scratch. ``epochs`` are those of each network alone, ``more_epochs`` of the ensembles after
-    that, ``size`` the pixels that images are resized to. ``seeds`` is how many there are, from ``seed`` on. ``lr`` is
-    the learning rate of each network alone, ``cutout`` the side of the square that is cut out of a training image
-    before that. ``compiled`` networks train faster, after a minute or more at the start.
+    that, ``size`` the pixels that images are resized to. ``seeds`` is how many there are, from ``seed`` on.
+    ``compiled`` networks train faster, after a minute or more at the start.
     """
     where = pick_device(device)
     chosen = _check_networks(table, networks, smoke=smoke)
@@ -70,8 +66,7 @@ def reproduce_table(
         more_epochs=_count(more_epochs, "more_epochs", 2 if smoke else table.more_epochs),
         size=_count(size, "size", 16 if smoke else table.size),
         compiled=compiled,
-        lr=LR if lr is None else float(check_interval(lr, "lr", 0, closed=False)),
-        cutout=_count(cutout, "cutout", table.cutout, minimum=0),
+        cutout=table.cutout,
         **small,
     )
     count = _count(seeds, "seeds", N_SEEDS_SMOKE if smoke else N_SEEDS)
@@ -239,6 +234,7 @@ def _config(laboratory: Laboratory, networks: Sequence[str], *, smoke: bool) -> 
         "images": images.name,
         **{f"n_{part}": len(y) for part, (_, y) in images.parts.items()},
         "networks": {network: start_of(network, laboratory.weights) for network in networks},
+        "origins": {network: laboratory.origin(network) for network in networks},
         **asdict(laboratory.settings),
         "more_lr": laboratory.settings.more_lr,
         "label_smoothing": LABEL_SMOOTHING,
@@ -273,5 +269,5 @@ def check_weights(weights: Path | None, networks: Sequence[str], *, smoke: bool)
     return weights
 
 
-def _count(value: int | None, name: str, default: int, *, minimum: int = 1) -> int:
-    return default if value is None else int(check_count(value, name, minimum=minimum))
+def _count(value: int | None, name: str, default: int) -> int:
+    return default if value is None else int(check_count(value, name, minimum=1))

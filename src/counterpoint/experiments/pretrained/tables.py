@@ -203,7 +203,7 @@ def _zoom(plane: TradeoffDisplay, r_tl: FloatArray, r_ll: FloatArray) -> None:
     axes = ((r_ll[known], bounds.r_ll, ax.set_xlim), (r_tl[known], bounds.high, ax.set_ylim))
     for values, curve, set_limits in axes:
         margin = max(0.25 * float(np.ptp(values)), 0.005)
-        low, high = set_limits(float(values.min()) - margin, float(values.max()) + margin)
+        low, high = set_limits(float(values.min()) - margin, min(float(values.max()) + margin, 1.0))
         seen &= (low <= curve) & (curve <= high)
     for text in list(ax.texts):
         text.remove()  # it stands where the whole plane has room for it
