@@ -1,5 +1,6 @@
 """The command line: what it prints where, and how it ends."""
 
+import inspect
 import json
 import os
 import re
@@ -7,12 +8,14 @@ import subprocess
 import sys
 import time
 import warnings
+from importlib import import_module
 
 import pytest
+from typer.main import get_command
 
 import counterpoint
 from counterpoint import experiments
-from counterpoint.cli import main
+from counterpoint.cli import app, main
 from counterpoint.experiments import TARGETS, Target
 
 
@@ -86,7 +89,9 @@ def test_reproduce_without_a_name_lists_the_targets(arguments, capsys):
         (["reproduce", "figure-4", "--seed", "-1"], "'--seed'"),
         (["reproduce", "figure-2", "--n-learners", "5"], "`--n-learners` has no meaning for figure-2."),
         (["reproduce", "figure-3", "--seed", "5"], "`--seed` has no meaning for figure-3."),
+        (["reproduce", "figure-4", "--seed", str(2**31)], "'--seed': "),
         (["demo", "--data", "no-such-set"], "no-such-set"),
+        (["demo", "--seed", str(2**32)], "'--seed': "),
     ],
 )
 def test_an_error_is_one_sentence_on_stderr_and_exit_code_2(arguments, sentence, capsys, tmp_path):
@@ -195,6 +200,22 @@ def test_the_shell_completes_the_names_of_targets():
         COMP_WORDS="counterpoint reproduce figure-", COMP_CWORD="2", _COUNTERPOINT_COMPLETE="complete_bash"
     )
     assert result.stdout.split() == [name for name in TARGETS if name.startswith("figure-")]
+
+
+def test_the_help_of_reproduce_names_the_targets_that_alone_take_an_option():
+    targets = {
+        name: inspect.signature(getattr(import_module(f"counterpoint.experiments.{module}"), function))
+        for name, (module, function, _) in TARGETS.items()
+    }
+    options = {option.name: option for option in get_command(app).commands["reproduce"].params}
+    named = {
+        name: re.findall(r"(?:figure|table|image)-\w+(?=[,)])", option.help or "")
+        for name, option in options.items()
+    }
+    assert set(named["n_learners"]) == {"figure-3", "figure-5"}
+    for option, given in ((option, given) for option, given in named.items() if given):
+        takers = {name for name, signature in targets.items() if option in signature.parameters}
+        assert takers - {"table-6-cifar100"} == set(given), option
 
 
 def test_reproduce_says_where_it_wrote(capsys, tmp_path):

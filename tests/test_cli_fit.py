@@ -237,7 +237,35 @@ def test_help_has_examples(command, capsys):
 
 @pytest.mark.filterwarnings("always")
 def test_the_documentation_shows_what_the_commands_print(here, capsys):
-    """Numbers hang on the version of torch; the columns, the words around them and the files do not."""
+    """Numbers hang on the version of torch, and findings on numbers; the columns, other words and the files do not."""
+    for given, shown in documented_commands():
+        printed = run(given, capsys, *QUICK[2:])
+        if given[0] == "fit":
+            for place in (0, -1):
+                assert words(printed[place]) == words(shown[place])
+            assert labels(printed[3]) == labels(shown[3])
+            reasons = [
+                words(text[text.index(": at ") : text.index("Chosen: ")]) for text in (printed[1], shown[1])
+            ]
+            assert reasons[0] == reasons[1]
+            # The last finding is of the number of rows, whatever the networks do.
+            assert findings(printed[4])[-1] == findings(shown[4])[-1]
+        else:
+            assert words(printed[0].splitlines()[0]) == words(shown[0].splitlines()[0])
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("always")
+def test_the_documentation_shows_what_fit_finds(here, capsys):
+    """With all the networks and epochs the verdict and the advice have the same words too."""
+    given, shown = next(documented_commands())
+    printed = run(given, capsys)
+    assert words(printed[1]) == words(shown[1])
+    assert findings(printed[4]) == findings(shown[4])
+
+
+def documented_commands():
+    """Write the table of the page; yield each command on it, after what the shell runs before it, and its blocks."""
     text = (Path(__file__).parents[1] / "docs" / "command-line.md").read_text(encoding="utf-8")
     section = text[text.index("## fit\n") : text.index("## Files of predictions")]
     exec(re.search(r"```python\n(.*?)```", section, re.DOTALL)[1], {})
@@ -247,21 +275,24 @@ def test_the_documentation_shows_what_the_commands_print(here, capsys):
         *before, last = command.split("; ")
         for part in before:
             subprocess.run(part, shell=True, check=True)
-        given = shlex.split(last)[1:]
-        assert main([*given, *QUICK[2:]] if given[0] == "fit" else given) == 0
-        captured = capsys.readouterr()
-        printed, expected = (captured.err + captured.out).split("\n\n"), shown.split("\n\n")
-        if given[0] == "fit":
-            assert words(printed[0]) == words(expected[0])
-            assert words(printed[-1]) == words(expected[-1])
-            assert labels(printed[3]) == labels(expected[3])
-        else:
-            assert words(printed[0].splitlines()[0]) == words(expected[0].splitlines()[0])
+        yield shlex.split(last)[1:], shown.split("\n\n")
+
+
+def run(given, capsys, *settings):
+    """Run a command, with the settings where it is fit; return what it printed in blocks."""
+    assert main([*given, *settings] if given[0] == "fit" else given) == 0
+    captured = capsys.readouterr()
+    return (captured.err + captured.out).split("\n\n")
 
 
 def words(text):
-    return [re.sub(r"[0-9.]+%?", "0", word) for word in text.split()]
+    return [re.sub(r"[0-9.]+(e-[0-9]+)?%?", "0", word) for word in text.split()]
 
 
 def labels(table):
     return [re.split(r"  +", line)[0] for line in table.splitlines()]
+
+
+def findings(advice):
+    """Return the words of each finding, its severity first."""
+    return [words(finding) for finding in re.split(r"\n(?=\S)", advice)]

@@ -128,6 +128,13 @@ def test_columns_that_say_nothing_are_left_out_with_the_reason(tmp_path):
     assert table.of_kind("number") == ["x"]
 
 
+@pytest.mark.parametrize("first", ["", "Unnamed: 0"])
+def test_the_names_of_the_rows_are_no_feature(tmp_path, first):
+    rows = [f"{i},{i % 3},{i % 2}" for i in range(30)]
+    table = read(tmp_path, "\n".join([f"{first},x,y", *rows]))
+    assert table.of_kind("number") == ["x"]
+
+
 def test_a_number_for_every_row_is_kept_with_a_warning(tmp_path):
     rows = [f"{1000 + i},{i % 3},{i % 2}" for i in range(30)]
     with pytest.warns(UserWarning, match=r"column 'id' has another whole number in every row"):
@@ -165,6 +172,10 @@ def test_a_number_for_every_row_is_kept_with_a_warning(tmp_path):
         ),
         ("y\na\nb\na\nb\n", "must have a column to learn from beside 'y'; got none"),
         ("x,y\n1,a\ninf,b\n3,a\n4,b\n", r"column 'x' must hold finite numbers; got 'inf' in data row 2"),
+        (
+            "x,y\n1,a\n-1e308,b\n3,a\n4,b\n",
+            r"'x' must hold numbers up to 1e\+150; got '-1e308' in data row 2",
+        ),
     ],
 )
 def test_a_table_that_cannot_be_learned_from_is_refused(tmp_path, text, message):

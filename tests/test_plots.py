@@ -140,7 +140,7 @@ def test_tradeoff_wants_ensembles_of_one_size():
         TradeoffDisplay.from_predictions([0, 1], {})
     with pytest.raises(ValueError, match=r"`outputs` must have axes .* got shape \(\)"):
         TradeoffDisplay.from_predictions([0, 1], None)
-    with pytest.raises(TypeError, match="None is not an estimator"):
+    with pytest.raises(TypeError, match=r"`estimator` must be a fitted ensemble .*; got None"):
         TradeoffDisplay.from_estimator(None, [[0], [1]], [0, 1])
 
 
@@ -245,7 +245,7 @@ def test_vote_curve_shares_a_tie():
     [
         ([0, 1], r"`votes` must have the shape \(n_learners, n_samples\)"),
         ([[0, 1, 0], [0, 1, 1]], r"got \(2, 3\) and \(2,\)"),
-        ([[0, 1]], "number of learners` must be at least 2; got 1"),
+        ([[0, 1]], "`votes` must hold at least 2 learners, on its first axis; got 1"),
     ],
 )
 def test_vote_curve_refuses_what_is_no_vote(votes, message):
@@ -305,3 +305,70 @@ def test_displays_take_fitted_ensembles():
     assert curve.measured.accuracy[0] == pytest.approx(
         assess_estimator(forests["forest"], X, y).accuracies.mean(), abs=0.02
     )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"points": {"a": 0.5}}, TypeError, r"`points\['a'\]` must be a pair \(r_tl, r_ll\); got 0.5\."),
+        (
+            {"points": {"a": (0.5,)}},
+            ValueError,
+            r"`points\['a'\]` must be a pair \(r_tl, r_ll\); got \(0.5,\)\.",
+        ),
+        (
+            {"trajectories": {"a": ([0.1, 0.2], [0.1, 0.2, 0.3])}},
+            ValueError,
+            r"`trajectories\['a'\]` must have r_tl and r_ll of one shape; got shapes \(2,\) and \(3,\)\.",
+        ),
+    ],
+)
+def test_tradeoff_wants_two_numbers_for_each_place(arguments, error, message):
+    with pytest.raises(error, match=message):
+        TradeoffDisplay(3, **arguments)
+
+
+def test_displays_leave_out_classes_that_are_never_true():
+    from counterpoint import assess
+
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 2, 500)
+    votes = np.where(rng.random((10, 500)) < 0.95, truth, 2)
+    with pytest.warns(UndefinedMeasureWarning, match="the truth in class 2"):
+        point = TradeoffDisplay.from_predictions(truth, votes).points["ensemble"]
+    assert point.r_tl < truth_correlation_bounds(point.r_ll, 10).high
+    with pytest.warns(UndefinedMeasureWarning):
+        shown = CorrelationDisplay.from_predictions(truth, votes).matrix
+    with pytest.warns(UndefinedMeasureWarning):
+        np.testing.assert_allclose(shown, CorrelationDisplay.from_assessment(assess(truth, votes)).matrix)
+
+
+@pytest.mark.parametrize("display", [TradeoffDisplay, CorrelationDisplay])
+def test_displays_know_the_classes_of_a_fitted_ensemble(display):
+    from sklearn.datasets import load_iris
+    from sklearn.ensemble import RandomForestClassifier
+
+    from counterpoint import assess_estimator
+
+    X, codes = load_iris(return_X_y=True)
+    y = np.array(["a", "b", "c"])[codes]
+    forest = RandomForestClassifier(5, max_depth=2, random_state=0).fit(X, y)
+    some = y != "a"
+    with pytest.warns(UndefinedMeasureWarning, match="the truth in class 'a'"):
+        shown = display.from_estimator(forest, X[some], y[some])
+    with pytest.warns(UndefinedMeasureWarning, match="class 'a'"):
+        a = assess_estimator(forest, X[some], y[some])
+    if display is TradeoffDisplay:
+        assert [float(v) for v in shown.points["ensemble"]] == pytest.approx([a.r_tl, a.r_ll])
+    else:
+        assert sorted(shown.matrix[0, 1:]) == pytest.approx(sorted(a.r_tl_learners))
+    with pytest.raises(ValueError, match="`labels` must hold every label of `y_true`; got 'd'"):
+        display.from_estimator(forest, X, np.array(["b", "c", "d"])[codes])
+
+
+def test_displays_take_the_classes_of_columns():
+    proba = np.eye(3)[[[0, 2, 0, 2], [0, 2, 2, 2]]]
+    with pytest.warns(UndefinedMeasureWarning, match="the truth in class 1"):
+        assert TradeoffDisplay.from_predictions([0, 2, 0, 2], proba, labels=[0, 1, 2]).n_learners == 2
+    with pytest.warns(UndefinedMeasureWarning, match="the truth in class 1"):
+        assert len(CorrelationDisplay.from_predictions([0, 2, 0, 2], proba, labels=[0, 1, 2]).names) == 3

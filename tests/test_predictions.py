@@ -91,10 +91,14 @@ def test_an_npy_file_is_memory_mapped(tmp_path):
         (["01", "1", "1", "01", "1"], ["01", "1", "1", "01", "1"]),
         (["0.5", "1.0", "1.5", "0.5", "1"], ["0.5", "1", "1.5", "0.5", "1"]),
         (["9" * 30, "1", "1", "1", "1"], ["9" * 30, "1", "1", "1", "1"]),
+        (["TRUE", "true", "True", "false", "FALSE"], ["True", "True", "True", "False", "False"]),
+        (["a", "A", "tRUE", "T", "t"], ["a", "A", "tRUE", "T", "t"]),
         (["<script>", "é", "[b]", "a:b", "None"], ["<script>", "é", "[b]", "a:b", "None"]),
     ],
 )
-def test_whole_numbers_are_one_label_however_written_and_other_cells_are_kept(cells, labels, tmp_path):
+def test_whole_numbers_and_logical_values_are_one_label_however_written_and_other_cells_are_kept(
+    cells, labels, tmp_path
+):
     rows = "".join(f"{cell},{cell}\n" for cell in cells)
     read = read_predictions(write(tmp_path, "votes.csv", f"y_true,net\n{rows}"))
     assert read.y_true.tolist() == labels
@@ -124,6 +128,17 @@ def test_row_names_without_a_name_are_left_out(tmp_path):
     pytest.importorskip("pyarrow")
     frame.to_parquet(tmp_path / "votes.parquet")
     assert read_predictions(tmp_path / "votes.parquet").learners == ("net",)
+
+
+@pytest.mark.parametrize("text", ["y_true,net\n0,1\n1,1\n", "y_true,net:0,net:1\n0,0,1\n1,0,1\n"])
+def test_row_names_that_pandas_read_and_wrote_again_are_left_out(text, tmp_path):
+    head, *rows = text.splitlines()
+    lines = [f"Unnamed: 0,{head}", *(f"{i},{line}" for i, line in enumerate(rows))]
+    path = write(tmp_path, "votes.csv", "\n".join(lines))
+    assert read_predictions(path).learners == ("net",)
+    if ":" not in head:
+        assert read_predictions(path, drop=["Unnamed: 0"]).learners == ("net",)
+        assert read_predictions(path, "Unnamed: 0").y_true.tolist() == [0, 1]
 
 
 def test_a_byte_order_mark_windows_lines_and_empty_lines_are_read(tmp_path):

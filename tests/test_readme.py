@@ -73,7 +73,10 @@ def test_what_of_that_is_the_read_out_and_what_more_steps_leave():
         re.search(rf"(\S+ % (?:less|more)) at diversity {loss} \(", said).group(1) for loss in ("0.5", "0.9")
     )
     assert f"with one, it is {beyond}." in README
-    assert f"one unit err {middle} at diversity 0.5 and {high} at 0.9." in README
+    against = "against independent ones with a read-out, after 2000 steps instead of 300"
+    assert (
+        f"{against}, 5 or 15 networks of one unit err {middle} at diversity 0.5 and {high} at 0.9." in README
+    )
     assert f"the 23.8 % become {beyond}," in page
     assert f"5 or 15 learners err {middle} at diversity 0.5 and {high} at 0.9." in page
 

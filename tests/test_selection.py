@@ -28,7 +28,9 @@ def score(y_true, outputs, diversity):
     n = len(outputs)
     if n == 1:
         return r_tl
-    pairs = learner_learner_correlation(outputs)[np.triu_indices(n, k=1)]
+    labels = np.arange(outputs.shape[2]) if outputs.ndim == 3 else np.union1d(y_true, outputs)
+    by_class = learner_learner_correlation(outputs, per_class=True, labels=labels)[np.isin(labels, y_true)]
+    pairs = np.ma.masked_invalid(by_class).mean(axis=0).filled(np.nan)[np.triu_indices(n, k=1)]
     r_ll = 0.0 if np.isnan(pairs).all() else np.nanmean(pairs)
     return r_tl - diversity * critical_lambda(n) * r_ll
 
@@ -385,3 +387,16 @@ def test_a_selection_refuses_another_pool_and_another_text():
         words = f"`text` must be the JSON of a Selection; got {text!r}."
         with pytest.raises(ValueError, match=f"^{re.escape(words)}$"):
             Selection.from_json(text)
+
+
+def test_a_class_that_only_learners_vote_for_is_in_neither_average():
+    rng = np.random.default_rng(0)
+    y_true = rng.integers(0, 2, 300)
+    votes = np.where(rng.random((3, 300)) < 0.8, y_true, 2)
+    per_class = learner_learner_correlation(votes, per_class=True)[:2].mean(axis=0)
+    r_tl = np.nanmean(truth_learner_correlation_per_class(y_true, votes), axis=1)
+    selection = select(y_true, votes, 2, diversity=1.0)
+    first, second = selection.path
+    # the critical lambda of two learners is 1/4
+    expected = r_tl[[first, second]].mean() - per_class[first, second] / 4
+    assert selection.scores[1] == pytest.approx(expected)

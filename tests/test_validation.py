@@ -107,3 +107,16 @@ def test_labels_over_64_bits_are_refused():
         ValueError, match=rf"^`y_true` must hold whole numbers of at most 64 bits; got {10**30}\.$"
     ):
         check_labels([1, 10**30], "y_true")
+
+
+@pytest.mark.skipif(not hasattr(np.dtypes, "StringDType"), reason="NumPy 2 has strings of variable length")
+def test_strings_of_variable_length_are_labels():
+    strings = np.dtypes.StringDType(na_object=None)
+    np.testing.assert_array_equal(check_labels(np.array(["a", "bc"], dtype=strings), "y_true"), ["a", "bc"])
+    with pytest.raises(ValueError, match=r"^`y_true` must hold labels of one kind, .*; got None at \[1\]\.$"):
+        check_labels(np.array(["a", None], dtype=strings), "y_true")
+
+
+def test_a_mask_that_hides_something_is_refused():
+    with pytest.raises(ValueError, match=r"^`y_true` must have no masked entry; got one at \[1\]\.$"):
+        check_labels(np.ma.masked_array([0, 1], mask=[False, True]), "y_true")

@@ -184,7 +184,7 @@ def check_labels(value: ArrayLike, name: str) -> NDArray[Any]:
     array = _array(value, name, "an array of labels")
     if array.size == 0:
         raise ValueError(f"`{name}` must not be empty; got shape {array.shape}.")
-    if array.dtype.kind == "O":
+    if array.dtype.kind in "OT":  # T: NumPy's strings of variable length, among which some may be missing
         array = _plain_labels(array, name)
     if array.dtype.kind == "S":
         try:
@@ -205,6 +205,13 @@ def check_labels(value: ArrayLike, name: str) -> NDArray[Any]:
                     f"got {row[tuple(place)]:.6g} at {at}."
                 )
     return array
+
+
+def check_unmasked(value: Any, name: str) -> None:
+    """Refuse a masked array that hides something: NumPy would uncover it."""
+    if np.ma.is_masked(value):
+        place = np.argwhere(np.ma.getmaskarray(value))[0].tolist()
+        raise ValueError(f"`{name}` must have no masked entry; got one at {place}.")
 
 
 def check_probabilities(value: ArrayLike, name: str) -> NDArray[Any]:
@@ -255,6 +262,7 @@ def check_weights(value: ArrayLike | None, name: str, n_learners: int) -> FloatA
 
 
 def _array(value: ArrayLike, name: str, kind: str) -> NDArray[Any]:
+    check_unmasked(value, name)
     try:
         return np.asarray(value)
     except ValueError:  # ragged nested sequences
@@ -263,6 +271,7 @@ def _array(value: ArrayLike, name: str, kind: str) -> NDArray[Any]:
 
 def _plain_labels(array: NDArray[Any], name: str) -> NDArray[Any]:
     """Return an object array of strings or of whole numbers as an array of that kind."""
+    array = array.astype(object, copy=False)
     kinds: dict[type, tuple[type, ...]] = {str: (str,), int: (bool, int, np.bool_, np.integer)}
     for target, known in kinds.items():
         wrong = np.array([not isinstance(entry, known) for entry in array.flat], dtype=bool)

@@ -535,3 +535,49 @@ def test_a_million_samples_take_seconds():
     truth, votes = make_votes(n_learners=5, n_samples=1_000_000, n_classes=2)
     a = assess(truth.astype(np.int8), votes.astype(np.int8))
     assert a.predicted_mixed == pytest.approx(a.hard_vote.value, abs=0.003)
+
+
+def test_a_class_that_only_learners_vote_for_is_in_neither_average():
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 2, 500)
+    votes = np.where(rng.random((10, 500)) < 0.95, truth, 2)
+    with pytest.warns(UndefinedMeasureWarning, match="class 2"):
+        a = assess(truth, votes)
+    shown = learner_learner_correlation(votes, per_class=True)[:2].mean(axis=0)
+    assert a.learner_correlations == pytest.approx(shown)
+    assert np.isnan(a.r_ll_classes[2])
+    assert a.optimality == pytest.approx(optimality(a.r_tl, a.r_ll, 10))
+    assert a.r_tl < a.ceiling < 1
+
+
+def test_learners_constant_in_some_classes_do_not_pass_their_bound():
+    # The first never says 0, the second never 1: they share class 2 alone, where they differ most.
+    with pytest.warns(UndefinedMeasureWarning):
+        a = assess([2, 1, 0, 2], [[2, 1, 2, 1], [2, 2, 0, 2]])
+    assert a.r_tl > np.sqrt((a.r_ll + 1) / 2) + 0.05  # Theorem 2 is for averages over the same classes
+    assert a.bound == a.r_tl
+    assert a.optimality == 1
+
+
+def test_guessers_do_not_go_against_the_truth():
+    rng = np.random.default_rng(0)
+    for _ in range(6):
+        truth = rng.integers(0, 2, 100)
+        votes = np.where(rng.random((5, 100)) < 0.8, truth, 1 - truth)
+        assert "against_truth" not in codes(assess(truth, np.vstack([votes, rng.integers(0, 2, 100)])))
+    assert "against_truth" in codes(assess(truth, np.vstack([votes, 1 - truth])))
+
+
+def test_nothing_is_promised_where_there_is_nothing_to_gain():
+    with pytest.warns(UndefinedMeasureWarning):
+        a = assess([1, 0, 0], [[0, 0, 0], [0, 0, 0], [1, 0, 0]])
+    assert "more_learners" not in codes(a)
+
+
+def test_masked_entries_are_refused():
+    truth, votes = make_votes()
+    with pytest.raises(ValueError, match=r"^`y_true` must have no masked entry; got one at \[3\]\.$"):
+        assess(np.ma.masked_array(truth, mask=np.arange(600) == 3), votes)
+    with pytest.raises(ValueError, match=r"^`outputs` must have no masked entry; got one at \[0, 3\]\.$"):
+        assess(truth, np.ma.masked_array(votes, mask=np.arange(600) == np.full((7, 1), 3)))
+    assert assess(np.ma.masked_array(truth), votes).vote == assess(truth, votes).vote  # nothing is hidden

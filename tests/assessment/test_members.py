@@ -21,7 +21,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from counterpoint import assess_estimator
+from counterpoint import assess, assess_estimator
 from counterpoint.assessment.members import member_outputs
 
 X, CODES = make_classification(300, 8, n_informative=5, n_classes=3, random_state=0)
@@ -148,6 +148,8 @@ def test_what_is_not_fitted_or_empty_is_refused():
 
     with pytest.raises(NotFittedError):
         assess_estimator(RandomForestClassifier(), X, CODES)
+    with pytest.raises(NotFittedError, match="GaussianNB instance is not fitted"):
+        assess_estimator([GaussianNB()], X, CODES)
     with pytest.raises(ValueError, match="`estimator` must have at least one member"):
         assess_estimator([], X, CODES)
 
@@ -221,3 +223,55 @@ def test_a_frozen_member_that_knows_fewer_classes_keeps_its_labels():
     few = GaussianNB().fit(X[y < 3], y[y < 3])  # its labels 1 and 2 could be codes
     voting = VotingClassifier([("few", FrozenEstimator(few)), ("all", GaussianNB())]).fit(X, y)
     assert assess_estimator(voting, X, y).accuracies[0] == pytest.approx(few.score(X, y))
+
+
+def test_members_of_a_list_were_fitted_on_labels_of_one_kind():
+    names = np.array(["x", "a", "m"])[CODES]
+    with pytest.raises(
+        TypeError, match="`estimator` must have members that were fitted on labels of one kind"
+    ):
+        assess_estimator([GaussianNB().fit(X, names), GaussianNB().fit(X, CODES)], X, names)
+
+
+def test_several_outputs_are_refused_whatever_their_classes():
+    several = RandomForestClassifier(2, random_state=0).fit(X, np.c_[CODES, CODES == 1])
+    for estimator in (several, [several]):
+        with pytest.raises(ValueError, match="`estimator` must have one output; got one with several"):
+            assess_estimator(estimator, X, CODES)
+
+
+@pytest.mark.parametrize("voting", ["soft", "hard"])
+def test_a_member_that_votes_for_other_classes_is_refused(voting):
+    some = CODES < 2
+    named = [("wide", FrozenEstimator(GaussianNB().fit(X, CODES))), ("own", Perceptron())]
+    if voting == "soft":
+        named[1] = ("own", GaussianNB())
+    voted = VotingClassifier(named, voting=voting).fit(X[some], CODES[some])
+    with pytest.raises(
+        ValueError,
+        match=r"`estimator` must have members that vote for its classes, \[0, 1\]; got a .* votes for 2",
+    ):
+        assess_estimator(voted, X[some], CODES[some])
+
+
+def test_members_fitted_before_on_codes_are_understood():
+    names = np.array(["x", "a", "m"])[CODES]
+    codes = np.unique(names, return_inverse=True)[1]
+    given = GaussianNB().fit(X, codes)
+    stack = StackingClassifier([("a", given), ("b", given)], cv="prefit").fit(X, names)
+    assert assess_estimator(stack, X, names).accuracies == pytest.approx([given.score(X, codes)] * 2)
+
+
+def test_weights_of_the_ensemble_are_not_used():
+    voting = VotingClassifier([*MEMBERS, ("again", GaussianNB())], weights=[5, 1, 1]).fit(X, CODES)
+    votes = [member.predict(X) for member in voting.estimators_]
+    a = assess_estimator(voting, X, CODES)
+    assert a.vote.value == assess(CODES, votes).vote.value != voting.score(X, CODES)
+
+
+@pytest.mark.parametrize("given", [{"a": GaussianNB()}, np.array([GaussianNB()]), GaussianNB, None])
+def test_what_is_no_estimator_is_refused(given):
+    with pytest.raises(
+        TypeError, match=r"^`estimator` must be a fitted ensemble with `estimators_`, or a list"
+    ):
+        assess_estimator(given, X, CODES)

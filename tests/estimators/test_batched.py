@@ -1,8 +1,19 @@
+import copy
+
 import pytest
 import torch
 from torch import nn
 
-from counterpoint.estimators._batched import Fold, Group, Program, Schedule, _Batches, _Losses, train_groups
+from counterpoint.estimators._batched import (
+    Fold,
+    Group,
+    Program,
+    Schedule,
+    _Batches,
+    _Losses,
+    train_groups,
+    train_path,
+)
 from counterpoint.training import CorrelationLoss, IndependentLoss, JointLoss, NegativeCorrelationLoss
 
 SCHEDULE = Schedule(epochs=6, n_batches=3, learning_rate=0.02, weight_decay=0.1)
@@ -136,6 +147,37 @@ def test_running_statistics_are_those_of_the_group_whatever_the_width(folds, mak
 
 def normalised():
     return nn.Sequential(nn.Linear(4, 8, bias=False), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
+
+
+@pytest.mark.parametrize("n_rows", [39, 40, 41])
+def test_a_fold_by_itself_trains_as_a_plain_loop_does_with_batches_of_any_size(n_rows):
+    torch.manual_seed(1)
+    fold = Fold(
+        torch.randn(n_rows, 4), torch.randint(3, (n_rows,)), None, [normalised() for _ in range(3)], 0
+    )
+    found = train_path([fold], [], SCHEDULE)[0][0].learners
+    nets = copy.deepcopy(fold.nets)
+    optimizer = torch.optim.AdamW([p for net in nets for p in net.parameters()], lr=0.02, weight_decay=0.1)
+    order = torch.Generator().manual_seed(fold.seed)
+    for _ in range(SCHEDULE.epochs):
+        for rows in torch.randperm(n_rows, generator=order).tensor_split(SCHEDULE.n_batches):
+            optimizer.zero_grad()
+            IndependentLoss()(torch.stack([net(fold.x[rows]) for net in nets]), fold.y[rows]).backward()
+            optimizer.step()
+    for one, other in zip(found, nets, strict=True):
+        for name, value in one.state_dict().items():
+            torch.testing.assert_close(value, other.state_dict()[name], atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("context", [torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16)])
+def test_groups_train_in_full_precision_whatever_is_set_around(folds, context):
+    groups = [Group(folds[0], IndependentLoss()), Group(folds[1], CorrelationLoss(0.5))]
+    plain = train_groups(groups, SCHEDULE)
+    with context:
+        around = train_groups(groups, SCHEDULE)
+        found = around.logits([fold.x for fold in folds[:2]])
+    for one, other in zip(found, plain.logits([fold.x for fold in folds[:2]]), strict=True):
+        assert torch.equal(one, other)
 
 
 @pytest.mark.parametrize("make", [mlp, Branching, normalised])

@@ -110,6 +110,8 @@ def test_a_rejected_candidate_would_have_raised_the_training_error(glass, capsys
     before = np.concatenate([[1.0], model.training_errors_[:-1]])
     np.testing.assert_array_equal(errors > before.round(4), model.rejected_)
     assert all(("rejected" in line) == no for line, no in zip(lines, model.rejected_, strict=True))
+    assert lines[0].endswith("kept, 1 member")
+    assert lines[-1].endswith(f", {len(model.estimators_)} members")
 
 
 @pytest.mark.parametrize(("ratio", "n_artificial"), [(0.0001, 1), (0.5, 107), (1.0, 214), (2.0, 428)])
@@ -220,6 +222,36 @@ def test_classes_that_a_member_does_not_know_get_zero(glass):
     assert proba.shape == (2, 214, 6)
     assert (proba[..., -1] == 0).all()
     np.testing.assert_allclose(proba.sum(axis=2), 1)
+
+
+class Brittle(DecisionTreeClassifier):
+    """A tree that breaks, or is interrupted, once it has been fitted so many times."""
+
+    left = 2
+    error = ValueError
+
+    def fit(self, X, y):
+        Brittle.left -= 1
+        if Brittle.left < 0:
+            raise Brittle.error("no more")
+        return super().fit(X, y)
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_a_fit_that_fails_leaves_the_ensemble_as_it_was(glass, error, monkeypatch):
+    monkeypatch.setattr(Brittle, "left", 5)
+    monkeypatch.setattr(Brittle, "error", error)
+    model = DecorateClassifier(Brittle(), 3, random_state=0).fit(glass.X, glass.y)
+    before, proba = dict(vars(model)), model.predict_proba(glass.X)
+    with pytest.raises(error, match="no more"):
+        model.fit(np.eye(2), [0, 1])
+    assert Brittle.left < 0
+    assert vars(model) == before  # the very same objects
+    np.testing.assert_array_equal(model.predict_proba(glass.X), proba)
+    fresh = clone(model)
+    with pytest.raises(error, match="no more"):
+        fresh.fit(glass.X, glass.y)
+    assert vars(fresh).keys() == fresh.get_params(deep=False).keys()
 
 
 def test_its_members_can_be_assessed(glass):
@@ -373,6 +405,8 @@ def test_one_class_is_always_predicted(estimator):
         ({"categorical_features": [4]}, ValueError, "must hold positions from 0 to 3; got 4"),
         ({"categorical_features": ["width"]}, ValueError, "must hold names of the columns; got 'width'"),
         ({"categorical_features": [True]}, ValueError, "must have 4 entries as a mask; got 1"),
+        ({"categorical_features": {"a"}}, TypeError, r"must be a list or an array; got \{'a'\}"),
+        ({"categorical_features": "a"}, TypeError, "must be a list or an array; got 'a'"),
         ({"categorical_features": [[0]]}, ValueError, r"must be one-dimensional; got shape \(1, 1\)"),
         (
             {"categorical_features": [0.5]},
@@ -408,6 +442,39 @@ def test_a_column_of_text_that_is_not_listed_is_refused_by_name(kind):
         ValueError, match=f"`X` {rule}; got 'three' in column {odd.columns[1] if name != 2 else 1!r}"
     ):
         model.predict(odd.to_numpy() if kind == "array" else odd)
+
+
+@pytest.mark.parametrize("kind", ["alone", "beside numbers", "array", "polars"])
+def test_a_column_of_dates_is_refused_by_name_unless_it_is_nominal(kind):
+    dates = np.array(["2024-01-01", "2024-06-01"] * 2, dtype="datetime64[ms]")
+    X = pd.DataFrame({"when": dates} if kind == "alone" else {"size": [1.0, 2, 3, 4], "when": dates})
+    if kind == "array":
+        X = dates[:, np.newaxis]
+    elif kind == "polars":
+        X = pytest.importorskip("polars").DataFrame({name: X[name].to_numpy() for name in X})
+    name = "0" if kind == "array" else "'when'"
+    rule = "must hold numbers in columns that are not among the `categorical_features`"
+    message = rf"^`X` {rule}; got datetime64\[ms\] in column {name}\.$"
+    with pytest.raises(ValueError, match=message):
+        DecorateClassifier(n_estimators=1).fit(X, [0, 1, 0, 1])
+    listed = [X.shape[1] - 1]
+    nominal = DecorateClassifier(n_estimators=1, categorical_features=listed).fit(X, [0, 1, 0, 1])
+    assert nominal.predict(X).tolist() == [0, 1, 0, 1]
+    numbers = DecorateClassifier(n_estimators=1).fit(np.ones(X.shape), [0, 1, 0, 1])
+    with pytest.raises(ValueError, match=message):
+        numbers.predict(X)
+
+
+def test_what_is_no_table_of_polars_is_refused():
+    polars = pytest.importorskip("polars")
+    X, y = polars.DataFrame({"size": [1.0, 2, 3, 4]}), [0, 1, 0, 1]
+    with pytest.raises(
+        TypeError, match=r"^`X` must be a table in memory; got a LazyFrame\. Give what its `collect`"
+    ):
+        DecorateClassifier().fit(X.lazy(), y)
+    for listed in (None, [0]):
+        with pytest.raises(ValueError, match="Expected 2D array, got 1D array"):
+            DecorateClassifier(categorical_features=listed).fit(X["size"], y)
 
 
 @pytest.mark.parametrize("dtype", ["string", "object", "category"])

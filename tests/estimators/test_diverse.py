@@ -11,7 +11,8 @@ from sklearn.metrics import balanced_accuracy_score
 from torch import nn
 
 from counterpoint.datasets import load
-from counterpoint.estimators import DiverseEnsembleClassifier
+from counterpoint.estimators import DiverseEnsembleClassifier, DiverseEnsembleClassifierCV
+from counterpoint.exceptions import MemberWarning
 from counterpoint.training import CorrelationLoss, IndependentLoss
 
 
@@ -37,6 +38,13 @@ def make_net(n_features, n_classes):
 
 def make_one_logit(n_features, n_classes):
     return nn.Linear(n_features, 1)
+
+
+class Pair(nn.Linear):
+    """A network that puts out more than logits."""
+
+    def forward(self, x):
+        return super().forward(x), x
 
 
 @pytest.mark.parametrize("loss", ["correlation", "independent", "joint", "ncl", CorrelationLoss(0.9)])
@@ -213,6 +221,59 @@ def test_partial_fit_goes_on_after_fit_and_knows_absent_classes(iris):
     assert len(model.history_) == 21
 
 
+def test_partial_fit_goes_by_the_parameters_of_now(iris):
+    X, y = iris
+    model = small().partial_fit(X, y, classes=[0, 1, 2])
+    weights = [p.detach().clone() for p in model.ensemble_.parameters()]
+    model.set_params(learning_rate=1e-12, weight_decay=0.0, standardize=False).partial_fit(X, y)
+    assert model.scaler_ is None
+    for before, after in zip(weights, model.ensemble_.parameters(), strict=True):
+        torch.testing.assert_close(before, after, atol=1e-8, rtol=0)
+    model.set_params(weight_decay=1e12).partial_fit(X, y)  # which leaves nothing: 1 - 1e-12 * 1e12
+    assert all(p.abs().max() < 1e-3 for p in model.ensemble_.parameters())
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ({"n_estimators": 4}, r"`n_estimators` must stay 3 where training goes on; got 4\."),
+        ({"hidden_layer_sizes": 7}, r"`hidden_layer_sizes` must stay \[16\] where training goes on; got 7\."),
+        ({"module": make_net}, "`module` must stay None where training goes on; got <function make_net"),
+        ({"module": [nn.Linear(4, 3)] * 3}, r"`module` must stay None where training goes on; got \[Linear"),
+    ],
+)
+@pytest.mark.parametrize("way", ["fit", "partial_fit"])
+def test_training_does_not_go_on_with_networks_other_than_those_asked_for(
+    iris, tmp_path, settings, match, way
+):
+    model = small(epochs=1, warm_start=True).fit(*iris)
+    model.save(tmp_path / "model")
+    loaded = DiverseEnsembleClassifier.load(tmp_path / "model")
+    for one in (model, loaded, pickle.loads(pickle.dumps(model))):
+        getattr(one.set_params(hidden_layer_sizes=[16]), way)(*iris)  # the same, written otherwise
+        with pytest.raises(ValueError, match=match):
+            getattr(one.set_params(**settings), way)(*iris)
+
+
+def test_a_list_of_nets_may_not_change_either(iris):
+    nets = [nn.Linear(4, 3), nn.Linear(4, 3)]
+    model = small(nets, epochs=1, warm_start=True).fit(*iris)
+    copy.deepcopy(model).set_params(n_estimators=9).fit(*iris)  # which does not count
+    nets.append(nn.Linear(4, 3))
+    with pytest.raises(ValueError, match=r"`module` must stay .* where training goes on"):
+        model.fit(*iris)
+
+
+@pytest.mark.parametrize(
+    "classes", [["a"], ["a", "a"], [["a", "b"], ["c", "d"]], "a", [0.0, np.nan], [0.5, 1.5], []]
+)
+def test_classes_are_at_least_two_in_a_row(iris, classes):
+    model = small()
+    with pytest.raises(ValueError, match="`classes` must "):
+        model.partial_fit(iris[0][:1], ["a"], classes=classes)
+    assert not hasattr(model, "ensemble_")
+
+
 @pytest.mark.parametrize(
     ("settings", "call", "match"),
     [
@@ -295,6 +356,54 @@ def test_numbers_that_are_too_large_are_named(iris, standardize):
     X, y = iris
     with pytest.raises(ValueError, match=r"`X` must hold numbers .*; got [0-9.e+]+ in feature 0\."):
         small(standardize=standardize).fit(X * 1e300, y)
+
+
+def test_a_mask_is_a_sample_weight(iris):
+    X, y = iris
+    masked, weighted = (small(epochs=2).fit(X, y, w).predict_proba(X) for w in (y > 0, (y > 0) * 1.0))
+    np.testing.assert_array_equal(masked, weighted)
+
+
+@pytest.mark.parametrize("settings", [{"loss": "independent"}, {"diversity": 0.5}])
+def test_an_autocast_around_changes_nothing(iris, settings):
+    X, y = iris
+    expected = small(epochs=2, **settings).fit(X, y).predict_proba(X)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        model = small(epochs=2, **settings).fit(X, y)
+        np.testing.assert_array_equal(model.predict_proba(X), expected)
+    np.testing.assert_array_equal(model.predict_proba(X), expected)
+
+
+@pytest.fixture
+def double_by_default():
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.usefixtures("double_by_default")
+def test_the_default_type_of_torch_may_be_another(iris, tmp_path):
+    X, y = iris
+    model = small(epochs=2, diversity=0.5).fit(X, y)
+    model.save(tmp_path / "model")
+    loaded = DiverseEnsembleClassifier.load(tmp_path / "model")
+    here = loaded.predict_proba(X)
+    settings = {"n_estimators": 2, "epochs": 2, "cv": 2, "diversities": (0.5,), "weight_decay": (0.1, 1.0)}
+    search = DiverseEnsembleClassifierCV(**settings, random_state=0)
+    scores = search.fit(X, y).cv_results_["mean_test_score"]
+    torch.set_default_dtype(torch.float32)
+    np.testing.assert_allclose(loaded.predict_proba(X), here, atol=1e-6)
+    np.testing.assert_allclose(small(epochs=2, diversity=0.5).fit(X, y).predict_proba(X), here, atol=1e-5)
+    np.testing.assert_allclose(search.fit(X, y).cv_results_["mean_test_score"], scores, atol=0.01)
+
+
+def test_a_warning_of_members_points_at_the_call():
+    X, y = np.zeros((20, 2)), np.arange(20) % 2
+    search = DiverseEnsembleClassifierCV(n_estimators=2, epochs=1, cv=2, diversities=(0.5,), random_state=0)
+    for model in (small(epochs=1), search):
+        with pytest.warns(MemberWarning, match="puts out the same for every row") as seen:
+            model.fit(X, y)
+        assert {warning.filename for warning in seen} == {__file__}
 
 
 def test_what_numpy_calls_true_is_a_verbosity(iris):
@@ -453,9 +562,15 @@ BAD = [
     (
         {"module": [nn.Linear(4, 2)]},
         ValueError,
-        r"put out one row of 3 logits for each sample; got shape \(2, 2\)",
+        r"put out one row of 3 logits for each sample, as a tensor; got shape \(2, 2\) for 2 samples",
     ),
-    ({"module": [nn.Linear(9, 3)]}, ValueError, "`module` must give nets that take 4 features"),
+    ({"module": Pair}, ValueError, "put out one row of 3 logits for each sample, as a tensor; got a tuple"),
+    ({"module": [nn.Linear(9, 3)]}, ValueError, "`module` must give nets that take 4 features in float32"),
+    (
+        {"module": [nn.Linear(4, 3).double()]},
+        ValueError,
+        "nets that take 4 features in float32; got: .*dtype",
+    ),
     ({"n_estimators": 0}, ValueError, "`n_estimators` must be at least 1; got 0"),
     ({"n_estimators": 2.5}, TypeError, "`n_estimators` must be an integer"),
     ({"hidden_layer_sizes": (0,)}, ValueError, "`hidden_layer_sizes` must be at least 1"),
@@ -488,7 +603,7 @@ BAD = [
     ({"warmup_epochs": [1]}, TypeError, r"`warmup_epochs` must be an integer; got \[1\]"),
     ({"batch_size": (8, 8)}, TypeError, r"`batch_size` must be an integer; got \(8, 8\)"),
     ({"learning_rate": [0.1]}, TypeError, r"`learning_rate` must be one number; got \[0.1\]"),
-    ({"weight_decay": np.inf}, ValueError, "`weight_decay` must be finite; got inf"),
+    ({"weight_decay": np.inf}, ValueError, r"`weight_decay` must be between 0 and 1e\+15; got inf"),
     ({"standardize": "no"}, TypeError, "`standardize` must be True or False; got 'no'"),
     ({"warm_start": "no"}, TypeError, "`warm_start` must be True or False; got 'no'"),
     ({"verbose": "x"}, TypeError, "`verbose` must be an integer; got 'x'"),
@@ -496,9 +611,11 @@ BAD = [
     ({"voting": np.ones(2)}, ValueError, "`voting` must be one of 'soft', 'hard'; got array"),
     ({"epochs": 0}, ValueError, "`epochs` must be at least 1; got 0"),
     ({"warmup_epochs": 20}, ValueError, "`warmup_epochs` must be less than 20; got 20"),
-    ({"learning_rate": 0}, ValueError, "`learning_rate` must be strictly between 0 and inf; got 0"),
+    ({"learning_rate": 0}, ValueError, r"`learning_rate` must be strictly between 0 and 1e\+15; got 0"),
+    ({"learning_rate": 1e38}, ValueError, r"`learning_rate` must be strictly between .*; got 1e\+38"),
+    ({"learning_rate": 9e14, "weight_decay": 1e15}, FloatingPointError, "must stay finite"),
     ({"batch_size": 0}, ValueError, "`batch_size` must be at least 1; got 0"),
-    ({"weight_decay": -1}, ValueError, "`weight_decay` must be at least 0; got -1"),
+    ({"weight_decay": -1}, ValueError, r"`weight_decay` must be between 0 and 1e\+15; got -1"),
     ({"validation_fraction": 1}, ValueError, "`validation_fraction` must be between 0 and 0.9; got 1"),
     ({"validation_fraction": 0.001}, ValueError, "`validation_fraction` must leave rows"),
     ({"patience": 3}, ValueError, "`patience` must be None without `validation_fraction`; got 3"),
@@ -531,8 +648,9 @@ def test_bad_data_are_named(iris):
         model.partial_fit(X, y, classes=[0, 1])
     with pytest.raises(ValueError, match=r"`y` must hold the classes \[0, 1, 2\]; got 7"):
         model.partial_fit(X, np.where(y == 2, 7, y))
-    with pytest.raises(ValueError, match="`n_estimators` must stay 3 where `warm_start` goes on; got 4"):
-        model.set_params(n_estimators=4).fit(X, y)
+    for one in (small(), DiverseEnsembleClassifierCV()):
+        with pytest.raises(TypeError, match=r"`y` must hold numbers or strings; got dtype datetime64\[D\]"):
+            one.fit(X, y.astype("datetime64[D]"))
 
 
 def test_a_second_fit_names_a_bad_warm_start_too(iris):

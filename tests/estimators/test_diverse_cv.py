@@ -355,7 +355,7 @@ BAD = [
     ),
     ({"weight_decay": [[0.1]]}, ValueError, "`weight_decay` must be a number or distinct numbers in a row"),
     ({"weight_decay": (0.1, -1)}, ValueError, "`weight_decay` must be at least 0; got -1"),
-    ({"weight_decay": (0.1, np.inf)}, ValueError, "`weight_decay` must be finite; got inf"),
+    ({"weight_decay": (0.1, np.inf)}, ValueError, r"`weight_decay` must be between 0 and 1e\+15; got inf"),
     ({"diversities": (0.5, np.inf)}, ValueError, "`diversity` must be finite; got inf"),
     ({"epochs": 0}, ValueError, "`epochs` must be at least 1; got 0"),
     ({"voting": "loud"}, ValueError, "`voting` must be one of"),

@@ -2,6 +2,11 @@
 
 import dataclasses
 import json
+import os
+import runpy
+import shutil
+import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -184,31 +189,49 @@ def test_the_best_of_what_was_seen_on_test_rows_flatters_every_row(smoke):
             assert ((honest >= 0) & (honest <= 100)).all()
 
 
-def test_parts_that_are_there_are_not_run_again_unless_settings_change(smoke, monkeypatch, tmp_path):
+def no_more(*_):
+    """Stand for a part that fails."""
+    raise OSError("no more")
+
+
+def test_parts_that_are_there_are_not_run_again(smoke, monkeypatch):
     folder, record = smoke
-    asked = []
-
-    def part(name, part, *_):
-        asked.append((name, part))
-        raise OSError("no more")
-
-    monkeypatch.setattr(table_3, "_part", part)
+    monkeypatch.setattr(table_3, "_part", no_more)
     paths = table_3.reproduce(folder, smoke=True, device="cpu")
-    assert not asked
     assert json.loads(paths[0].read_text(encoding="utf-8"))["data"] == record["data"]
-    with pytest.raises(RuntimeError, match=r"12 parts failed.*breast-w, decorate-trees: no more"):
-        table_3.reproduce(folder, smoke=True, device="cpu", seed=1)
-    assert len(asked) == len(table_3.PARTS) * len(table_3.REPEATS)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"seed": 1}, "seed 0 and not 1"), ({"repeats": 2}, "repeats 1 and not 2")],
+)
+def test_parts_of_other_settings_are_refused_and_stay(smoke, options, message, monkeypatch):
+    folder, _ = smoke
+    monkeypatch.setattr(table_3, "_part", no_more)
+    before = {path: path.read_bytes() for path in folder.rglob("*.*")}
+    with pytest.raises(
+        ValueError,
+        match=rf"^`--out` must hold parts of the same settings, or none; got '.*' with {message}\.$",
+    ):
+        table_3.reproduce(folder, smoke=True, device="cpu", **options)
+    assert {path: path.read_bytes() for path in folder.rglob("*.*")} == before
+
+
+def test_a_run_of_which_nothing_is_left_writes_no_record(monkeypatch, tmp_path):
+    monkeypatch.setattr(table_3, "_part", no_more)
+    (tmp_path / "table-3.json").write_text("an older one")
+    with pytest.raises(
+        RuntimeError,
+        match=r"^12 parts failed, and there is nothing to write: breast-w, decorate-trees: no more;",
+    ):
+        table_3.reproduce(tmp_path, smoke=True, device="cpu")
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["an older one"]
 
 
 def test_a_part_that_fails_leaves_the_others(smoke, monkeypatch):
     folder, record = smoke
     (folder / "table-3" / "iris-fixed.json").unlink()
-
-    def part(*_):
-        raise OSError("no more")
-
-    monkeypatch.setattr(table_3, "_part", part)
+    monkeypatch.setattr(table_3, "_part", no_more)
     with pytest.raises(RuntimeError, match="1 part failed"):
         table_3.reproduce(folder, smoke=True, device="cpu")
     left = json.loads((folder / "table-3.json").read_text(encoding="utf-8"))
@@ -314,10 +337,9 @@ def test_weka_stands_beside_the_trees():
 
 def test_the_repeats_can_be_chosen(monkeypatch, tmp_path):
     seen = {}
-    monkeypatch.setattr(
-        table_3, "_run", lambda folder, counts, *_: (seen.update(counts) or {name: {} for name in counts}, [])
-    )
-    table_3.reproduce(tmp_path, repeats=2, device="cpu")
+    monkeypatch.setattr(table_3, "_run", lambda folder, counts, *_: (seen.update(counts) or {}, ["all"]))
+    with pytest.raises(RuntimeError, match=r"^1 part failed"):
+        table_3.reproduce(tmp_path, repeats=2, device="cpu")
     assert seen == {"breast-w": 2, "iris": 2, "segment": 2}
     with pytest.raises(ValueError, match="`repeats` must be at least 1; got 0"):
         table_3.reproduce(tmp_path, repeats=0, device="cpu")
@@ -391,6 +413,29 @@ def test_what_runs_in_seconds_anyway_takes_smoke_and_does_the_same(name, tmp_pat
         assert main(["reproduce", name, *options, "--out", str(folder)]) == 0
     plain, smoke = ((tmp_path / folder / f"{name}.json").read_bytes() for folder in ("plain", "smoke"))
     assert plain == smoke
+
+
+@pytest.mark.parametrize("name", ["table-2", "table-3"])
+def test_a_page_of_tables_is_replaced_and_not_written_over(name, smoke, tmp_path):
+    page = tmp_path / f"{name}.md"
+    page.write_text("an older one")
+    os.link(page, tmp_path / "same")  # would change with it
+    if name == "table-3":
+        shutil.copytree(smoke[0] / name, tmp_path / name)
+    reproduce(name, tmp_path, smoke=True)
+    assert page.read_text(encoding="utf-8").startswith("**")
+    assert (tmp_path / "same").read_text() == "an older one"
+
+
+@pytest.mark.parametrize("module", ["table_2", "table_3", "figure_7"])
+def test_a_module_without_its_paths_says_how_it_is_started(module, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", [module])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # it is imported already
+        with pytest.raises(SystemExit):
+            runpy.run_module(f"counterpoint.experiments.{module}", run_name="__main__")
+    usage = capsys.readouterr().err
+    assert usage.startswith(f"usage: python -m counterpoint.experiments.{module} [-h] record document")
 
 
 PARTS_OF_THE_PAGE = {

@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import FrozenInstanceError, replace
+from datetime import date
 from html.parser import HTMLParser
 
 import numpy as np
@@ -125,6 +126,34 @@ def test_a_page_stays_under_a_megabyte(thousand, soft, awkward):
     assert "The 10 ensembles with the most accurate votes follow in detail" in html
 
 
+@pytest.mark.parametrize("letters", ["漢字", "д", "\"<&'"])
+def test_long_names_in_any_script_leave_a_page_under_a_megabyte(soft, letters):
+    long = 150 * letters
+    named = replace(
+        soft,
+        learners=tuple(f"{long}{i}" for i in range(soft.n_learners)),
+        classes=np.array([f"{long}{i}" for i in range(soft.n_classes)]),
+        advice=tuple(replace(finding, text=f"{long}: {finding.text}") for finding in soft.advice),
+    )
+    way = np.linspace(0, 0.9, 5000)
+    many = [replace(named, name=f"{long}{i}") for i in range(12)]
+    report = EnsembleReport(many, trajectories={a.name: (way, way) for a in many})
+    assert len(report.html().encode()) < 1_000_000
+    assert json.loads(report.json())["assessments"][0]["learners"][0] == f"{long}0"
+
+
+def test_the_ensembles_of_a_long_comparison_that_are_left_out_are_counted(lonely):
+    many = [replace(lonely, name=f"one {i}") for i in range(400)]
+    report = EnsembleReport(many)
+    html = report.html()
+    assert len(html.encode()) < 1_000_000
+    said = "These are the 100 of 400 ensembles with the most accurate votes; the JSON holds all."
+    assert said in html
+    assert said in report.markdown()
+    assert len(json.loads(Page(html).all("script")[0]["text"])["starts"]) == 100
+    assert len(json.loads(report.json())["assessments"]) == 400
+
+
 def test_many_learners_are_summed_up(thousand):
     page = Page(EnsembleReport(thousand).html())
     text = page.all("main")[0]["text"]
@@ -219,10 +248,12 @@ def test_a_date_is_printed_only_if_given(soft):
     assert EnsembleReport(soft).html() == EnsembleReport(soft).html()
     assert re.search(r"Made by counterpoint [\d.]+\.", EnsembleReport(soft).html())
     assert " on 1 May 2026." in EnsembleReport(soft, date="1 May 2026").html()
+    assert json.loads(EnsembleReport(soft, date=date(2026, 5, 1)).json())["date"] == "2026-05-01"
 
 
 def test_a_title_replaces_the_name(soft):
     assert "<h1>A &amp; B</h1>" in EnsembleReport(soft, title="A & B").html()
+    assert "<h1>2026</h1>" in EnsembleReport(soft, title=2026).html()
 
 
 def test_the_page_is_written_where_asked(soft, tmp_path):
@@ -291,6 +322,10 @@ def test_every_measure_stands_with_its_direction(soft):
         ("abcdefghij", 10, "abcdefghij"),
         ("abcdefghijk", 9, "abcd…hijk"),
         ("tree number 12", 8, "tree…12"),
+        ("день недели", 11, "день недели"),
+        ("漢字漢字漢字", 12, "漢字漢字漢字"),
+        ("漢字漢字漢字漢字", 12, "漢字漢…漢字"),
+        ("a & b & c & d", 12, "a &…& d"),
     ],
 )
 def test_long_names_lose_their_middle(text, most, short):
@@ -302,6 +337,16 @@ def test_long_names_lose_their_middle(text, most, short):
 )
 def test_changes_are_signed(value, text):
     assert points(value) == text
+
+
+def test_what_rounds_to_zero_has_no_sign():
+    assert [number(-1e-9), number(-0.004, 2), number(-0.0), percent(-1e-9)] == [
+        "0.000",
+        "0.00",
+        "0.000",
+        "0.0 %",
+    ]
+    assert number(-0.006, 2) == "\N{MINUS SIGN}0.01"
 
 
 def luminance(colour):
@@ -369,6 +414,55 @@ def test_the_way_an_ensemble_took_is_drawn_on_the_plane():
 def test_trajectories_are_a_mapping(five, ways):
     with pytest.raises(TypeError, match=f"^`trajectories` must be a mapping; got {type(ways).__name__}.$"):
         EnsembleReport(five, trajectories=ways)
+
+
+@pytest.mark.parametrize(
+    ("way", "error", "words"),
+    [
+        (
+            ([0.1, 2.0], [0.5, 0.5]),
+            ValueError,
+            "`trajectories['Soft'].r_tl` must be between -1 and 1; got 2 at [1].",
+        ),
+        ((0.1, np.inf), ValueError, "`trajectories['Soft'].r_ll` must be between -1 and 1; got inf."),
+        (
+            (["x"], [0.5]),
+            TypeError,
+            "`trajectories['Soft'].r_tl` must be a number or an array of numbers; got ",
+        ),
+        (([], []), TypeError, "`trajectories['Soft'].r_tl` must be a number or an array of numbers; got "),
+        (
+            ([0.1, 0.2], [0.1, 0.2, 0.3]),
+            ValueError,
+            "`trajectories['Soft'].r_tl` and `trajectories['Soft'].r_ll` must have shapes that broadcast; "
+            "got (2,) and (3,).",
+        ),
+        (
+            ([[0.1]], [0.2]),
+            ValueError,
+            "`trajectories['Soft'].r_tl` must be a number or a row of numbers; got shape",
+        ),
+        (([0.1],), TypeError, "`trajectories['Soft']` must be a pair (r_tl, r_ll); got ([0.1],)."),
+        (
+            ([[0.1], [0.2, 0.3]], [0.1]),
+            TypeError,
+            "`trajectories['Soft']` must be a pair (r_tl, r_ll); got ([[0.1], [0.2, 0.3]], [0.1]).",
+        ),
+        (3, TypeError, "`trajectories['Soft']` must be a pair (r_tl, r_ll); got 3."),
+    ],
+)
+def test_a_trajectory_is_two_rows_of_correlations(soft, way, error, words):
+    with pytest.raises(error, match=re.escape(words)):
+        EnsembleReport(soft, trajectories={"Soft": way})
+
+
+def test_a_trajectory_has_a_gap_where_an_epoch_is_undefined(soft):
+    from counterpoint.report._figures import plane_figure
+
+    report = EnsembleReport(soft, trajectories={"Soft": ([0.1, 0.2, np.nan, 0.4], [0.1, 0.2, 0.3, 0.4])})
+    plane = plane_figure([soft], report.trajectories)
+    assert re.findall("[ML]", plane["ways"][0]["line"]) == ["M", "L", "M"]
+    assert plane["frame"].y[0] == 0
 
 
 def test_a_page_is_written_to_a_path(five):

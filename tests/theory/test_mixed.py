@@ -109,6 +109,25 @@ def test_votes_at_the_end_of_what_can_be_are_exact(p, c, w, exact):
     assert mixed_vote_accuracy(p, c, weights=w) == pytest.approx(exact, abs=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("p", "c", "w"),
+    [
+        ([0.9, 0.6, 0.6], -0.2, [3, 1, 1]),
+        ([0.58, 0.25], -0.3, [2, 1]),
+        ([0.6, 0.7, 0.7], [[1, -0.3, 0], [-0.3, 1, 0], [0, 0, 1]], [5, 1, 1]),
+        ([0.9] + [0.6] * 19, -0.03, [19.001] + [1] * 19),  # weights so many that they are rounded to a unit
+    ],
+)
+def test_a_member_with_more_than_half_of_the_weight_decides_alone(p, c, w):
+    assert mixed_vote_accuracy(p, c, weights=w) == p[0]
+
+
+@pytest.mark.parametrize("c", [0.2, 0.0, -0.3])
+def test_half_of_the_weight_does_not_decide_alone(c):
+    assert mixed_vote_accuracy([0.25, 0.58], c, weights=[2, 2]) == pytest.approx((0.25 + 0.58) / 2, abs=1e-9)
+    assert 0.6 < mixed_vote_accuracy([0.9, 0.6, 0.6], c / 2, weights=[2, 1, 1]) < 0.9
+
+
 def test_the_grid_of_the_score_grows_with_the_members(monkeypatch):
     rng = np.random.default_rng(0)
     p, weights = rng.uniform(0.5, 0.6, 41), rng.uniform(0.8, 0.99, 41)

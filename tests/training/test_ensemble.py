@@ -24,6 +24,24 @@ def conv():
     )
 
 
+def pooled(**settings):
+    return nn.Sequential(
+        nn.Conv2d(1, 2, 3), nn.AvgPool2d(2, padding=1, **settings), nn.Flatten(), nn.Linear(8, 2)
+    )
+
+
+def counted(n_batches, momentum=None):
+    norm = nn.BatchNorm1d(4, momentum=momentum)
+    norm.num_batches_tracked.fill_(n_batches)
+    return nn.Sequential(nn.Linear(3, 4), norm, nn.Linear(4, 2))
+
+
+def named(name):
+    learner = nn.Sequential(nn.Linear(3, 2))
+    learner.name = name
+    return learner
+
+
 INPUTS = {mlp: (5, 6), conv: (5, 3, 8, 8)}
 
 
@@ -123,12 +141,56 @@ def test_any_mix_of_networks_is_an_ensemble():
         [nn.Linear(4, 2).double(), nn.Linear(4, 2)],
         [nn.Linear(4, 2), nn.Linear(4, 2).requires_grad_(False)],
         [nn.Conv2d(1, 2, 3, padding_mode="circular")] * 2,
+        [pooled(count_include_pad=True), pooled(count_include_pad=False)],
+        [pooled(divisor_override=1), pooled()],
+        [pooled(ceil_mode=True), pooled()],
+        [counted(0), counted(100)],
+        [named("a"), named("b")],
     ],
 )
 def test_learners_that_differ_are_not_stacked(learners):
     assert not can_stack(learners)
     with pytest.raises(ValueError, match="`learners` must be equal sequences of layers"):
         Stacked(learners)
+
+
+def test_counts_that_do_not_matter_may_differ():
+    assert can_stack([counted(0, momentum=0.1), counted(100, momentum=0.1)])
+    assert can_stack([counted(7), counted(7)])
+
+
+@pytest.mark.parametrize("where", [0, 1, None], ids=["linear", "activation", "sequence"])
+def test_tensors_that_were_put_on_a_layer_are_kept(where):
+    learners = [nn.Sequential(nn.Linear(3, 2), nn.ReLU()) for _ in range(2)]
+    for i, learner in enumerate(learners):
+        (learner if where is None else learner[where]).register_buffer("number", torch.tensor(float(i)))
+    ensemble = Ensemble(learners)
+    kept = [learner if where is None else learner[where] for learner in ensemble.learners]
+    assert [layer.number.item() for layer in kept] == [0.0, 1.0]
+    assert sum(name.endswith("number") for name in ensemble.state_dict()) == 2
+
+
+def test_a_forward_that_was_put_on_a_learner_is_heard():
+    learners = [nn.Sequential(nn.Linear(3, 2)) for _ in range(2)]
+    for learner in learners:
+        learner.forward = seven
+    assert (Ensemble(learners)(torch.zeros(4, 3)) == 7).all()
+
+
+def seven(x):
+    return torch.full((len(x), 2), 7.0)
+
+
+@pytest.mark.parametrize("shape", [(5, 6), (5, 2, 3)])
+@pytest.mark.parametrize("first", [nn.Identity, nn.Flatten])
+def test_a_first_activation_in_place_is_each_learners_own(first, shape):
+    learners = [nn.Sequential(first(), nn.ELU(inplace=True), nn.Flatten(), nn.Linear(6, 2)) for _ in range(2)]
+    ensemble, x = Ensemble(learners), torch.randn(shape)
+    assert ensemble.is_stacked
+    expected = torch.stack([learner(x.clone()) for learner in learners])
+    torch.testing.assert_close(ensemble(x), expected)
+    torch.testing.assert_close(ensemble(x), expected)  # it was left as it was
+    assert ensemble.learners[0][1].inplace
 
 
 def test_learners_that_share_parameters_are_not_stacked():

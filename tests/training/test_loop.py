@@ -174,6 +174,44 @@ def test_weights_of_zero_leave_samples_out():
         torch.testing.assert_close(other.state_dict()[name], value, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("least", [0.0, 1e-3])
+@pytest.mark.parametrize("part", ["", "val_"])
+def test_batches_count_by_their_weights(part, least):
+    x, y = blobs(n=60)
+    weight = torch.cat([torch.ones(30), torch.full((30,), least)])
+    kinds = {}
+    for size in (30, 60):
+        weighted = batched(x, y, weight, size=size)
+        kinds[size] = train(
+            mlps(),
+            weighted if not part else [(x, y)],
+            loss=IndependentLoss(),
+            optimizer=lambda p: torch.optim.SGD(p, lr=0.0),
+            validation=weighted if part else None,
+            epochs=1,
+        )[0]
+    for name in ("loss", "vote_accuracy", "member_accuracy"):
+        assert kinds[30][part + name] == pytest.approx(kinds[60][part + name], rel=1e-5)
+
+
+def test_the_loss_on_record_is_that_of_the_correlations_on_record():
+    x, y = blobs(n=90)
+    weight = torch.cat([torch.rand(60), torch.zeros(30)])
+    nothing = {"optimizer": lambda p: torch.optim.SGD(p, lr=0.0), "epochs": 1}
+    record = train(mlps(), batched(x, y, weight), loss=CorrelationLoss(lam=0.3), **nothing)[0]
+    assert record["loss"] == pytest.approx(-(record["r_tl"] - 0.3 * record["r_ll"]), abs=1e-5)
+
+
+def test_a_caller_without_gradients_does_not_hinder_the_training():
+    x, y = blobs()
+    one, other = mlps(), mlps()
+    train(one, batched(x, y))
+    with torch.no_grad():
+        train(other, batched(x, y))
+        assert not torch.is_grad_enabled()
+    assert same(state_of(one), state_of(other))
+
+
 def test_every_form_of_batches_is_the_same_training():
     x, y = blobs()
     loader = DataLoader(TensorDataset(x, y), batch_size=30)
@@ -243,7 +281,7 @@ def test_a_batch_without_weight_teaches_nothing():
         loss=IndependentLoss(),
     )
     assert same(ensemble.state_dict(), start)
-    assert history["loss"].tolist() == [0.0] * 5
+    assert np.isnan(history["loss"]).all()
     assert np.isnan(history["vote_accuracy"]).all()
 
 
@@ -424,7 +462,19 @@ def test_bf16_runs_the_networks_in_16_bits():
     assert history["vote_accuracy"][-1] > 0.9
     seen.clear()
     train(mlps(), batched(x, y), callbacks=[Look()], epochs=1)
+    with torch.autocast("cpu", dtype=torch.bfloat16):  # around the call
+        train(mlps(), batched(x, y), precision="float32", callbacks=[Look()], epochs=1)
     assert set(seen) == {torch.float32}
+
+
+def test_float32_holds_on_the_way_back_too():
+    x, y = blobs()
+    plain, surrounded = mlps(), mlps()
+    train(plain, batched(x, y), precision="float32")
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        train(surrounded, batched(x, y), precision="float32")
+    for one, other in zip(plain.parameters(), surrounded.parameters(), strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=0)
 
 
 class Poison(Callback):
@@ -664,6 +714,36 @@ def test_bad_arguments_are_refused(options, error, message):
 def test_bad_batches_are_refused(batches, error, message):
     with pytest.raises(error, match=message):
         train(mlps(), batches)
+
+
+class Words(nn.Module):
+    """Learners that take tokens, and fail with more than two for a sample."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Embedding(9, 2), nn.Flatten(), nn.Linear(4, 3))
+
+    def forward(self, x):
+        return torch.stack([self.layers(x)] * 2)
+
+
+def test_inputs_of_another_type_are_named():
+    x, y = blobs()
+    for name in ("batches", "validation"):
+        given = {"batches": batched(x, y), "validation": batched(x, y)} | {name: batched(x.byte(), y)}
+        message = rf"^`{name}` must give inputs of torch\.float32, as `ensemble` is; got torch\.uint8, and it failed: "
+        with pytest.raises(TypeError, match=message):
+            train(mlps(), given.pop("batches"), **given)
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):  # torch's own sentence
+        train(Words(), [(torch.ones(120, 3, dtype=torch.int64), y)])
+
+
+def test_weights_of_another_shape_are_named():
+    x, y = blobs()
+    with pytest.raises(
+        ValueError, match=r"^`weight` must hold one number for each of the 30 samples; got shape \(30, 1\)"
+    ):
+        train(mlps(), batched(x, y, torch.ones(120, 1)))
 
 
 @pytest.mark.parametrize("resume", [True, False])

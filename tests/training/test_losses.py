@@ -429,12 +429,40 @@ def test_bad_input_is_refused_by_name_rule_and_value(call, error, words):
         call()
 
 
-@pytest.mark.parametrize(
-    "loss", [CorrelationLoss(0.5), IndependentLoss(), JointLoss(), NegativeCorrelationLoss()]
-)
-def test_a_batch_without_samples_is_refused(loss):
+@pytest.mark.parametrize("shape", [(0, 4, 2), (3, 0, 2), (3, 4, 0)])
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_a_batch_without_learners_samples_or_classes_is_refused(loss, shape):
     with pytest.raises(ValueError, match="`logits` must have axes"):
-        loss(torch.zeros(3, 0, 2), torch.zeros(0, dtype=torch.long))
+        loss(torch.zeros(shape), torch.zeros(shape[1], dtype=torch.long))
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (39,), (40, 1), (4, 40), (1, 40)])
+@pytest.mark.parametrize("weighted", [*LOSSES, partial(correlation_loss, lam=0.2), correlations], ids=repr)
+def test_weights_are_one_for_each_sample(weighted, shape):
+    logits, target = batch()
+    with pytest.raises(
+        ValueError, match=r"^`weight` must hold one number for each of the 40 samples; got shape"
+    ):
+        weighted(logits, target, weight=torch.ones(shape))
+
+
+@pytest.mark.parametrize("value", [-1.0, float("nan")])
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_weights_are_not_negative(loss, value):
+    weight = torch.ones(40)
+    weight[3] = value
+    with pytest.raises(ValueError, match=rf"^`weight` must be 0 or more for each sample; got {value}\.$"):
+        loss(*batch(), weight)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_weights_may_be_those_of_each_group_or_of_all(loss):
+    (one, target), (other, _) = batch(seed=0), batch(seed=1)
+    logits, weight = torch.stack([one, other]), torch.rand(2, 40)
+    each = [loss(z, target, w) for z, w in zip(logits, weight, strict=True)]
+    torch.testing.assert_close(loss(logits, target.expand(2, -1), weight), torch.stack(each))
+    alike = [loss(z, target, weight[0]) for z in logits]
+    torch.testing.assert_close(loss(logits, target.expand(2, -1), weight[0]), torch.stack(alike))
 
 
 @pytest.mark.parametrize("name", ["logits", "target", "weight"])

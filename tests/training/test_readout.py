@@ -84,6 +84,19 @@ def test_learners_that_are_always_right_do_not_become_boundlessly_sure():
     assert readout(logits).softmax(-1).max() < 1
 
 
+def test_the_size_of_large_logits_does_not_matter():
+    generator = torch.Generator().manual_seed(0)
+    y = torch.randint(3, (300,), generator=generator)
+    logits = torch.randn(1, 300, 3, generator=generator) + torch.nn.functional.one_hot(y, 3)
+
+    def cross_entropy(size):
+        read = Readout.identity(1, 3).refit(size * logits, y)(size * logits)
+        return torch.nn.functional.cross_entropy(read[0], y).item()
+
+    for size in (100, 1e3, 1e6, -1e6):
+        assert cross_entropy(size) == pytest.approx(cross_entropy(1), abs=2e-3)
+
+
 def test_a_weight_of_two_is_a_row_twice_and_one_learner_can_be_taken_out():
     logits, y = drifted(40)
     weight = torch.tensor([1.0, 2.0]).repeat(20)
@@ -158,6 +171,10 @@ def test_weights_of_next_to_nothing_give_a_finite_read_out(size):
             "`batches` must give weights with each batch or with none; got some of both",
         ),
         ([(torch.ones(4, 2), torch.zeros(4))], "`target` must hold 4 labels, or rows of 2"),
+        (
+            [(torch.ones(4, 2), torch.zeros(4).long(), torch.ones(4, 1))],
+            "`weight` must hold one number for each of the 4 samples",
+        ),
         ([(torch.ones(4, 2), torch.full((4,), -100))], "`target` must hold labels from 0 to 1; got -100"),
     ],
 )

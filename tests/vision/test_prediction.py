@@ -125,7 +125,7 @@ def test_bytes_are_for_networks_that_take_them():
     found = predict_logits(Normalised(ensemble), [x])
     assert torch.equal(found, predict_logits(ensemble, [x / 255]))
     for wrong in (x, x.double()):
-        message = rf"`batches` must give images of torch\.float32, as `ensemble` is; got {wrong.dtype}, and it failed"
+        message = rf"`batches` must give inputs of torch\.float32, as `ensemble` is; got {wrong.dtype}, and it failed"
         with pytest.raises(TypeError, match=message):
             predict_logits(ensemble, [wrong])
         with pytest.raises(TypeError, match=message):

@@ -22,8 +22,7 @@ from counterpoint.measures._tally import tally
 from counterpoint.measures.certificates import c_bound_of, tandem_bound_of
 from counterpoint.measures.correlation import (
     correctness_correlations,
-    learner_correlations,
-    truth_correlations,
+    shared_correlations,
 )
 from counterpoint.theory import (
     best_weights,
@@ -128,7 +127,8 @@ def assess_estimator(estimator: Any, X: Any, y: ArrayLike, *, name: str | None =
     estimator : fitted classifier, or sequence of fitted classifiers
         Any ensemble whose ``estimators_`` are classifiers that vote: forests, bagging (with its feature subsets),
         voting, the base layer of stacking, AdaBoost; also as the last step of a
-        pipeline or inside a search. Or a list of classifiers.
+        pipeline or inside a search. Or a list of classifiers. Each member has one vote: ``weights`` and
+        ``estimator_weights_`` are not used.
     X : array-like of shape (n_samples, n_features)
         Samples that were not used to train it, or the verdict flatters.
     y : array-like of shape (n_samples,)
@@ -171,8 +171,7 @@ def _assess(
     columns, correctness = gathered.columns, gathered.correctness
     assert columns is not None
     assert correctness is not None
-    by_class = truth_correlations(columns)  # (N, m)
-    pairs_by_class = learner_correlations(columns)  # (m, N, N)
+    by_class, pairs_by_class = shared_correlations(columns)  # (N, m), (m, N, N)
     r_tl_learners = mean_defined(by_class, axis=1)
     pairs = mean_defined(pairs_by_class, axis=0)
     r_tl, r_ll = float(mean_defined(r_tl_learners)), mean_of_pairs(pairs)
@@ -180,7 +179,7 @@ def _assess(
     errors = correctness_correlations(correctness)
     weights, ceiling = _best_weights(r_tl_learners, pairs)
     votes = count_votes(read, weights, voting, _phase(report, "votes"))
-    bound = _bound(r_ll, int(np.sum(~np.isnan(r_tl_learners))))
+    bound = _bound(r_tl, r_ll, int(np.sum(~np.isnan(r_tl_learners))))
     c = mean_of_pairs(errors)
     equal = np.full(n_learners, 1 / n_learners)
     return Assessment(
@@ -235,14 +234,14 @@ def _check_names(learners: Sequence[str] | None, n_learners: int) -> tuple[str, 
     return names
 
 
-def _bound(r_ll: float, n_learners: int) -> float:
+def _bound(r_tl: float, r_ll: float, n_learners: int) -> float:
     """Return the bound of Theorem 2 for the learners that have correlations: constant ones are in no average."""
     if np.isnan(r_ll) or n_learners < 2:
         return np.nan
-    # An average over defined pairs alone may lie outside Theorem 1.
-    return float(
-        truth_correlation_bounds(max(r_ll, learner_correlation_bounds(n_learners).low), n_learners).high
-    )
+    # Where some learners are constant in a class, the averages are over different classes, and may lie outside
+    # Theorem 1 and outside Theorem 2.
+    low = learner_correlation_bounds(n_learners).low
+    return max(float(truth_correlation_bounds(max(r_ll, low), n_learners).high), abs(r_tl))
 
 
 def _best_weights(r: FloatArray, matrix: FloatArray) -> tuple[FloatArray, float]:

@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
+from counterpoint._validation import ROUNDING
 from counterpoint.assessment.result import Assessment, Estimate, Finding
 from counterpoint.theory import error_correlation_bounds, jury_accuracy
 
@@ -38,8 +39,10 @@ def _constant(a: Assessment) -> Finding | None:
 
 
 def _against(a: Assessment) -> Finding | None:
-    """Find members that turned against the truth."""
-    if not (members := np.flatnonzero(a.r_tl_learners < 0).tolist()):
+    """Find members that turned against the truth, beyond chance."""
+    # A guess correlates with the truth by chance, with a standard error of at most 1 / sqrt(n).
+    limit = _limit(a) / np.sqrt(a.n_samples)
+    if not (members := np.flatnonzero(a.r_tl_learners < -limit).tolist()):
         return None
     worst = float(np.nanmin(a.r_tl_learners))
     text = f"{_names(a, members)} went against the truth (lowest correlation {worst:.2f})."
@@ -50,9 +53,7 @@ def _hurts(a: Assessment) -> Finding | None:
     """Find members without whom the vote is better, beyond chance."""
     if a.n_learners < 3:
         return None
-    # One test for each member: the limit grows so that a harmless member is seldom accused.
-    limit = np.sqrt(2 * np.log(max(20 * a.n_learners, 2)))
-    sure = a.without > limit * a.without_error
+    sure = a.without > _limit(a) * a.without_error
     members = np.flatnonzero(sure & (a.without > 0)).tolist()
     if not members:
         return None
@@ -138,6 +139,8 @@ def _more_learners(a: Assessment) -> Finding | None:
         return None
     # The model's gains, of which the vote at hand, if better than the model, may have less left.
     gain, most = min(float(twice - now), room), min(float(limit - now), room)
+    if most <= ROUNDING:
+        return None
     text = f"Twice as many learners like these would gain about {_points(gain)}, any number at most {_points(most)}."
     return Finding("more_learners", "info", text, {"gain": gain, "most": most, "size": size})
 
@@ -241,6 +244,11 @@ def _noise(vote: Estimate, n_samples: int) -> float:
     this size would show is known all the same: about three over their number, the rule of three.
     """
     return max((vote.high - vote.low) / 2, float(1 - 0.05 ** (1 / n_samples)))
+
+
+def _limit(a: Assessment) -> float:
+    """Return the standard errors that accuse a member: one test for each, so it grows to spare the harmless."""
+    return float(np.sqrt(2 * np.log(20 * a.n_learners)))
 
 
 def _least_correlation(a: Assessment) -> float:

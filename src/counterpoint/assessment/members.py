@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from counterpoint._validation import _short, check_labels
+
 __all__ = ["MemberOutputs", "member_outputs"]
 
 
@@ -32,7 +34,7 @@ def member_outputs(estimator: Any, X: Any) -> MemberOutputs:
     ----------
     estimator : fitted classifier, or sequence of fitted classifiers
         Any ensemble whose ``estimators_`` are classifiers that vote: forests, bagging (with its feature subsets),
-        voting, the base layer of stacking, AdaBoost; also inside a pipeline or a search.
+        voting, the base layer of stacking, AdaBoost; also inside a pipeline or a search. Its weights are not used.
     X : array-like of shape (n_samples, n_features)
         The samples.
 
@@ -90,12 +92,13 @@ def _members(estimator: Any) -> tuple[list[Any], tuple[str, ...]]:
         members = list(estimator)
         names = [type(member).__name__ for member in members]
     else:
-        check_is_fitted(estimator)
-        found = getattr(estimator, "estimators_", None)
+        if is_estimator := _is_estimator(estimator):
+            check_is_fitted(estimator)
+        found = getattr(estimator, "estimators_", None) if is_estimator else None
         if found is None:
             raise TypeError(
                 "`estimator` must be a fitted ensemble with `estimators_`, or a list of fitted classifiers; "
-                f"got {type(estimator).__name__}."
+                f"got {_short(estimator)}."
             )
         if isinstance(estimator, _deciders()):
             raise _no_vote(estimator)
@@ -107,10 +110,16 @@ def _members(estimator: Any) -> tuple[list[Any], tuple[str, ...]]:
         raise ValueError(f"`estimator` must have at least one member; got {estimator!r}.")
     for member in members:
         if not hasattr(member, "classes_"):
+            if _is_estimator(member):
+                check_is_fitted(member)
             raise _no_vote(member)
     if len(names) != len(members) or len(set(names)) != len(names):
         names = [f"{type(member).__name__} {i + 1}" for i, member in enumerate(members)]
     return members, tuple(names)
+
+
+def _is_estimator(one: Any) -> bool:
+    return hasattr(one, "fit") and not isinstance(one, type)
 
 
 def _deciders() -> tuple[type, ...]:
@@ -129,12 +138,18 @@ def _no_vote(one: Any) -> TypeError:
 
 
 def _classes(estimator: Any, members: list[Any]) -> NDArray[Any]:
-    if isinstance(estimator, Sequence):
-        return np.unique(np.concatenate([member.classes_ for member in members]))
-    classes = np.asarray(estimator.classes_)
-    if classes.ndim != 1 or (classes.dtype == object and not all(np.isscalar(c) for c in classes)):
+    given = [one.classes_ for one in (members if isinstance(estimator, Sequence) else [estimator])]
+    if any(np.ndim(label) for classes in given for label in classes):
         raise ValueError("`estimator` must have one output; got one with several.")
-    return classes
+    if not isinstance(estimator, Sequence):
+        return np.asarray(estimator.classes_)
+    labels = [check_labels(classes, "classes_") for classes in given]
+    if len({classes.dtype.kind == "U" for classes in labels}) > 1:
+        raise TypeError(
+            "`estimator` must have members that were fitted on labels of one kind, all strings or all numbers; "
+            "got both."
+        )
+    return np.unique(np.concatenate(labels))
 
 
 def _see_codes(estimator: Any, members: list[Any], classes: NDArray[Any]) -> list[bool]:
@@ -158,14 +173,21 @@ def _see_codes(estimator: Any, members: list[Any], classes: NDArray[Any]) -> lis
         VotingClassifier,
     )
     own = [set(np.asarray(member.classes_).tolist()) for member in members]
+    codes, known = set(range(len(classes))), set(classes.tolist())
     if isinstance(estimator, coders):
-        coded = getattr(estimator, "cv", None) != "prefit"
-        codes = set(range(len(classes)))
-        # A frozen member was fitted before, on the labels themselves; it may be the last step of a pipeline.
-        frozen = [isinstance(member, FrozenEstimator) for member in members]
-        return [coded and not cold and seen <= codes for cold, seen in zip(frozen, own, strict=True)]
-    known = set(classes.tolist())
-    return [not all(seen <= known for seen in own)] * len(members)
+        # What was fitted before, as a frozen member is, saw the labels themselves if it can have seen them.
+        prefit = getattr(estimator, "cv", None) == "prefit"
+        before = [prefit or isinstance(member, FrozenEstimator) for member in members]
+        encoded = [not seen <= known if old else seen <= codes for old, seen in zip(before, own, strict=True)]
+    else:
+        encoded = [not all(seen <= known for seen in own)] * len(members)
+    for member, seen, coded in zip(members, own, encoded, strict=True):
+        if foreign := seen - (codes if coded else known):
+            raise ValueError(
+                f"`estimator` must have members that vote for its classes, {_short(classes.tolist())}; "
+                f"got a {type(member).__name__} that votes for {next(iter(foreign))!r}."
+            )
+    return encoded
 
 
 def _seen_by(member: Any, X: Any, features: Any) -> Any:

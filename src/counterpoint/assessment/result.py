@@ -93,9 +93,10 @@ class Assessment:
     voting : {"hard", "soft"}
         The vote that counts; ``vote`` is its accuracy.
     r_tl, r_ll : float
-        Mean truth-learner and learner-learner correlation, over classes and learners or pairs.
+        Mean truth-learner and learner-learner correlation, over the classes that the truth has and learners or pairs.
     bound, optimality : float
-        The most that ``r_tl`` can be at this ``r_ll`` (Theorem 2), and the share of it that is reached.
+        The most that ``r_tl`` can be at this ``r_ll`` (Theorem 2), and the share of it that is reached. Learners
+        that are constant in some classes may lie beyond the theorem; ``bound`` is then the size of ``r_tl`` itself.
     r_tl_learners, accuracies : array, shape (n_learners,)
         Each learner's correlation with the truth and accuracy.
     r_tl_classes, r_ll_classes : array, shape (n_classes,)

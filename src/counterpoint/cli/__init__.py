@@ -30,6 +30,10 @@ app = typer.Typer(
 
 Out = Annotated[Path, typer.Option(help="Folder to write to.", show_default=True)]
 
+# Targets that alone take an option say so in its help.
+_PRETRAINED = "table-4, table-5, table-6"
+_CONVNETS = "image-map, image-scratch"
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code.
@@ -99,7 +103,7 @@ def _front(
 def demo(
     out: Out = Path("out/demo"),
     data: Annotated[str, typer.Option(help="An embedded data set, such as iris.")] = "segment",
-    seed: Annotated[int, typer.Option(min=0, help="Seed of every random draw.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of every random draw.")] = 0,
 ) -> None:
     """Train ensembles of trees and of networks and see where they stand against the bound."""
     from counterpoint.experiments.demo import demo as run
@@ -114,27 +118,44 @@ def reproduce(
         typer.Argument(metavar="NAME", help="Such as figure-3.", autocompletion=_complete_target),
     ] = None,
     out: Out = Path("out"),
-    n_learners: Annotated[int | None, typer.Option(help="Number of learners.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed of every random draw.")] = None,
+    n_learners: Annotated[int | None, typer.Option(help="Number of learners (figure-3, figure-5).")] = None,
+    # Repeats count on from it, and scikit-learn's seeds end at 2**32 - 1.
+    seed: Annotated[int | None, typer.Option(min=0, max=2**31 - 1, help="Seed of every random draw.")] = None,
     data: Annotated[
         Path | None, typer.Option(help="Folder of images or tables; by default what COUNTERPOINT_DATA names.")
     ] = None,
-    repeats: Annotated[int | None, typer.Option(min=1, help="Repeats of the cross-validation.")] = None,
+    repeats: Annotated[
+        int | None, typer.Option(min=1, help="Repeats of the cross-validation (table-3).")
+    ] = None,
     device: Annotated[
         str | None, typer.Option(help="Such as cpu or cuda; by default the GPU if any.")
     ] = None,
-    seeds: Annotated[int | None, typer.Option(min=1, help="Number of seeds, from --seed on.")] = None,
-    epochs: Annotated[int | None, typer.Option(min=1, help="Epochs of each network alone.")] = None,
-    more_epochs: Annotated[int | None, typer.Option(min=1, help="Epochs of an ensemble after that.")] = None,
-    size: Annotated[int | None, typer.Option(min=16, help="Pixels that images are resized to.")] = None,
-    networks: Annotated[str | None, typer.Option(help="Such as resnet18,mobilenet_v2.")] = None,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, help=f"Number of seeds ({_PRETRAINED}, {_CONVNETS}).")
+    ] = None,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, help=f"Epochs of each network alone ({_PRETRAINED}).")
+    ] = None,
+    more_epochs: Annotated[
+        int | None, typer.Option(min=1, help=f"Epochs of an ensemble after that ({_PRETRAINED}).")
+    ] = None,
+    size: Annotated[
+        int | None, typer.Option(min=16, help=f"Pixels that images are resized to ({_PRETRAINED}).")
+    ] = None,
+    networks: Annotated[
+        str | None, typer.Option(help=f"Such as resnet18,mobilenet_v2 ({_PRETRAINED}).")
+    ] = None,
     weights: Annotated[
-        Path | None, typer.Option(help="Folder of NAME.safetensors; by default torchvision's download.")
+        Path | None,
+        typer.Option(help=f"Folder of NAME.safetensors; by default torchvision's download ({_PRETRAINED})."),
     ] = None,
     parts: Annotated[
-        str | None, typer.Option(help="Beginnings of the names of parts, such as tune,width-8.")
+        str | None,
+        typer.Option(help=f"Beginnings of the names of parts, such as tune,width-8 ({_CONVNETS})."),
     ] = None,
-    compiled: Annotated[bool, typer.Option("--compiled", help="Compile the networks for training.")] = False,
+    compiled: Annotated[
+        bool, typer.Option("--compiled", help=f"Compile the networks for training ({_PRETRAINED}).")
+    ] = False,
     smoke: Annotated[bool, typer.Option("--smoke", help="Run in seconds, on small data.")] = False,
     list_: Annotated[bool, typer.Option("--list", help="List what can be made and stop.")] = False,
 ) -> None:

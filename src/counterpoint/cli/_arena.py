@@ -17,9 +17,16 @@ counterpoint arena --data animals.csv --target species --out out/animals
 counterpoint arena --suite uci15 --jobs 4 --repeats 3"""
 
 SUITES = ("uci15",)
+# written out, since to import them would make every command wait
+METHODS = (
+    "one-net, independent, bagged, joint, ncl, correlation-0.25, correlation-0.5, correlation-0.9, correlation-1.0, "
+    "diverse-cv, decorate-tree, decorate-net, random-forest, extra-trees, hist-gradient-boosting, lightgbm, catboost, "
+    "tabm"
+)
 
 
 def arena(
+    context: typer.Context,
     data: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="CSV, TSV, ARFF or Parquet of your own.", show_default=False),
@@ -40,18 +47,22 @@ def arena(
     methods: Annotated[
         str | None,
         typer.Option(
-            metavar="A,B,...", help="Who competes; by default all that are installed.", show_default=False
+            metavar="A,B,...",
+            help=f"Who competes; by default all that are installed: {METHODS}.",
+            show_default=False,
         ),
     ] = None,
     repeats: Annotated[int, typer.Option(min=1, help="Times that all folds are gone through.")] = 1,
     folds: Annotated[
-        int | None, typer.Option(min=2, help="Outer folds; by default 10.", show_default=False)
+        int | None,
+        typer.Option(min=2, help="Outer folds; by default 10, with --smoke 3.", show_default=False),
     ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
             file_okay=False,
-            help="Folder of results; by default results/arena, for a file out/arena-NAME.",
+            help="Folder of results; by default results/arena, for a file out/arena-NAME, with --smoke "
+            "out/arena-smoke or out/arena-NAME-smoke.",
             show_default=False,
         ),
     ] = None,
@@ -59,9 +70,14 @@ def arena(
         int, typer.Option(help="Folds of trees and the like that run at the same time; -1: one a core.")
     ] = 1,
     device: Annotated[str, typer.Option(help="Where networks train, such as cpu or cuda.")] = "auto",
-    smoke: Annotated[bool, typer.Option("--smoke", help="Run in seconds, with tiny learners.")] = False,
+    smoke: Annotated[
+        bool,
+        typer.Option(
+            "--smoke", help="Run in seconds, with tiny learners; on labor and iris unless tables are named."
+        ),
+    ] = False,
     report_only: Annotated[
-        bool, typer.Option("--report-only", help="Make the report of what is there, run nothing.")
+        bool, typer.Option("--report-only", help="Make the report of what --out holds, run nothing.")
     ] = False,
 ) -> None:
     """Let ensembles compete on the same folds, and see whether explicit diversity pays."""
@@ -70,6 +86,7 @@ def arena(
 
     folder = out or _folder(data, smoke=smoke)
     if report_only:
+        _refuse_settings(context)
         paths = write_report(folder)
     else:
         tables = _tables(data, target, suite, sets, data_dir, smoke=smoke)
@@ -78,6 +95,18 @@ def arena(
             tables, folder, methods=names, repeats=repeats, folds=folds, jobs=jobs, device=device, smoke=smoke
         )
     _show(folder, paths)
+
+
+def _refuse_settings(context: typer.Context) -> None:
+    """Refuse what says how to run where nothing is run: the cells have it all."""
+    for name in context.params:
+        source = context.get_parameter_source(name)
+        if (
+            name not in ("out", "smoke", "report_only")
+            and source is not None
+            and source.name == "COMMANDLINE"
+        ):
+            raise ValueError(f"`--{name.replace('_', '-')}` has no meaning with `--report-only`.")
 
 
 def _folder(data: Path | None, *, smoke: bool) -> Path:

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from counterpoint.estimators._making import private_generator
 from counterpoint.training import CorrelationLoss, Ensemble, IndependentLoss, correlation_loss
 from counterpoint.training.ensemble import evaluating
+from counterpoint.training.preparation import autocast
 from counterpoint.training.readout import Readout
 from counterpoint.training.stacked import Stacked
 
@@ -89,7 +90,7 @@ class Program:
         rows = nn.utils.rnn.pad_sequence(list(xs), batch_first=True)
         widest = max(rows.shape[2], *(size for p in self.net.parameters() for size in p.shape[1:]))
         n_rows = max(_MOST_NUMBERS // (len(xs) * self.n_learners * widest), 1)
-        with evaluating(self.net):
+        with evaluating(self.net), autocast("float32", self.device):
             found = torch.cat([self.forward(part) for part in torch.split(rows, n_rows, dim=1)], dim=2)
         return [logits[:, :size] for logits, size in zip(found, sizes, strict=True)]
 
@@ -171,7 +172,11 @@ def train_groups(
     program = Program(groups)
     optimizer, shrink = _optimizer(program, schedule)
     batches = _Batches(program, schedule.n_batches)
-    with private_generator(program.device, program.folds[0].seed):
+    with (
+        private_generator(program.device, program.folds[0].seed),
+        autocast("float32", program.device),
+        torch.enable_grad(),
+    ):
         for epoch in _counted(schedule.epochs, progress):
             loss_of = _Losses(groups, epoch)
             for x, target, weight in batches:
@@ -252,7 +257,7 @@ class _Losses:
             return None
         n, device = len(groups[0].fold.nets), groups[0].fold.x.device
         own = [cast(CorrelationLoss, groups[g].loss).weight_of_likeness(n) for g in some]
-        return torch.tensor(own, device=device)
+        return torch.tensor(own, dtype=torch.float32, device=device)
 
     def __call__(self, logits: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
         total = logits.new_zeros(())
@@ -295,7 +300,10 @@ class _Batches:
             [nn.functional.pad(part, (0, widest - part.shape[1]), value=-1) for part in filled], 1
         )
         self.places, self.filled = places.clamp(min=0), (places < 0).to(self.device)
-        self.full = (places >= 0).all(2).all(1).tolist()
+        # A step is as wide as its largest batch: a fold by itself is not filled up but where a step has no rows at all.
+        sizes = (places >= 0).sum(2)  # (steps, K)
+        widths = sizes.amax(1).clamp(min=1)
+        self.steps = list(zip(widths.tolist(), (sizes == widths[:, None]).all(1).tolist(), strict=True))
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor, Tensor | None]]:
         drawn = zip(self.sizes, self.orders, strict=True)
@@ -303,13 +311,13 @@ class _Batches:
         rows = nn.utils.rnn.pad_sequence(orders, batch_first=True).expand(len(self.places), -1, -1)
         rows = rows.gather(2, self.places).to(self.device)  # (steps, K, B)
         folds = torch.arange(len(self.sizes), device=self.device)[:, None]
-        for step, full in enumerate(self.full):
-            at = (folds, rows[step])
+        for step, (width, full) in enumerate(self.steps):
+            at = (folds, rows[step, :, :width])
             x, y = self.x[at][self.fold_of], self.y[at][self.fold_of]
             if full and not self.weighted:
                 yield x, y, None
             else:
-                yield x, y, self.weight[at].masked_fill(self.filled[step], 0.0)[self.fold_of]
+                yield x, y, self.weight[at].masked_fill(self.filled[step, :, :width], 0.0)[self.fold_of]
 
 
 def _optimizer(program: Program, schedule: Schedule) -> tuple[torch.optim.Optimizer, Callable[[], None]]:
@@ -327,7 +335,7 @@ def _optimizer(program: Program, schedule: Schedule) -> tuple[torch.optim.Optimi
         parts = zip(members, decays, strict=True)
         own = [{"params": _trained(net), "weight_decay": decay} for net, decay in parts]
         return torch.optim.AdamW(own, lr=rate), lambda: None
-    kept = 1 - rate * torch.tensor(decays, device=program.device)
+    kept = 1 - rate * torch.tensor(decays, dtype=torch.float32, device=program.device)
     # channels of the learners may stand side by side in the first axis
     factors = [kept.repeat_interleave(len(p) // len(kept)).reshape(-1, *[1] * (p.dim() - 1)) for p in trained]
 

@@ -1,6 +1,7 @@
 """What fitted networks do, however they were trained: answer, vote, be looked at, be deployed."""
 
 import copy
+import inspect
 import os
 import warnings
 from collections.abc import Callable
@@ -12,15 +13,17 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from counterpoint._validation import FloatArray
+from counterpoint._validation import FloatArray, check_labels
 from counterpoint.estimators._rows import Rows
 from counterpoint.exceptions import MemberWarning
 from counterpoint.training import Ensemble, History, correlations
 from counterpoint.training.correlation import two_columns
+from counterpoint.training.preparation import autocast
 from counterpoint.training.readout import Readout
 
 if TYPE_CHECKING:
@@ -148,11 +151,19 @@ class FittedNetworks(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         export(self, path)
 
+    def _check_table(self, X: Any, y: ArrayLike, *, reset: bool = True) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return a table to train on, and classes that can be told and saved."""
+        X, y = validate_data(self, X, y, reset=reset, dtype=[np.float64, np.float32])
+        check_classification_targets(y)
+        check_labels(y, "y")
+        return X, np.asarray(y)
+
     @torch.no_grad()
     def _raw_logits(self, x: Tensor) -> Tensor:
         """Return what the networks put out, before the read-out, with a column for each class."""
         filled = F.pad(x, (0, 0, 0, -len(x) % _BLOCK))
-        logits = torch.cat([self.ensemble_(block) for block in torch.split(filled, _BLOCK)], 1)
+        with autocast("float32", x.device):
+            logits = torch.cat([self.ensemble_(block) for block in torch.split(filled, _BLOCK)], 1)
         return two_columns(logits[:, : len(x)])
 
     def _warn_of_members(self, rows: Rows) -> None:
@@ -165,12 +176,20 @@ class FittedNetworks(ClassifierMixin, BaseEstimator):
         )
         for learner, r_tl in enumerate(found.r_tl.tolist()):  # 0 where nothing is defined
             if r_tl == 0:
-                warnings.warn(
-                    f"Learner {learner} puts out the same for every row.", MemberWarning, stacklevel=3
-                )
+                message = f"Learner {learner} puts out the same for every row."
             elif r_tl < -3 / len(y) ** 0.5:
                 message = f"Learner {learner} stands against the truth: their correlation is {r_tl:.3f}."
-                warnings.warn(message, MemberWarning, stacklevel=3)
+            else:
+                continue
+            warnings.warn(message, MemberWarning, stacklevel=_level_outside())
+
+
+def _level_outside() -> int:
+    """Return how far above its caller the library was called: a search, say, fits in its turn."""
+    frame, level = inspect.currentframe(), 0
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("counterpoint."):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def all_or_nothing(method: Method) -> Method:

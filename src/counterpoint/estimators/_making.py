@@ -30,12 +30,13 @@ __all__ = [
     "Module",
     "can_go_on",
     "check_loss",
+    "check_networks",
     "check_settings",
     "check_trained",
-    "count_nets",
     "draw_seeds",
     "make_loss",
     "make_nets",
+    "networks_of",
     "pick_device",
     "private_generator",
 ]
@@ -43,6 +44,8 @@ __all__ = [
 Module = Callable[[int, int], nn.Module] | Sequence[nn.Module] | None
 
 LOSSES = ("correlation", "independent", "joint", "ncl")
+
+_LARGEST = 1e15  # of rates, whose product torch has to hold in float32
 
 # Initial weights and dropout draw from torch's global generator, of which there is one for all threads.
 _TURN = threading.RLock()
@@ -74,18 +77,12 @@ def make_nets(
     return nets
 
 
-def count_nets(module: Module, n_estimators: int) -> int:
-    """Return how many networks there will be."""
-    if isinstance(module, list | tuple):
-        if not module:
-            raise ValueError("`module` must have at least one net where it is a list; got none.")
-        return len(module)
-    return check_whole(n_estimators, "n_estimators", minimum=1)
-
-
 def check_settings(estimator: Any) -> None:
     """Refuse numbers and choices of an estimator with which it cannot train."""
-    count_nets(estimator.module, estimator.n_estimators)
+    if not isinstance(estimator.module, list | tuple):
+        check_whole(estimator.n_estimators, "n_estimators", minimum=1)
+    elif not estimator.module:
+        raise ValueError("`module` must have at least one net where it is a list; got none.")
     check_whole(estimator.epochs, "epochs", minimum=1)
     check_whole(estimator.warmup_epochs, "warmup_epochs", minimum=0)
     if estimator.warmup_epochs >= estimator.epochs:
@@ -93,8 +90,8 @@ def check_settings(estimator: Any) -> None:
             f"`warmup_epochs` must be less than {estimator.epochs}; got {estimator.warmup_epochs}."
         )
     check_whole(estimator.batch_size, "batch_size", minimum=1)
-    check_number(estimator.learning_rate, "learning_rate", 0, closed=False)
-    check_number(estimator.weight_decay, "weight_decay", 0)
+    check_number(estimator.learning_rate, "learning_rate", 0, _LARGEST, closed=False)
+    check_number(estimator.weight_decay, "weight_decay", 0, _LARGEST)
     check_number(estimator.validation_fraction, "validation_fraction", 0, 0.9)
     check_choice(estimator.voting, "voting", ("soft", "hard"))
     check_flag(estimator.standardize, "standardize")
@@ -165,6 +162,26 @@ def check_trained(ensemble: Ensemble) -> list[nn.Parameter]:
     return trained
 
 
+def networks_of(estimator: Any) -> dict[str, Any]:
+    """Return the parameters that say which networks there are, without those that do not count."""
+    if isinstance(estimator.module, list | tuple):
+        return {"module": list(estimator.module)}
+    counted = {"module": estimator.module, "n_estimators": int(estimator.n_estimators)}
+    if estimator.module is not None:
+        return counted
+    return {**counted, "hidden_layer_sizes": np.ravel(estimator.hidden_layer_sizes).tolist()}
+
+
+def check_networks(estimator: Any, before: dict[str, Any]) -> None:
+    """Refuse to go on with networks that are not those that the parameters ask for."""
+    now = networks_of(estimator)
+    for name, value in before.items():
+        if now.get(name) != value:
+            raise ValueError(
+                f"`{name}` must stay {value!r:.80} where training goes on; got {getattr(estimator, name)!r:.80}."
+            )
+
+
 def can_go_on(estimator: Any) -> bool:
     """Tell whether an estimator can train on as rows come: "auto" decides after a share of all there will be."""
     if gates_of(estimator.loss) or (isinstance(estimator.diversity, str) and estimator.diversity == "auto"):
@@ -190,7 +207,7 @@ def private_generator(device: torch.device, seed: int) -> Iterator[None]:
 def _mlp(sizes: Sequence[int]) -> nn.Module:
     layers: list[nn.Module] = []
     for inside, outside in pairwise(sizes):
-        layers += [nn.Linear(inside, outside), nn.ReLU()]
+        layers += [nn.Linear(inside, outside, dtype=torch.float32), nn.ReLU()]
     return nn.Sequential(*layers[:-1])
 
 
@@ -204,14 +221,17 @@ def _check_net(net: Any, n_features: int, n_classes: int) -> None:
         raise ValueError(f"`module` must give nets with parameters to train; got {net!r}.")
     training = net.training
     try:
-        shape = tuple(net.eval()(torch.zeros(2, n_features, device=parameter.device)).shape)
+        found = net.eval()(torch.zeros(2, n_features, dtype=torch.float32, device=parameter.device))
     except RuntimeError as error:
-        raise ValueError(f"`module` must give nets that take {n_features} features; got: {error}") from error
+        rule = f"take {n_features} features in float32"
+        raise ValueError(f"`module` must give nets that {rule}; got: {error}") from error
     net.train(training)
     widths = (1, 2) if n_classes == 2 else (n_classes,)
-    if len(shape) != 2 or shape[0] != 2 or shape[1] not in widths:
-        rule = f"one row of {' or '.join(map(str, widths))} logits for each sample"
-        raise ValueError(f"`module` must give nets that put out {rule}; got shape {shape} for 2 samples.")
+    shape = tuple(found.shape) if isinstance(found, Tensor) else None
+    if shape not in [(2, width) for width in widths]:
+        rule = f"one row of {' or '.join(map(str, widths))} logits for each sample, as a tensor"
+        got = f"a {type(found).__name__}" if shape is None else f"shape {shape} for 2 samples"
+        raise ValueError(f"`module` must give nets that put out {rule}; got {got}.")
 
 
 def _refuse_dials(loss: Any, **dials: float | str | None) -> None:

@@ -9,6 +9,8 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 
+NUMBERS_ONLY = "hold numbers in columns that are not among the `categorical_features`"
+
 Categories = Mapping[int, pd.Index]  # position of a nominal column -> the values it may take
 
 
@@ -53,6 +55,18 @@ def first_text(X: Any, categories: Categories) -> tuple[Any, str] | None:
     return next(((name, value) for j, name in plain for value in frame.iloc[:, j] if _is_text(value)), None)
 
 
+def check_numbers(X: Any, categories: Categories) -> None:
+    """Refuse columns of dates or durations that are not nominal: NumPy would count their ticks."""
+    frame = _of_frame(X)
+    if frame is None:
+        if not (isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "mM"):
+            return
+        frame = pd.DataFrame(X)
+    for j, (name, dtype) in enumerate(frame.dtypes.items()):
+        if j not in categories and dtype.kind in "mM":
+            raise ValueError(f"`X` must {NUMBERS_ONLY}; got {dtype} in column {name!r}.")
+
+
 def _is_text(value: Any) -> bool:
     if not isinstance(value, str):
         return False
@@ -77,8 +91,12 @@ def _of_frame(X: Any) -> Any:
     if isinstance(X, pd.DataFrame):
         return X
     polars = sys.modules.get("polars")  # who has a frame of polars has imported it
+    if polars is not None and isinstance(X, polars.LazyFrame):
+        raise TypeError("`X` must be a table in memory; got a LazyFrame. Give what its `collect` returns.")
     if polars is not None and isinstance(X, polars.DataFrame):
         return pd.DataFrame({name: _of_polars(X[name], polars) for name in X.columns})
+    if polars is not None and isinstance(X, polars.Series):
+        return None
     return X.to_pandas() if hasattr(X, "to_pandas") else None
 
 
@@ -94,6 +112,8 @@ def _of_polars(column: Any, polars: Any) -> Any:
 def _positions(listed: NDArray[Any], names: Sequence[Any]) -> list[int]:
     """Return the positions of the columns that a mask, positions or names stand for."""
     rule = "`categorical_features` must"
+    if listed.ndim == 0:  # a string, a set or a number
+        raise TypeError(f"{rule} be a list or an array; got {listed.item()!r}.")
     if listed.ndim != 1:
         raise ValueError(f"{rule} be one-dimensional; got shape {listed.shape}.")
     if listed.size == 0:

@@ -10,12 +10,13 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.class_weight import compute_class_weight
 from torch import Tensor
 
-from counterpoint._validation import FloatArray, IntArray, check_interval, check_number
+from counterpoint._validation import FloatArray, IntArray, check_interval, check_labels, check_number
 
 __all__ = [
     "Batches",
     "Rows",
     "check_class_weight",
+    "check_classes",
     "check_sample_weight",
     "coded_rows",
     "distinct_rows",
@@ -126,7 +127,9 @@ def check_sample_weight(sample_weight: ArrayLike | None, n_samples: int) -> Floa
     """Return one weight for each sample, none negative, not all zero, and of a size to calculate with."""
     if sample_weight is None:
         return np.ones(n_samples)
-    weight = check_interval(np.asarray(sample_weight), "sample_weight", 0)
+    given = np.asarray(sample_weight)
+    given = given.astype(np.float64) if given.dtype == bool else given  # a mask of the rows that count
+    weight = check_interval(given, "sample_weight", 0)
     if weight.shape != (n_samples,):
         raise ValueError(f"`sample_weight` must have shape ({n_samples},); got shape {weight.shape}.")
     if not weight.any() or not np.isfinite(weight).all():
@@ -136,6 +139,14 @@ def check_sample_weight(sample_weight: ArrayLike | None, n_samples: int) -> Floa
     # features for constant; a power of two brings them near 1 and keeps their digits.
     size = int(np.frexp(weight.max())[1])
     return np.ldexp(weight, -size) if abs(size) > _ORDINARY else weight
+
+
+def check_classes(classes: ArrayLike) -> NDArray[Any]:
+    """Return the distinct classes, sorted, of which there are at least two."""
+    labels = check_labels(classes, "classes")
+    if labels.ndim != 1 or len(found := np.unique(labels)) < 2:
+        raise ValueError(f"`classes` must hold at least two classes, in one row; got {classes!r:.80}.")
+    return found
 
 
 def check_class_weight(class_weight: Any) -> None:

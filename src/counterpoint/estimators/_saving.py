@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.preprocessing import StandardScaler
 from torch import nn
 
-from counterpoint.estimators._making import Module, make_nets, pick_device, private_generator
+from counterpoint.estimators._making import Module, make_nets, networks_of, pick_device, private_generator
 from counterpoint.training import Ensemble, History, load_checkpoint, save_checkpoint
 from counterpoint.training.readout import Readout
 
@@ -66,6 +66,7 @@ def load(cls: Any, path: str | os.PathLike[str], module: Module, loss: nn.Module
     if state["feature_names"] is not None:
         estimator.feature_names_in_ = np.array(state["feature_names"], dtype=object)
     estimator.ensemble_ = _ensemble(estimator, state["learners"])
+    estimator._networks = networks_of(estimator)
     if state["readout"] is not None:
         device = next(estimator.ensemble_.parameters()).device
         estimator.ensemble_.readout = Readout(**state["readout"]).to(device)

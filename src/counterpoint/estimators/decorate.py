@@ -16,7 +16,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from counterpoint._validation import FloatArray, IntArray, check_number, check_whole
 from counterpoint.estimators._contrary import Growth, artificial_rows, contrary_labels, moments
-from counterpoint.estimators._nominal import by_number, find_categories, first_text
+from counterpoint.estimators._nominal import (
+    NUMBERS_ONLY,
+    by_number,
+    check_numbers,
+    find_categories,
+    first_text,
+)
 
 __all__ = ["DecorateClassifier"]
 
@@ -131,8 +137,17 @@ class DecorateClassifier(ClassifierMixin, BaseEstimator):
         Returns
         -------
         self : DecorateClassifier
-            The fitted ensemble.
+            The fitted ensemble. One whose ``fit`` fails or is interrupted is what it was before.
         """
+        before = dict(self.__dict__)
+        try:
+            return self._fit(X, y)
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
+    def _fit(self, X: Any, y: ArrayLike) -> Self:
         n_estimators = check_whole(self.n_estimators, "n_estimators", minimum=1)
         max_iter = check_whole(self.max_iter, "max_iter", minimum=1)
         ratio = check_number(self.artificial_ratio, "artificial_ratio", 0.0, closed=False)
@@ -227,6 +242,7 @@ class DecorateClassifier(ClassifierMixin, BaseEstimator):
         self._categories = find_categories(X, self.categorical_features)
         if y is not None and np.any(missing := pd.isna(np.asarray(y, dtype=object))):
             raise ValueError(f"`y` must hold a label for each row; got {int(np.sum(missing))} missing.")
+        check_numbers(X, self._categories)
         with self._naming_text(X):
             table, labels = validate_data(self, by_number(X, self._categories), y, **_NUMBERS)
         check_classification_targets(labels)
@@ -234,6 +250,7 @@ class DecorateClassifier(ClassifierMixin, BaseEstimator):
 
     def _read_rows(self, X: Any) -> FloatArray:
         table: FloatArray
+        check_numbers(X, self._categories)
         with self._naming_text(X):
             if self._categories:
                 validate_data(self, X, reset=False, skip_check_array=True)  # the columns are those of fit
@@ -252,8 +269,7 @@ class DecorateClassifier(ClassifierMixin, BaseEstimator):
             is_text = "could not convert string" in str(error)
             if not is_text or (found := first_text(X, self._categories)) is None:
                 raise
-            rule = "hold numbers in columns that are not among the `categorical_features`"
-            raise ValueError(f"`X` must {rule}; got {found[1]!r} in column {found[0]!r}.") from error
+            raise ValueError(f"`X` must {NUMBERS_ONLY}; got {found[1]!r} in column {found[0]!r}.") from error
 
     def _artificial(
         self, table: FloatArray, n_rows: int, rng: np.random.RandomState
@@ -283,9 +299,8 @@ class DecorateClassifier(ClassifierMixin, BaseEstimator):
 
     def _tell(self, number: int, error: float, is_rejected: bool) -> None:
         verdict = "rejected" if is_rejected else "kept"
-        print(
-            f"[Decorate] round {number}: training error {error:.4f}, {verdict}, {len(self.estimators_)} members"
-        )
+        size = f"{len(self.estimators_)} member{'s' * (len(self.estimators_) > 1)}"
+        print(f"[Decorate] round {number}: training error {error:.4f}, {verdict}, {size}")
 
 
 def _check_size(table: FloatArray) -> FloatArray:

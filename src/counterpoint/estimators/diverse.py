@@ -9,8 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from counterpoint.estimators._candidates import FITS
@@ -19,18 +18,27 @@ from counterpoint.estimators._making import (
     Module,
     can_go_on,
     check_loss,
+    check_networks,
     check_settings,
     check_trained,
-    count_nets,
     draw_seeds,
     make_loss,
     make_nets,
+    networks_of,
     pick_device,
     private_generator,
 )
-from counterpoint.estimators._rows import Batches, Rows, check_sample_weight, coded_rows, scaled_by
+from counterpoint.estimators._rows import (
+    Batches,
+    Rows,
+    check_classes,
+    check_sample_weight,
+    coded_rows,
+    scaled_by,
+)
 from counterpoint.exceptions import MemberWarning
 from counterpoint.training import Ensemble, History, IndependentLoss, fit
+from counterpoint.training.preparation import autocast
 
 __all__ = ["DiverseEnsembleClassifier"]
 
@@ -85,7 +93,7 @@ class DiverseEnsembleClassifier(FittedNetworks):
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes; "balanced" gives every class the same sum.
     warm_start : bool, default=False
-        Whether ``fit`` goes on with the networks it finds.
+        Whether ``fit`` goes on with the networks it finds, whose own parameters must then stay.
     device : str or device, default="auto"
         Where to train; "auto" is the GPU if there is one.
     random_state : int, RandomState or None, default=None
@@ -137,6 +145,7 @@ class DiverseEnsembleClassifier(FittedNetworks):
     """
 
     _continued: torch.optim.Optimizer | None  # of the calls of partial_fit
+    _networks: dict[str, Any]  # the parameters that they were made by
 
     def __init__(
         self,
@@ -210,12 +219,10 @@ class DiverseEnsembleClassifier(FittedNetworks):
         if len(classes) < 2:
             raise ValueError(f"`y` must hold at least two classes; got one class, {classes.tolist()[0]!r}.")
         seeds = draw_seeds(self.random_state)
-        if not go_on:
+        if go_on:
+            check_networks(self, self._networks)
+        else:
             self._begin(classes, seeds[0])
-        elif (wanted := count_nets(self.module, self.n_estimators)) != self.ensemble_.n_learners:
-            raise ValueError(
-                f"`n_estimators` must stay {self.ensemble_.n_learners} where `warm_start` goes on; got {wanted}."
-            )
         rows = coded_rows(X, y, self.classes_, weight)
         self.scaler_ = scaled_by(rows) if self.standardize else None
         rows, held = rows.set_aside(self.validation_fraction, seeds[1])
@@ -248,24 +255,24 @@ class DiverseEnsembleClassifier(FittedNetworks):
         Notes
         -----
         The mean and the standard deviation of the features are those of all rows so far. No rows are set aside, and
-        there is no warm-up. With the diversity "auto", which decides after a share of the training, there is no such
-        method.
+        there is no warm-up. Parameters may change between calls, but not those of the networks. With the diversity
+        "auto", which decides after a share of the training, there is no such method.
         """
         first = not hasattr(self, "ensemble_")
         self._check_parameters()
         X, y = self._check_table(X, y, reset=first)
         if first and classes is None:
             raise ValueError("`classes` must be given in the first call of partial_fit; got None.")
-        every = self.classes_ if classes is None else np.unique(np.asarray(classes))
+        every = self.classes_ if classes is None else check_classes(classes)
         if not first and not np.array_equal(every, self.classes_):
             raise ValueError(f"`classes` must be those of the first call, {self.classes_}; got {classes!r}.")
         rows = coded_rows(X, y, every, check_sample_weight(sample_weight, len(y)))
         if first:
             self._begin(every, draw_seeds(self.random_state)[0])
-            self.scaler_, self.history_ = scaled_by(rows) if self.standardize else None, History()
-        elif self.scaler_ is not None:
-            scaled_by(rows, self.scaler_)
-        optimizer = self._continued = getattr(self, "_continued", None) or self._optimizer()
+            self.scaler_, self.history_ = None, History()
+        check_networks(self, self._networks)
+        self.scaler_ = scaled_by(rows, self.scaler_) if self.standardize else None
+        optimizer = self._continued = self._optimizer(getattr(self, "_continued", None))
         seed = draw_seeds(self.random_state)[1] + len(self.history_)
         known = self.readout_
         for record in self._train(rows, None, optimizer, 1, seed):
@@ -324,11 +331,6 @@ class DiverseEnsembleClassifier(FittedNetworks):
     def _loss(self) -> Any:
         return make_loss(self.loss, self.diversity, self.lam, self.reduction, DEFAULT_DIVERSITY)
 
-    def _check_table(self, X: Any, y: ArrayLike, *, reset: bool) -> tuple[NDArray[Any], NDArray[Any]]:
-        X, y = validate_data(self, X, y, reset=reset, dtype=[np.float64, np.float32])
-        check_classification_targets(y)
-        return X, np.asarray(y)
-
     def _begin(self, classes: NDArray[Any], seed: int) -> None:
         """Make new networks for the task."""
         device = pick_device(self.device)
@@ -339,15 +341,18 @@ class DiverseEnsembleClassifier(FittedNetworks):
         ensemble = Ensemble(nets).to(device)
         check_trained(ensemble)
         self.classes_, self.ensemble_, self._continued = classes, ensemble, None
+        self._networks = networks_of(self)
 
     def _tensors(self, rows: Rows) -> tuple[Tensor, Tensor, Tensor | None]:
         device = next(self.ensemble_.parameters()).device
         return rows.balanced(self.class_weight, self.classes_).tensors(self.scaler_, device)
 
-    def _optimizer(self) -> torch.optim.Optimizer:
-        return torch.optim.AdamW(
-            check_trained(self.ensemble_), lr=float(self.learning_rate), weight_decay=float(self.weight_decay)
-        )
+    def _optimizer(self, known: torch.optim.Optimizer | None = None) -> torch.optim.Optimizer:
+        """Return AdamW by the parameters of now; one that is known keeps its moments."""
+        optimizer = known or torch.optim.AdamW(check_trained(self.ensemble_))
+        for group in optimizer.param_groups:
+            group.update(lr=float(self.learning_rate), weight_decay=float(self.weight_decay))
+        return optimizer
 
     def _train(
         self, rows: Rows, held: Rows | None, optimizer: torch.optim.Optimizer, epochs: int, seed: int
@@ -367,7 +372,7 @@ class DiverseEnsembleClassifier(FittedNetworks):
         self.ensemble_.voting = self.voting  # which may have changed since the ensemble was made
         self.ensemble_.readout = None  # fit gives one where the loss needs it
         history = History()
-        with private_generator(device, seed), warnings.catch_warnings():
+        with private_generator(device, seed), autocast("float32", device), warnings.catch_warnings():
             # A few small batches may leave a learner where chance put it; fit looks at the end.
             warnings.simplefilter("ignore", MemberWarning)
             for loss, count in ((IndependentLoss(), warmup), (self._loss(), epochs - warmup)):

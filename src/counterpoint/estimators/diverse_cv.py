@@ -9,8 +9,7 @@ import torch
 from numpy.typing import ArrayLike
 from sklearn.model_selection import StratifiedKFold, check_cv
 from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from counterpoint._validation import FloatArray, IntArray, check_interval
@@ -22,6 +21,7 @@ from counterpoint.estimators._rows import Rows, check_sample_weight, distinct_ro
 from counterpoint.estimators.diverse import DiverseEnsembleClassifier
 from counterpoint.estimators.diversity_path import DiversityPathDisplay
 from counterpoint.training import Ensemble
+from counterpoint.training.preparation import autocast
 from counterpoint.training.readout import Readout
 
 if TYPE_CHECKING:
@@ -159,12 +159,11 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
         self
         """
         diversities, decays = self._check_parameters()
-        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
-        check_classification_targets(y)
+        X, y = self._check_table(X, y)
         n_samples = len(X)
         weight = check_sample_weight(sample_weight, n_samples)
         kept = np.flatnonzero(weight > 0)
-        self.classes_, codes = np.unique(np.asarray(y)[kept], return_inverse=True)
+        self.classes_, codes = np.unique(y[kept], return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(
                 f"`y` must hold at least two classes; got one class, {self.classes_.tolist()[0]!r}."
@@ -361,10 +360,11 @@ class _Part:
         """Return the accuracy of the vote on the test rows, and of the members on the training rows."""
         x, y, weight = self.fold[:3]
         readout = Readout.identity(ensemble.n_learners, self.n_classes).to(x.device)
-        trained = ensemble(x)
+        with autocast("float32", x.device):
+            trained, held = ensemble(x), ensemble(self.test_x)
         if by_correlation:
             readout = readout.refit(trained, y, weight)
-        proba = readout(ensemble(self.test_x)).cpu().double().softmax(-1)  # Apple's GPUs have no double
+        proba = readout(held).cpu().double().softmax(-1)  # Apple's GPUs have no double
         if self.hard:
             proba = nn.functional.one_hot(proba.argmax(-1), self.n_classes).double()
         right = (proba.mean(0).argmax(-1) == self.test_y.cpu()).numpy()

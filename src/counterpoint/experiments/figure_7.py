@@ -6,7 +6,6 @@ writes its caption into a document again.
 """
 
 import dataclasses
-import sys
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -21,7 +20,7 @@ from counterpoint._validation import FloatArray
 from counterpoint.estimators._batched import Group, Program
 from counterpoint.estimators._lockstep import Member
 from counterpoint.experiments._device import device_name
-from counterpoint.experiments._document import refill
+from counterpoint.experiments._document import given_paths, refill
 from counterpoint.experiments._record import read_record, write_figure, write_record
 from counterpoint.experiments.decorated import grow_nets
 from counterpoint.experiments.tabular import (
@@ -192,7 +191,7 @@ def caption(record: Mapping[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    source, target = map(Path, sys.argv[1:])
+    source, target = given_paths("figure_7", "record", "document")
     record = read_record(source)
     config = record["config"]
     figure = draw(record["data"], config["n_learners"], smoke=config["smoke"])

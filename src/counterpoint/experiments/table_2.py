@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from counterpoint._files import replacing
 from counterpoint.datasets import load
 from counterpoint.experiments._document import given_paths, refill
 from counterpoint.experiments._record import read_record, write_record
@@ -26,7 +27,8 @@ def reproduce(out: Path) -> list[Path]:
     paths = write_record(out, "table-2", title=TITLE, config={"data": list(PAPER)}, data=compute())
     record = read_record(paths[0])
     path = out / "table-2.md"
-    path.write_text(markdown([grid(record)]), encoding="utf-8")
+    with replacing(path) as file:
+        file.write(markdown([grid(record)]).encode())
     Console().print(rich_table(grid(record)))
     return [*paths, path]
 

@@ -1,7 +1,7 @@
 """Table 3: cross-validation errors of DECORATE, of the paper's algorithm, of independent networks and of ours.
 
 Each configuration on each data set is a part, written to a file of its own when it is done. A run that is started again
-in the same folder takes the parts that are there, if their settings are the same. ``python -m
+in the same folder takes the parts that are there, and is refused where their settings are others. ``python -m
 counterpoint.experiments.table_3 RECORD DOCUMENT [WEKA]`` writes the tables of a record into a document again, with the
 errors of Weka's DECORATE from its benchmark.
 """
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from counterpoint._files import replacing
 from counterpoint._plain import plain
 from counterpoint._validation import FloatArray, check_count
 from counterpoint.experiments._document import given_paths, refill
@@ -81,17 +82,20 @@ def reproduce(
     if repeats is not None:
         counts = dict.fromkeys(REPEATS, int(check_count(repeats, "repeats", minimum=1)))
     found, failed = _run(out / "table-3", counts, settings, pick_device(device))
+    what = f"{len(failed)} part{'s' if len(failed) > 1 else ''} failed"
+    if not any(found.values()):
+        raise RuntimeError(f"{what}, and there is nothing to write: {'; '.join(failed)}")
     config = {"smoke": smoke, "repeats": counts, "settings": dataclasses.asdict(settings)}
     paths = write_record(out, "table-3", title=TITLE, config=config, data=found)
     record = read_record(paths[0])
     path = out / "table-3.md"
-    path.write_text(text(record), encoding="utf-8")
+    with replacing(path) as file:
+        file.write(text(record).encode())
     console = Console()
     for grid in narrow_grids(record):
         console.print(rich_table(grid))
     if failed:
-        what = f"{len(failed)} part{'s' if len(failed) > 1 else ''}"
-        raise RuntimeError(f"{what} failed, the others are written: {'; '.join(failed)}")
+        raise RuntimeError(f"{what}, the others are written: {'; '.join(failed)}")
     return [*paths, path]
 
 
@@ -99,14 +103,18 @@ def _run(
     folder: Path, counts: Mapping[str, int], settings: Any, device: "torch.device"
 ) -> tuple[dict[str, dict[str, Any]], list[str]]:
     """Return the parts by data set, from the folder or run now, and what went wrong with those that failed."""
+    paths = {(name, part): folder / f"{name}-{part}.json" for name, part in product(counts, PARTS)}
+    kept = {  # all are looked at first: a run that cannot use one must not replace another
+        (name, part): _kept(path, {"repeats": counts[name], **dataclasses.asdict(settings)})
+        for (name, part), path in paths.items()
+    }
     found: dict[str, dict[str, Any]] = {name: {} for name in counts}
     failed = []
-    with Teller(len(counts) * len(PARTS)) as tell:
-        for name, part in product(counts, PARTS):
-            path, words = folder / f"{name}-{part}.json", f"{name}, {part}"
+    with Teller(len(paths)) as tell:
+        for (name, part), path in paths.items():
+            words, one = f"{name}, {part}", kept[name, part]
             tell.now(words)
             try:
-                one = _kept(path, {"repeats": counts[name], **dataclasses.asdict(settings)})
                 if one is None:
                     one = _part(name, part, counts[name], settings, device, partial(tell.now, words))
                     write_json(path, one)
@@ -120,7 +128,7 @@ def _run(
 
 
 def _kept(path: Path, config: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return a part that was written before, if there is one of the same settings; one that is damaged is none."""
+    """Return a part that was written before, or refuse one of other settings; one that is damaged is none."""
     if not path.is_file():
         return None
     try:
@@ -128,7 +136,14 @@ def _kept(path: Path, config: Mapping[str, Any]) -> dict[str, Any] | None:
     except ValueError as error:
         warnings.warn(f"{error} The part is run again.", stacklevel=2)
         return None
-    return part if part["config"] == plain(config) else None
+    found, wanted = part["config"], plain(config)
+    for name in {**wanted, **found}:
+        if found.get(name) != wanted.get(name):
+            raise ValueError(
+                f"`--out` must hold parts of the same settings, or none; got '{path}' with "
+                f"{name} {found.get(name)!r} and not {wanted.get(name)!r}."
+            )
+    return part
 
 
 def _part(

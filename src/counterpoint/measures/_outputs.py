@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterpoint._validation import FloatArray, _short, check_labels, check_probabilities
+from counterpoint._validation import FloatArray, _short, check_labels, check_probabilities, check_unmasked
 
 # A learner-by-sample block has at most this many entries: 64 MB as float32, 128 MB as float64.
 BLOCK_ENTRIES = 2**24
@@ -202,6 +202,7 @@ def as_array(outputs: ArrayLike) -> NDArray[Any]:
     """Return the outputs as an array, not copied if they are one."""
     if hasattr(outputs, "detach"):  # a tensor on which gradients or another device hang
         outputs = outputs.detach().cpu()
+    check_unmasked(outputs, "outputs")
     try:
         return np.asarray(outputs)
     except ValueError:  # learners with different numbers of samples

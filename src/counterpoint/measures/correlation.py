@@ -60,10 +60,7 @@ def truth_learner_correlation(
     read = Outputs(outputs, y_true, labels)
     columns = tally(read, columns=True, pairs=False).columns
     assert columns is not None
-    classes = read.classes.tolist()
-    absent = np.flatnonzero(_truth_constant(columns))
-    places = [f"the truth in class {classes[k]!r}" for k in absent]
-    warn_undefined("truth_learner_correlation", places + _constant_learners(columns, classes))
+    _warn_of_constants(columns, read)
     correlations = truth_correlations(columns)
     return correlations if per_class else mean_defined(correlations, axis=1)
 
@@ -176,6 +173,30 @@ def learner_correlations(columns: Columns) -> FloatArray:
     return correlations
 
 
+def shared_correlations(columns: Columns) -> tuple[FloatArray, FloatArray]:
+    """Return r_tl, (N, m), and r_ll, (m, N, N), in the classes where the truth varies.
+
+    Theorem 2 holds class by class, so both averages must be over the same classes. Where the truth varies in none,
+    r_ll is kept. The diagonal is kept as well: it tells which learners vary.
+    """
+    by_class, pairs = truth_correlations(columns), learner_correlations(columns)
+    if not (absent := _truth_constant(columns)).all():
+        pairs[absent[:, None, None] & ~np.eye(pairs.shape[1], dtype=bool)] = np.nan
+    return by_class, pairs
+
+
+def measured_correlations(
+    y_true: ArrayLike, outputs: ArrayLike, labels: ArrayLike | None
+) -> tuple[FloatArray, FloatArray]:
+    """Return r_tl, (N,), and r_ll, (N, N), both averaged over the classes where the truth varies, for a display."""
+    read = Outputs(outputs, y_true, labels, at_least=2)
+    columns = tally(read, columns=True).columns
+    assert columns is not None
+    _warn_of_constants(columns, read)
+    by_class, pairs = shared_correlations(columns)
+    return mean_defined(by_class, axis=1), mean_defined(pairs, axis=0)
+
+
 def correctness_correlations(counts: Correctness) -> FloatArray:
     """Return the correlation of being right, (N, N), NaN where it is undefined."""
     assert counts.both_right is not None
@@ -190,6 +211,13 @@ def correctness_correlations(counts: Correctness) -> FloatArray:
 def _truth_constant(columns: Columns) -> NDArray[np.bool_]:
     assert columns.truth_means is not None
     return np.isin(columns.truth_means, (0.0, 1.0))
+
+
+def _warn_of_constants(columns: Columns, read: Outputs) -> None:
+    classes = read.classes.tolist()
+    absent = [f"the truth in class {classes[k]!r}" for k in np.flatnonzero(_truth_constant(columns))]
+    places = absent + _constant_learners(columns, classes)
+    warn_undefined("truth_learner_correlation", places, stacklevel=4)
 
 
 def _constant_learners(columns: Columns, classes: list[object]) -> list[str]:

@@ -15,7 +15,7 @@ from counterpoint._validation import FloatArray, check_flag, check_path
 from counterpoint.predictions._cells import Cells, LabelColumn, is_fraction, label_dtype, label_values
 from counterpoint.predictions._names import did_you_mean, listed
 from counterpoint.predictions._parquet import ParquetTable, open_parquet
-from counterpoint.predictions._text import TextTable, open_text
+from counterpoint.predictions._text import ROW_NAMES, TextTable, open_text
 
 __all__ = ["Column", "TrainingTable", "frame_of", "open_table", "read_cells", "read_training_table"]
 
@@ -24,6 +24,7 @@ _MISSING = "?"  # as many public tables write it, besides what is missing in fil
 # Text with more distinct values than this, and than half of its rows, names the rows and says nothing of new ones.
 _NAMES = 10
 _ROWS_NAMED = 3  # in a message
+_LARGEST = 1e150  # number, of either sign, whose square can still be summed
 
 
 @dataclass(frozen=True)
@@ -165,8 +166,8 @@ def open_table(path: Path, *, progress: bool) -> AbstractContextManager[TextTabl
 
 
 def named_columns(table: TextTable | ParquetTable) -> list[str]:
-    """Return the names of the columns; row names, which stand first and have none, are left out."""
-    names = table.columns[1:] if table.columns[0] == "" else table.columns
+    """Return the names of the columns; a first column with the names of the rows is left out."""
+    names = table.columns[1:] if table.columns[0] in ROW_NAMES else table.columns
     if "" in names:
         raise ValueError(
             f"{table.path} must name its columns; column {table.columns.index('', 1) + 1} has no name."
@@ -275,10 +276,12 @@ def _numbers(cells: Cells, column: LabelColumn) -> FloatArray:
     found = {label: _number(label) for label in column.present()}
     strange = {label for label, value in found.items() if value is None}
     endless = {label for label, value in found.items() if value is not None and np.isinf(value)}
-    if wrong := strange or endless:
+    huge = {label for label, value in found.items() if value is not None and abs(value) > _LARGEST}
+    if wrong := strange or endless or huge:
         row = column.first(wrong)
+        rule = "numbers" if strange else "finite numbers" if endless else f"numbers up to {_LARGEST:g}"
         raise ValueError(
-            f"{cells.path}: column {column.name!r} must hold {'numbers' if strange else 'finite numbers'}; "
+            f"{cells.path}: column {column.name!r} must hold {rule}; "
             f"got {column.labels[column.codes[row]]!r} in {cells.row(row)}."
         )
     values = [np.nan if label is None else found[label] for label in column.labels]

@@ -63,7 +63,12 @@ class CorrelationDisplay:
 
     @classmethod
     def from_predictions(
-        cls, y_true: ArrayLike, outputs: ArrayLike, names: Sequence[str] | None = None
+        cls,
+        y_true: ArrayLike,
+        outputs: ArrayLike,
+        names: Sequence[str] | None = None,
+        *,
+        labels: ArrayLike | None = None,
     ) -> Self:
         """Correlate the truth and the learners, alike learners side by side.
 
@@ -75,12 +80,16 @@ class CorrelationDisplay:
             Votes or probabilities of the learners.
         names : sequence of str, optional
             Names of the learners; by default L1, L2, ...
+        labels : array_like, shape (n_classes,), optional
+            The classes, in the order of the columns of probabilities; by default the sorted labels of ``y_true``,
+            and of the votes.
 
         Returns
         -------
         CorrelationDisplay
             Not yet drawn. The truth stands first; the learners follow in the order of an
-            average-linkage clustering by ``1 - correlation``.
+            average-linkage clustering by ``1 - correlation``. The correlations are averaged over the classes that
+            ``y_true`` has.
 
         Examples
         --------
@@ -89,10 +98,9 @@ class CorrelationDisplay:
         >>> display.names[0], sorted(display.names[1:])
         ('T', ['L1', 'L2', 'L3'])
         """
-        from counterpoint.measures import learner_learner_correlation, truth_learner_correlation
+        from counterpoint.measures.correlation import measured_correlations
 
-        truth = truth_learner_correlation(y_true, outputs)
-        learners = learner_learner_correlation(outputs)
+        truth, learners = measured_correlations(y_true, outputs, labels)
         names = [f"L{i + 1}" for i in range(len(truth))] if names is None else list(names)
         if len(names) != len(truth):
             raise ValueError(
@@ -162,7 +170,8 @@ class CorrelationDisplay:
         """
         members = member_outputs(estimator, X)
         short = len(set(members.names)) == len(members.names) and max(map(len, members.names)) <= 12
-        return cls.from_predictions(y, members.outputs, names=members.names if short else None)
+        names = members.names if short else None
+        return cls.from_predictions(y, members.outputs, names, labels=members.classes)
 
     def plot(self, ax: "Axes | None" = None, *, values: bool | None = None) -> Self:
         """Draw the matrix.

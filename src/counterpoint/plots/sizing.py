@@ -105,8 +105,9 @@ class VoteCurveDisplay:
                 f"`y_true`; got {given.shape} and {truth.shape}."
             )
         n_learners = len(given)
-        check_count(n_learners, "number of learners", minimum=2)
-        pairs = error_correlations(truth, given)[np.triu_indices(n_learners, 1)]
+        if n_learners < 2:
+            raise ValueError(f"`votes` must hold at least 2 learners, on its first axis; got {n_learners}.")
+        pairs = error_correlations(y_true, votes)[np.triu_indices(n_learners, 1)]
         wanted = np.arange(1, max(2 * n_learners, 51) + 1, 2) if sizes is None else sizes
         n = check_count(wanted, "sizes", minimum=1)
         if np.isnan(pairs).all():  # the measure has warned

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterpoint._validation import FloatArray, check_flag, check_interval, check_whole
+from counterpoint._validation import FloatArray, _short, check_flag, check_interval, check_whole
 from counterpoint.assessment.members import member_outputs
 from counterpoint.plots.style import PALETTE, house_style, new_axes
 from counterpoint.theory import (
@@ -97,18 +97,35 @@ class TradeoffDisplay:
     def _check(
         self, given: Mapping[str, tuple[ArrayLike, ArrayLike]], name: str
     ) -> dict[str, OperatingPoint]:
-        _check_named(given, name)
+        if not isinstance(given, Mapping):
+            raise TypeError(f"`{name}` must be a mapping; got {type(given).__name__}.")
+        return {label: self._check_one(pair, f"{name}[{label!r}]") for label, pair in given.items()}
+
+    def _check_one(self, pair: Any, name: str) -> OperatingPoint:
+        try:
+            r_tl, r_ll = pair
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"`{name}` must be a pair (r_tl, r_ll); got {_short(pair)}.") from None
         limits = learner_correlation_bounds(self.n_learners)
-        return {
-            label: OperatingPoint(
-                check_interval(r_tl, f"{name}[{label!r}].r_tl", -1, 1),
-                check_interval(r_ll, f"{name}[{label!r}].r_ll", *limits, because="Theorem 1"),
+        point = OperatingPoint(
+            check_interval(r_tl, f"{name}.r_tl", -1, 1),
+            check_interval(r_ll, f"{name}.r_ll", *limits, because="Theorem 1"),
+        )
+        shapes = np.shape(point.r_tl), np.shape(point.r_ll)
+        if shapes[0] != shapes[1]:
+            raise ValueError(
+                f"`{name}` must have r_tl and r_ll of one shape; got shapes {shapes[0]} and {shapes[1]}."
             )
-            for label, (r_tl, r_ll) in given.items()
-        }
+        return point
 
     @classmethod
-    def from_predictions(cls, y_true: ArrayLike, ensembles: Mapping[str, ArrayLike] | ArrayLike) -> Self:
+    def from_predictions(
+        cls,
+        y_true: ArrayLike,
+        ensembles: Mapping[str, ArrayLike] | ArrayLike,
+        *,
+        labels: ArrayLike | None = None,
+    ) -> Self:
         """Place ensembles by what their learners predicted.
 
         Parameters
@@ -119,11 +136,14 @@ class TradeoffDisplay:
             For each ensemble the votes ``(n_learners, n_samples)`` or the probabilities
             ``(n_learners, n_samples, n_classes)`` of its learners. All must have as many learners. One alone
             may go without a name.
+        labels : array_like, shape (n_classes,), optional
+            The classes, in the order of the columns of probabilities; by default the sorted labels of ``y_true``,
+            and of the votes.
 
         Returns
         -------
         TradeoffDisplay
-            Not yet drawn.
+            Not yet drawn. The correlations are averaged over the classes that ``y_true`` has.
 
         Examples
         --------
@@ -132,22 +152,23 @@ class TradeoffDisplay:
         >>> float(display.points["three"].r_tl.round(3))
         0.718
         """
-        from counterpoint.measures import learner_learner_correlation, truth_learner_correlation
+        given = _named(ensembles, "ensembles")
+        return cls._placed(y_true, {name: (outputs, labels) for name, outputs in given.items()})
 
-        ensembles = _named(ensembles, "ensembles")
-        sizes = {name: len(np.atleast_1d(outputs)) for name, outputs in ensembles.items()}
+    @classmethod
+    def _placed(cls, y_true: ArrayLike, ensembles: Mapping[str, tuple[ArrayLike, ArrayLike | None]]) -> Self:
+        """Place ensembles by their outputs and the classes of these."""
+        from counterpoint.measures._defined import mean_defined, mean_of_pairs
+        from counterpoint.measures.correlation import measured_correlations
+
+        sizes = {name: len(np.atleast_1d(outputs)) for name, (outputs, _) in ensembles.items()}
         if len(set(sizes.values())) != 1:
             raise ValueError(f"`ensembles` must have as many learners each; got {sizes}.")
-        n_learners = next(iter(sizes.values()))
-        pairs = np.triu_indices(n_learners, 1)
-        points = {
-            name: (
-                np.nanmean(truth_learner_correlation(y_true, outputs)),
-                np.nanmean(learner_learner_correlation(outputs)[pairs]),
-            )
-            for name, outputs in ensembles.items()
-        }
-        return cls(n_learners, points=points)
+        points = {}
+        for name, (outputs, labels) in ensembles.items():
+            r_tl, r_ll = measured_correlations(y_true, outputs, labels)
+            points[name] = (mean_defined(r_tl), mean_of_pairs(r_ll))
+        return cls(next(iter(sizes.values())), points=points)
 
     @classmethod
     def from_estimator(cls, estimators: Any, X: Any, y: ArrayLike) -> Self:
@@ -178,7 +199,8 @@ class TradeoffDisplay:
         ['forest']
         """
         given = _named(estimators, "estimators")
-        return cls.from_predictions(y, {name: member_outputs(one, X).outputs for name, one in given.items()})
+        members = {name: member_outputs(one, X) for name, one in given.items()}
+        return cls._placed(y, {name: (found.outputs, found.classes) for name, found in members.items()})
 
     def plot(self, ax: "Axes | None" = None, *, legend: bool = True) -> Self:
         """Draw the plane.
@@ -247,8 +269,3 @@ def _named(given: Any, name: str) -> Mapping[str, Any]:
     if not named:
         raise ValueError(f"`{name}` must hold at least one ensemble; got none.")
     return named
-
-
-def _check_named(given: object, name: str) -> None:
-    if not isinstance(given, Mapping):
-        raise TypeError(f"`{name}` must be a mapping; got {type(given).__name__}.")

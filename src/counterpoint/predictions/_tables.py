@@ -25,7 +25,7 @@ from counterpoint.predictions._cells import (
 )
 from counterpoint.predictions._names import chosen, did_you_mean, listed
 from counterpoint.predictions._parquet import ParquetTable, open_parquet
-from counterpoint.predictions._text import TextTable, open_text
+from counterpoint.predictions._text import ROW_NAMES, TextTable, open_text
 
 # A column with more labels that the truth never takes than this, and than the truth has, is no learner's.
 _MANY = 10
@@ -56,8 +56,8 @@ def _owners(
     path: Path, columns: list[str], truth: str, learners: Sequence[str], drop: Sequence[str]
 ) -> dict[str, str]:
     """Return the columns to read and the learner that each belongs to."""
-    # Row names, as pandas and R write them, stand first and have no name.
-    named = columns[1:] if columns[0] == "" else columns
+    is_asked_for = columns[0] and columns[0] in (truth, *learners, *drop)
+    named = columns[1:] if columns[0] in ROW_NAMES and not is_asked_for else columns
     if len(columns) == 1:
         raise ValueError(
             f"{path} must have at least two columns, the truth and a learner; got {columns[0]!r}."

@@ -11,6 +11,8 @@ from typing import TextIO
 from counterpoint.predictions._cells import Cells, LabelCells, NumberCells
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
+# Of a first column that holds the names of the rows, as R and pandas write it, and as pandas does on reading it again.
+ROW_NAMES = ("", "Unnamed: 0")
 _MARKS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 
 # Rows are turned into columns this many at a time: few enough to stay in the processor's cache.

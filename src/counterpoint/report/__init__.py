@@ -5,6 +5,7 @@ templates write them, and the object below is what the user holds.
 """
 
 import base64
+import datetime
 import hashlib
 import json
 import re
@@ -22,7 +23,7 @@ from numpy.typing import ArrayLike
 
 from counterpoint import __version__
 from counterpoint._files import replacing
-from counterpoint._validation import check_choice, check_path
+from counterpoint._validation import FloatArray, check_broadcast, check_choice, check_interval, check_path
 from counterpoint.assessment import Assessment
 from counterpoint.report._content import content
 from counterpoint.report._words import shorten
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 __all__ = ["EnsembleReport"]
+
+_MOST_BYTES = 1_000_000
+_ROOMS = (1.0, 0.5, 0.25)  # how much of a page is tried, until it is small enough
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -44,10 +48,11 @@ class EnsembleReport:
         What :func:`counterpoint.assess` returned, once or for each ensemble to compare. Equal names are numbered.
     title : str, optional
         The heading; by default the name of the ensemble, or how many are compared.
-    date : str, optional
+    date : str or datetime.date, optional
         A date to print under provenance. By default none is, so that equal assessments give equal pages.
     trajectories : mapping of str to (r_tl, r_ll), optional
-        For ensembles, by name, the way they took in training, such as ``history.trajectory``: drawn on the plane.
+        For ensembles, by name, the way they took in training, such as ``history.trajectory``: drawn on the plane,
+        with a gap where one is NaN.
 
     Attributes
     ----------
@@ -62,8 +67,9 @@ class EnsembleReport:
 
     Notes
     -----
-    The page is one file under 1 MB that requests nothing, whatever the number of learners: tables show the notable
-    learners, and the correlation matrix groups of alike ones, where there are too many. It can be read without
+    The page is one file under 1 MB that requests nothing, whatever the number of learners and of ensembles: tables
+    show the notable learners, the correlation matrix groups of alike ones, and the comparison the ensembles with the
+    most accurate votes, where there are too many; long names lose their middle. It can be read without
     JavaScript; with it, figures name what is pointed at and a panel predicts the vote for other numbers of learners,
     accuracies and error correlations.
 
@@ -89,7 +95,7 @@ class EnsembleReport:
         assessments: Assessment | Sequence[Assessment],
         *,
         title: str | None = None,
-        date: str | None = None,
+        date: str | datetime.date | None = None,
         trajectories: Mapping[str, tuple[ArrayLike, ArrayLike]] | None = None,
     ) -> None:
         single = isinstance(assessments, Assessment) or not isinstance(assessments, Iterable)
@@ -102,24 +108,26 @@ class EnsembleReport:
                     f"`assessments` must be an Assessment or a sequence of them; got {type(entry).__name__}."
                 )
         object.__setattr__(self, "assessments", _uniquely_named(given))
-        object.__setattr__(self, "title", title)
-        object.__setattr__(self, "date", date)
+        object.__setattr__(self, "title", title if title is None else str(title))
+        object.__setattr__(self, "date", date if date is None else str(date))
         if trajectories is not None and not isinstance(trajectories, Mapping):
             raise TypeError(f"`trajectories` must be a mapping; got {type(trajectories).__name__}.")
         names = [assessment.name for assessment in self.assessments]
         ways = {
-            check_choice(name, "trajectories", names): OperatingPoint(
-                *np.broadcast_arrays(*map(np.atleast_1d, way))
-            )
+            check_choice(name, "trajectories", names): _way(way, f"trajectories[{name!r}]")
             for name, way in (trajectories or {}).items()
         }
         object.__setattr__(self, "trajectories", ways)
 
     def html(self) -> str:
         """Return the page."""
-        return _rendered(
-            "page.html", self._content(), script=_resource("page.js"), style=_resource("page.css")
-        )
+        for room in _ROOMS:
+            page = _rendered(
+                "page.html", self._content(room), script=_resource("page.js"), style=_resource("page.css")
+            )
+            if len(page.encode()) < _MOST_BYTES:
+                break
+        return page
 
     def markdown(self) -> str:
         """Return the verdict, the advice and the tables as Markdown."""
@@ -174,8 +182,28 @@ class EnsembleReport:
             'style="width: 100%; height: 720px; border: 0"></iframe>'
         )
 
-    def _content(self) -> dict[str, Any]:
-        return content(self.assessments, self.title, self.date, self.trajectories)
+    def _content(self, room: float = 1.0) -> dict[str, Any]:
+        return content(self.assessments, self.title, self.date, self.trajectories, room)
+
+
+def _way(given: Any, name: str) -> OperatingPoint:
+    """Return a way on the plane as two rows of one length."""
+    try:
+        r_tl, r_ll = map(np.asarray, given)
+    except (TypeError, ValueError):
+        raise TypeError(f"`{name}` must be a pair (r_tl, r_ll); got {given!r}.") from None
+    rows = {f"{name}.r_tl": r_tl, f"{name}.r_ll": r_ll}
+    known = [_correlations(values, part) for part, values in rows.items()]
+    check_broadcast(**rows)
+    return OperatingPoint(*np.broadcast_arrays(*known))
+
+
+def _correlations(values: ArrayLike, name: str) -> FloatArray:
+    """Return a row of correlations, NaN in the epochs in which there was none."""
+    defined = check_interval(np.nan_to_num(values, posinf=np.inf, neginf=-np.inf), name, -1, 1)
+    if defined.ndim > 1:
+        raise ValueError(f"`{name}` must be a number or a row of numbers; got shape {defined.shape}.")
+    return np.atleast_1d(np.where(np.isnan(values), np.nan, defined))
 
 
 def _uniquely_named(assessments: Sequence[Assessment]) -> tuple[Assessment, ...]:

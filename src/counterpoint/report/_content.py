@@ -17,17 +17,18 @@ from counterpoint.report._figures import (
     what_if_frame,
 )
 from counterpoint.report._matrix import matrix_figure, pairs
-from counterpoint.report._words import EXPLANATIONS, interval, measure_name, number, percent, points
+from counterpoint.report._words import EXPLANATIONS, interval, measure_name, number, percent, points, shorten
 from counterpoint.theory import OperatingPoint
 
 __all__ = ["content"]
 
-# What one page may hold in all, so that it stays under a megabyte whatever it compares.
+# What one page may hold in all, if it has all the room.
 _ALL_ROWS, _MOST_ROWS = 160, 40
 _ALL_CELLS, _MOST_SIDE = 1700, 40
 _ALL_DOTS, _MOST_DOTS = 360, 120
-_MOST_DETAILED = 10
+_MOST_COMPARED, _MOST_DETAILED = 100, 10
 _MOST_CLASSES = 12
+_MOST_ADVICE = 400  # of a sentence, which may hold the names of learners
 
 # severity: (the word, the sign beside it)
 SEVERITIES = {
@@ -50,31 +51,35 @@ def content(
     title: str | None,
     date: str | None,
     paths: Mapping[str, OperatingPoint],
+    room: float = 1.0,
 ) -> dict[str, Any]:
-    """Return all that the templates need."""
-    detailed = _detailed(assessments)
+    """Return all that the templates need, with less of each kind where there is less room."""
+    compared = _most_accurate(assessments, int(_MOST_COMPARED * room))
+    shown = [assessments[i] for i in compared]
+    detailed = _most_accurate(shown, _MOST_DETAILED)
     count = len(detailed)
+    share = room / count
     limits = Limits(
-        rows=max(6, min(_MOST_ROWS, _ALL_ROWS // count)),
-        side=max(6, min(_MOST_SIDE, math.isqrt(_ALL_CELLS // count) - 1)),
-        dots=max(12, min(_MOST_DOTS, _ALL_DOTS // count)),
+        rows=max(6, min(_MOST_ROWS, int(_ALL_ROWS * share))),
+        side=max(6, min(_MOST_SIDE, math.isqrt(int(_ALL_CELLS * share)) - 1)),
+        dots=max(12, min(_MOST_DOTS, int(_ALL_DOTS * share))),
     )
     default = assessments[0].name if count == 1 else f"{len(assessments)} ensembles compared"
     return {
         "title": title or default,
         "version": __version__,
         "date": date,
-        "ensembles": [_ensemble(assessments[i], i, limits, paths) for i in detailed],
-        "comparison": _comparison(assessments, detailed, paths) if count > 1 else None,
-        "facts": [(a.name, _facts(a)) for a in assessments],
-        "what_if": _what_if(assessments),
+        "ensembles": [_ensemble(shown[i], i, limits, paths) for i in detailed],
+        "comparison": _comparison(shown, detailed, paths, len(assessments)) if count > 1 else None,
+        "facts": [(a.name, _facts(a)) for a in shown],
+        "what_if": _what_if(shown),
     }
 
 
-def _detailed(assessments: Sequence[Assessment]) -> list[int]:
-    """Return which ensembles are shown in detail: all, or those with the most accurate votes, in their order."""
+def _most_accurate(assessments: Sequence[Assessment], most: int) -> list[int]:
+    """Return the places of all ensembles, or of those with the most accurate votes, in their order."""
     by_vote = np.argsort([-a.vote.value for a in assessments], kind="stable")
-    return sorted(by_vote[:_MOST_DETAILED].tolist())
+    return sorted(by_vote[:most].tolist())
 
 
 def _ensemble(
@@ -85,7 +90,10 @@ def _ensemble(
         "name": a.name,
         "verdict": a.verdict,
         "tiles": _tiles(a),
-        "advice": [(finding.severity, *SEVERITIES[finding.severity], finding.text) for finding in a.advice],
+        "advice": [
+            (finding.severity, *SEVERITIES[finding.severity], shorten(finding.text, _MOST_ADVICE))
+            for finding in a.advice
+        ],
         "votes": _votes(a),
         "plane": plane_figure([a], paths, limits.dots),
         "dots_left_out": max(a.n_learners - limits.dots, 0),
@@ -239,7 +247,7 @@ def _sizes(a: Assessment) -> list[tuple[str, str, str, bool]]:
 
 
 def _facts(a: Assessment) -> list[tuple[str, str]]:
-    named = ", ".join(str(label) for label in a.classes[:_MOST_CLASSES])
+    named = ", ".join(shorten(str(label), 24) for label in a.classes[:_MOST_CLASSES])
     more = f" and {a.n_classes - _MOST_CLASSES} more" if a.n_classes > _MOST_CLASSES else ""
     return [
         ("Learners", f"{a.n_learners:,}"),
@@ -251,7 +259,10 @@ def _facts(a: Assessment) -> list[tuple[str, str]]:
 
 
 def _comparison(
-    assessments: Sequence[Assessment], detailed: Sequence[int], paths: Mapping[str, OperatingPoint]
+    assessments: Sequence[Assessment],
+    detailed: Sequence[int],
+    paths: Mapping[str, OperatingPoint],
+    n_given: int,
 ) -> dict[str, Any]:
     votes = np.array([a.vote.value for a in assessments])
     return {
@@ -274,20 +285,32 @@ def _comparison(
             }
             for i, a in enumerate(assessments)
         ],
-        "left_out": len(assessments) - len(detailed),
+        "left_out": _left_out(n_given, len(assessments), len(detailed)),
         "plane": plane_figure(assessments, paths),
     }
+
+
+def _left_out(given: int, shown: int, detailed: int) -> str:
+    """Say which ensembles are not shown, or not in detail."""
+    said = []
+    if shown < given:
+        said.append(
+            f"These are the {shown} of {given:,} ensembles with the most accurate votes; the JSON holds all."
+        )
+    if detailed < shown:
+        said.append(f"The {detailed} ensembles with the most accurate votes follow in detail.")
+    return " ".join(said)
 
 
 def _compare(assessments: Sequence[Assessment], votes: FloatArray) -> str:
     first, second = np.argsort(-votes, kind="stable")[:2].tolist()
     best, next_ = assessments[first], assessments[second]
     gap = best.vote.value - next_.vote.value
+    one, other = shorten(best.name, 80), shorten(next_.name, 80)
     said = (
-        f"{best.name} and {next_.name} have equally accurate votes, {percent(best.vote.value)}"
+        f"{one} and {other} have equally accurate votes, {percent(best.vote.value)}"
         if gap == 0
-        else f"{best.name} has the most accurate vote, {percent(best.vote.value)}, {100 * gap:.1f} points above "
-        f"{next_.name}"
+        else f"{one} has the most accurate vote, {percent(best.vote.value)}, {100 * gap:.1f} points above {other}"
     )
     within = gap > 0 and next_.vote.high >= best.vote.low
     doubt = "; their intervals overlap" if within else ""
@@ -300,7 +323,7 @@ def _what_if(assessments: Sequence[Assessment]) -> dict[str, Any]:
     largest = max(301, 2 * max(a.n_learners for a in assessments) + 1)
     starts = [
         {
-            "name": a.name,
+            "name": shorten(a.name, 40),
             "n": a.n_learners,
             "p": float(a.accuracies.mean()),
             "c": 0.0 if math.isnan(a.error_correlation) else a.error_correlation,

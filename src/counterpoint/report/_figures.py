@@ -20,6 +20,7 @@ from counterpoint.theory import OperatingPoint, learner_correlation_bounds, trut
 __all__ = ["Frame", "plane_figure", "sizing_figure", "strip_figure", "what_if_frame"]
 
 _MOST_CURVES = 5  # bounds for different numbers of learners
+_ALL_STEPS, _MOST_STEPS = 2000, 200  # of the ways in training
 _RADII = (5, 4, 3)
 
 
@@ -93,7 +94,7 @@ def plane_figure(
     left = min(-1 / (min(_n_defined(a) for _, a in shown) - 1), float(places[:, 0].min()))
     whole = Frame(
         (left - 0.02 * (1 - left), 1.02),
-        (0.0 if np.vstack([places, *trodden])[:, 1].min() >= 0 else -1.05, 1.05),
+        (0.0 if np.nanmin(np.vstack([places, *trodden])[:, 1]) >= 0 else -1.05, 1.05),
     )
     ceilings = [(a.r_ll, a.bound) for _, a in shown if len(shown) == 1]
     near = _closer(whole, np.vstack([places, *ceilings]))
@@ -114,7 +115,11 @@ def _plane(
         curves=[_bound_curve(frame, n, k if len(sizes) > 1 else None) for k, n in enumerate(sizes)],
         guessing=frame.at_y(0.0) if frame.y[0] < 0 < frame.y[1] else None,
         gap=_gap(frame, shown[0][1]) if len(shown) == 1 else None,
-        ways=[{"series": i, "line": frame.path(way.r_ll, way.r_tl)} for i, way in ways],
+        ways=[
+            {"series": i, "line": frame.path(way.r_ll[steps], way.r_tl[steps])}
+            for i, way in ways
+            for steps in [_spread(range(len(way.r_ll)), min(_MOST_STEPS, _ALL_STEPS // len(ways)))]
+        ],
         dots=[{"x": frame.at_x(x), "y": frame.at_y(y), "title": title} for x, y, title in dots],
         marks=[
             {

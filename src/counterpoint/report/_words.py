@@ -1,6 +1,9 @@
 """Numbers and names as a reader sees them, and what each measure says in one sentence."""
 
 import math
+from bisect import bisect_right
+from html import escape
+from itertools import accumulate
 from types import MappingProxyType
 
 from counterpoint.assessment import Estimate
@@ -55,7 +58,8 @@ def minus(text: str) -> str:
 
 def number(value: float, digits: int = 3) -> str:
     """Return a number, or the word for its absence."""
-    return minus(f"{value:.{digits}f}") if math.isfinite(value) else UNDEFINED
+    # z: what rounds to zero has no sign
+    return minus(f"{value:z.{digits}f}") if math.isfinite(value) else UNDEFINED
 
 
 def percent(value: float, digits: int = 1) -> str:
@@ -79,8 +83,23 @@ def interval(estimate: Estimate) -> str:
 
 
 def shorten(text: str, most: int) -> str:
-    """Return the text with its middle left out if it is too long: names often differ at their ends."""
-    if len(text) <= most:
+    """Return the text with its middle left out if it is too wide: names often differ at their ends.
+
+    A character is as wide as half its bytes in the page, rounded up: those of Chinese count two, as on a screen, and
+    a page of short names is a short page.
+    """
+    if len(escape(text).encode()) <= most or (len(text) <= most and sum(map(_width, text)) <= most):
         return text
     head = most // 2
-    return f"{text[:head].rstrip()}\N{HORIZONTAL ELLIPSIS}{text[head + 1 - most :].lstrip()}"
+    start = text[: _fitting(text[:head], head)]
+    end = text[len(text) - _fitting(text[: head - most : -1], most - head - 1) :]
+    return f"{start.rstrip()}\N{HORIZONTAL ELLIPSIS}{end.lstrip()}"
+
+
+def _width(character: str) -> int:
+    return (len(escape(character).encode()) + 1) // 2
+
+
+def _fitting(characters: str, room: int) -> int:
+    """Return how many of the first characters fit."""
+    return bisect_right(list(accumulate(map(_width, characters))), room)

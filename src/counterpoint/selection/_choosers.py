@@ -10,7 +10,7 @@ from counterpoint.exceptions import UndefinedMeasureWarning
 from counterpoint.measures._defined import mean_defined
 from counterpoint.measures._outputs import Outputs
 from counterpoint.measures._tally import tally
-from counterpoint.measures.correlation import learner_correlations, truth_correlations
+from counterpoint.measures.correlation import shared_correlations
 from counterpoint.selection._vote import Vote, accuracies_along, first_best
 from counterpoint.theory import critical_lambda
 
@@ -47,8 +47,8 @@ class Greedy:
         columns = tally(read, columns=True).columns
         assert columns is not None
         self.diversity = diversity
-        self.r_tl = mean_defined(truth_correlations(columns), axis=1)
-        self.r_ll = mean_defined(learner_correlations(columns), axis=0)
+        by_class, pairs = shared_correlations(columns)
+        self.r_tl, self.r_ll = mean_defined(by_class, axis=1), mean_defined(pairs, axis=0)
         self.pool = np.flatnonzero(~np.isnan(self.r_tl))
         if len(self.pool) == 0:
             raise ValueError(

@@ -46,9 +46,10 @@ def mixed_vote_accuracy(p: ArrayLike, c: ArrayLike, *, weights: ArrayLike | None
     for. What one factor cannot give (members that oppose each other) is settled as in :func:`jury_accuracy`: the
     distribution of the score nearest to this one that has the mean :math:`\sum_i w_i p_i` and the variance
     :math:`\sum_{ij} w_i w_j c_{ij} s_i s_j`, with :math:`s_i^2 = p_i (1 - p_i)`. For equal members it
-    is :func:`jury_accuracy`. Members that are always right or always wrong are correlated with nobody. The weights are
-    taken as they are for up to 12 members, and for more of them where the weights are whole numbers of one unit
-    with a sum of at most 4000 (or 20 for each member); other weights are rounded to such a unit.
+    is :func:`jury_accuracy`. A member with more than half of the weight decides alone, whatever ``c``. Members that
+    are always right or always wrong are correlated with nobody. The weights are taken as they are for up to
+    12 members, and for more of them where the weights are whole numbers of one unit with a sum of at most 4000 (or 20
+    for each member); other weights are rounded to such a unit.
 
     Examples
     --------
@@ -64,6 +65,9 @@ def mixed_vote_accuracy(p: ArrayLike, c: ArrayLike, *, weights: ArrayLike | None
         raise ValueError(f"`p` must be a list of accuracies, one for each learner; got shape {p_.shape}.")
     w = _check_weights(weights, len(p_))
     covariance = _check_correlations(c, p_) * np.sqrt(np.outer(p_ * (1 - p_), p_ * (1 - p_)))
+    if 2 * w.max() > w.sum() * (1 + 1e-9):
+        return float(p_[w.argmax()])  # more than half of the weight decides alone
+    w = _whole(w)
     keep = w > 0  # a vote without weight has no say
     p_, w, covariance = p_[keep], w[keep], covariance[np.ix_(keep, keep)]
     if (c_ := _common_correlation(p_, w, covariance)) is not None:
@@ -89,7 +93,7 @@ def mixed_vote_accuracy(p: ArrayLike, c: ArrayLike, *, weights: ArrayLike | None
 
 
 def _check_weights(weights: ArrayLike | None, n: int) -> FloatArray:
-    """Return the weights, as whole numbers of one unit where they have one or are many."""
+    """Return the weights as shares of the largest."""
     w = np.ones(n) if weights is None else check_real(weights, "weights")
     if w.shape != (n,):
         raise ValueError(f"`weights` must have one entry for each learner ({n}); got shape {w.shape}.")
@@ -97,7 +101,12 @@ def _check_weights(weights: ArrayLike | None, n: int) -> FloatArray:
     if not 0 < w.sum() < np.inf:
         raise ValueError(f"`weights` must be finite and not all 0; got a sum of {w.sum():.6g}.")
     shares: FloatArray = w / w.max()
-    cells = max(_CELLS, 20 * n)
+    return shares
+
+
+def _whole(shares: FloatArray) -> FloatArray:
+    """Return the weights as whole numbers of one unit where they have one or are many."""
+    cells = max(_CELLS, 20 * len(shares))
     units = np.arange(1, int(cells / shares.sum()) + 1)  # in the largest weight
     for share in shares:
         units = units[np.abs(units * share - np.round(units * share)) <= 1e-9]

@@ -47,7 +47,7 @@ def correlations(outputs: Tensor, target: Tensor, *, weight: Tensor | None = Non
     target : Tensor, shape (..., batch) or (..., batch, n_classes)
         Labels as integers, or one-hot rows of any type.
     weight : Tensor, shape (..., batch), optional
-        Weights of the samples.
+        Weights of the samples, none negative.
 
     Returns
     -------
@@ -96,7 +96,7 @@ def correlation_loss(
     outputs : {"softmax", "identity"}, default="softmax"
         How logits become outputs; ``"identity"`` if they are probabilities already.
     weight : Tensor, shape (..., batch), optional
-        Weights of the samples.
+        Weights of the samples, none negative.
 
     Returns
     -------
@@ -155,9 +155,9 @@ def check_tensor(value: object, name: str) -> None:
 
 
 def check_axes(logits: Tensor) -> None:
-    """Refuse logits without an axis of learners, or of no sample."""
+    """Refuse logits without an axis of learners, or of no learner, sample or class."""
     check_tensor(logits, "logits")
-    if logits.dim() < 3 or not logits.shape[-2]:
+    if logits.dim() < 3 or 0 in logits.shape[-3:]:
         raise ValueError(
             f"`logits` must have axes (n_learners, batch, n_classes); got shape {tuple(logits.shape)}."
         )
@@ -180,6 +180,17 @@ def is_one_hot(target: Tensor, columns: Tensor) -> bool:
         f"`target` must hold {batch} labels, or rows of {n_classes} for them, as `logits`; "
         f"got {target.dtype} of shape {tuple(shape)}."
     )
+
+
+def check_weight(weight: Tensor, batch: int, n_groups: int = 0) -> None:
+    """Refuse weights that are not one for each sample, or negative; their signs are looked at on the CPU alone."""
+    check_tensor(weight, "weight")
+    if weight.shape[-1:] != (batch,) or weight.dim() > n_groups + 1:
+        raise ValueError(
+            f"`weight` must hold one number for each of the {batch} samples; got shape {tuple(weight.shape)}."
+        )
+    if weight.is_cpu and not (least := weight.min()) >= 0:  # a GPU would be waited for; NaN is refused too
+        raise ValueError(f"`weight` must be 0 or more for each sample; got {least.item()}.")
 
 
 def one_hot(target: Tensor, columns: Tensor) -> Tensor:
@@ -280,6 +291,7 @@ def _flat(mean: Tensor, inverse: Tensor) -> Tensor:
 
 def _root(weight: Tensor, outputs: Tensor) -> Tensor:
     """Return the square roots of the weights, scaled to a mean square of one, (..., 1, 1, B)."""
+    check_weight(weight, outputs.shape[-1], outputs.dim() - 3)
     return (shares(weight, outputs.dtype) * weight.shape[-1]).sqrt()[..., None, None, :]
 
 
@@ -288,7 +300,6 @@ def shares(weight: Tensor, dtype: torch.dtype) -> Tensor:
 
     They are scaled to the largest first, since sums of the smallest numbers have few digits and their squares none.
     """
-    check_tensor(weight, "weight")
     tiny = torch.finfo(dtype).tiny
     weight = weight.to(dtype)
     weight = weight / weight.amax(-1, keepdim=True).clamp(min=tiny)

@@ -37,6 +37,18 @@ class Ensemble(nn.Module):
         The scale and class offsets with which probabilities are read from what the learners put out; given by
         :func:`~counterpoint.training.calibrate`.
 
+    Notes
+    -----
+    Parameters of stacked learners have other shapes than those of one: the bias of a linear layer is
+    ``(n_learners, n_outputs, 1)``, its weight ``(n_learners, n_outputs, n_inputs)``. An optimizer that goes entry by
+    entry, as SGD and Adam, does the same to them; one that looks at shapes, as Adafactor and Muon, does not, and groups
+    of parameters, such as those without weight decay, should be told apart by name and not by ``dim()``. A subclass of
+    ``nn.Sequential``, be it empty, is not stacked. Nor are learners that differ in a setting or an attribute, or have
+    hooks, a ``forward`` of their own or further tensors.
+
+    Learners that are not stacked are handed the same tensor. One that begins with an operation in place, as
+    ``nn.ReLU(inplace=True)``, would change it for those after it; leave out ``inplace`` there.
+
     Examples
     --------
     >>> ensemble = Ensemble([nn.Linear(4, 3) for _ in range(5)])

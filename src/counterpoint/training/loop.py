@@ -42,9 +42,11 @@ from counterpoint.training.preparation import (
     forget_gradients,
     generators,
     identity,
+    learning,
     length,
     made,
     metric_name,
+    outputs_of,
     parameters_to_train,
     placed,
     step_after_epoch,
@@ -110,7 +112,7 @@ def fit(
     resume : bool, default=True
         Whether to go on from the checkpoint if it is there.
     precision : {"auto", "float32", "bf16"}, default="auto"
-        ``"bf16"`` runs the networks under autocast to bfloat16; ``"auto"`` does so on CUDA.
+        ``"bf16"`` runs the networks under autocast to bfloat16, as ``"auto"`` does on CUDA; ``"float32"`` under none.
     progress : bool, default=True
         Show a progress bar if there is a terminal.
     scheduler_steps : {"auto", "epoch", "batch"}, default="auto"
@@ -261,12 +263,12 @@ class _Run:
         """Train for an epoch and return what was measured on the way."""
         state = self.state
         batches = self.batches(state.epoch) if callable(self.batches) else self.batches
-        state.n_batches = length(batches)
-        lr = float(state.optimizer.param_groups[0]["lr"])
+        state.n_batches, lr = length(batches), float(state.optimizer.param_groups[0]["lr"])
         # With small nets measuring every batch would cost as much as a tenth of the training.
         every = min(max((state.n_batches or 0) // 8, 1), 4)
         tally = Tally(state.ensemble, state.loss, every=every, first=state.epoch % every)
-        self.go_through(batches, self.train_step, "batches", tally)
+        with learning(self.precision, self.device):
+            self.go_through(batches, self.train_step, "batches", tally)
         record = {"epoch": state.epoch, **tally.means(), "lr": lr}
         for complaint in self.watch.complaints(tally):
             warnings.warn(f"{complaint} (epoch {state.epoch}).", MemberWarning, stacklevel=3)  # at fit's call
@@ -308,7 +310,7 @@ class _Run:
         for gate in self.gates:
             gate.progress = state.progress
         with self.autocast:
-            logits = state.ensemble(x)
+            logits = outputs_of(state.ensemble, x, "batches")
             loss = state.loss(logits, y, *weight)
         check_value(loss, state.loss)
         forget_gradients(state.optimizer)
@@ -324,7 +326,7 @@ class _Run:
 
     def validation_step(self, x: Any, y: Tensor, *weight: Tensor) -> tuple[Tensor, Tensor]:
         with self.autocast:
-            logits = self.state.ensemble(x)
+            logits = outputs_of(self.state.ensemble, x, "validation")
             return logits, self.state.loss(logits, y, *weight)
 
     def end_epoch(self, record: dict[str, float]) -> None:

@@ -17,6 +17,7 @@ from counterpoint.training.correlation import (
     Standardised,
     check_axes,
     check_classes,
+    check_weight,
     class_columns,
     is_one_hot,
     loss_and_state,
@@ -63,6 +64,7 @@ class CorrelationLoss(nn.Module):
     the number of learners. Columns that are constant in the batch, and classes that are absent from it, are masked, so
     gradients stay bounded. A learner counts as constant where its logits differ by less than about a thousandth from
     sample to sample: one that starts out so, as from a last layer of zeros, is not moved. Start it with more spread.
+    Gradients are those of ``backward`` and ``torch.autograd.grad``; the transforms of ``torch.func`` do not take it.
 
     Examples
     --------
@@ -117,7 +119,8 @@ class CorrelationLoss(nn.Module):
         target : Tensor, shape (batch,) or (batch, n_classes)
             Labels as integers, or one-hot rows of any type.
         weight : Tensor, shape (batch,), optional
-            Weights of the samples.
+            Weights of the samples, none negative, which is checked on the CPU; on another device looking would take
+            time.
         """
         check_axes(logits)
         lam: float | Tensor = self.weight_of_likeness(logits.shape[-3])
@@ -295,4 +298,5 @@ def _average(per_sample: Tensor, weight: Tensor | None) -> Tensor:
     """Return the mean over the batch, (...); 0 where no sample has weight."""
     if weight is None:
         return per_sample.mean(-1)
+    check_weight(weight, per_sample.shape[-1], per_sample.dim() - 1)
     return (per_sample * shares(weight, per_sample.dtype)).sum(-1)

@@ -3,7 +3,7 @@
 import copy
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TypeVar
 
 import torch
@@ -159,7 +159,16 @@ def autocast(precision: str, device: torch.device) -> AbstractContextManager[Any
     check_choice(precision, "precision", ("auto", "float32", "bf16"))
     if precision == "bf16" or (precision == "auto" and device.type == "cuda"):
         return torch.autocast(device.type, dtype=torch.bfloat16)
+    if precision == "float32" and torch.is_autocast_enabled(device.type):  # around the call
+        return torch.autocast(device.type, enabled=False)
     return nullcontext()
+
+
+@contextmanager
+def learning(precision: str, device: torch.device) -> Iterator[None]:
+    """Have gradients in a block, also where the caller has none, and go back in float32 if that is asked for."""
+    with torch.enable_grad(), autocast(precision, device) if precision == "float32" else nullcontext():
+        yield
 
 
 def length(batches: Iterable[Any]) -> int | None:
@@ -194,6 +203,24 @@ def placed(batches: Iterable[Any], device: torch.device, name: str) -> Iterator[
             raise ValueError(f"`{name}` must give weights with each batch or with none; got some of both.")
         n_parts = len(parts)
         yield parts
+
+
+def outputs_of(ensemble: nn.Module, x: Any, name: str) -> Any:
+    """Return what an ensemble puts out for a batch of that name; of another type it may be the reason of a failure."""
+    try:
+        return ensemble(x)
+    except RuntimeError as error:
+        # Networks may well take bytes, or run under autocast: only where they fail is another type the likely cause.
+        first = x if isinstance(x, Tensor) else x[0]
+        own = next(ensemble.parameters(), first).dtype
+        takes_tokens = any(
+            isinstance(module, nn.Embedding | nn.EmbeddingBag) for module in ensemble.modules()
+        )
+        if first.dtype == own or takes_tokens or isinstance(error, torch.OutOfMemoryError):
+            raise
+        raise TypeError(
+            f"`{name}` must give inputs of {own}, as `ensemble` is; got {first.dtype}, and it failed: {error}."
+        ) from error
 
 
 def weights(module: nn.Module) -> dict[str, Any]:

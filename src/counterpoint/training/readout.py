@@ -14,13 +14,14 @@ from torch import Tensor, nn
 
 from counterpoint._validation import check_whole
 from counterpoint.training.correlation import (
+    check_weight,
     class_columns,
     indicators,
     one_hot,
     shares,
     two_columns,
 )
-from counterpoint.training.preparation import placed
+from counterpoint.training.preparation import outputs_of, placed
 from counterpoint.training.unwrapping import unwrapped
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ __all__ = ["Readout", "calibrate"]
 # The mean cross-entropy pays this much for the squared distance from the read-out so far, so that a learner that is
 # always right on its training rows does not become boundlessly sure of itself.
 _RIDGE = 1e-3
+# The spread of logits that a learner starts from at most: from far beyond, the ridge would not let it come back.
+_SURE = 30.0
 _STEPS = 30
 _CLOSE = 1e-2  # a step this small is the last: the next would be of the order of its square
 _ROUNDING = 1e-6  # of the cross-entropy in single precision
@@ -102,7 +105,8 @@ class Readout(nn.Module):
         share = shares(torch.ones_like(target) if weight is None else weight, z.dtype)
         spread = (z.square().mean(1) * share).sum(-1).sqrt().clamp(min=1e-6)
         z.div_(spread[:, None, None])  # so the scale is measured in units of 1 / spread
-        start = torch.cat([self.scale[:, 0].to(z) * spread[:, None], self.offset[:, 0].to(z)], 1)
+        scale = (self.scale[:, 0].to(z) * spread[:, None]).clamp(-_SURE, _SURE)
+        start = torch.cat([scale, self.offset[:, 0].to(z)], 1)
         few = max(z.shape[2] // _FEW, 1)  # most steps on a part of the samples, the last ones on all
         part = shares(share[..., ::few], z.dtype)
         # From the optimum of a part, a step on all the samples is about as good as their optimum (Le Cam).
@@ -161,9 +165,11 @@ def calibrate(ensemble: "Ensemble", batches: Iterable[Any], *, max_samples: int 
     logits, targets, weights, seen = [], [], [], 0
     with evaluating(bare):
         for x, y, *weight in placed(batches, device, "batches"):
-            columns = class_columns(bare(x))
+            columns = class_columns(outputs_of(bare, x, "batches"))
             logits.append(columns)
             targets.append(one_hot(y, columns).argmax(-2))
+            for given in weight:
+                check_weight(given, len(y))
             weights += weight
             seen += len(y)
             if seen >= max_samples:

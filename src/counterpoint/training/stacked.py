@@ -11,6 +11,7 @@ they have no stacked form for, as a linear layer that meets maps, are left to th
 import copy
 import time
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import cast
 
 import torch
@@ -38,6 +39,8 @@ _PLAIN = (
     nn.Softplus,
     nn.Tanh,
 )
+# What layers with a stacked form may own.
+_TENSORS = ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")
 # How many axes a sample must have for the stacked form of a layer; for others it does not matter.
 _AXES: dict[type[nn.Module], int] = {
     **dict.fromkeys((nn.Linear, nn.BatchNorm1d, nn.LayerNorm), 1),
@@ -69,7 +72,6 @@ def can_stack(learners: Sequence[nn.Module]) -> bool:
     flat = [_flatten(learner) for learner in learners]
     if any(layers is None for layers in flat) or not any(p.numel() for p in learners[0].parameters()):
         return False
-    # The text of a layer names its kind and its settings.
     return len({_description(learner) for learner in learners}) == 1 and not _shares_tensors(learners)
 
 
@@ -112,6 +114,9 @@ class Stacked(nn.Module):
         self._template = [copy.deepcopy(learners[0])]  # in a list: not a part of this module
         columns = zip(*(cast(list[nn.Module], _flatten(learner)) for learner in learners), strict=True)
         self.layers = nn.ModuleList(_stack_layers(list(layers)) for layers in columns)
+        for layer in takewhile(lambda layer: not list(layer.parameters()), self.layers):
+            if isinstance(layer, _PLAIN) and hasattr(layer, "inplace"):
+                layer.inplace = False  # what all learners share must stay as it is
         kinds = [type(layer) for layer in self._template_layers]
         self.grouped: bool | None = None if nn.Conv2d in kinds else True
         # The first layer that looks at the shape of a sample; where it flattens, the rows may be flat from the start.
@@ -235,12 +240,33 @@ def _flatten(module: nn.Module) -> list[nn.Module] | None:
 
 
 def _description(learner: nn.Module) -> str:
-    frozen = [(p.requires_grad, p.dtype, p.shape) for p in learner.parameters()]
-    return f"{learner!r} {frozen} {learner.training} {id(learner) if _is_peculiar(learner) else ''}"
+    """Return what equal learners have in common: the kinds and settings of their layers, their tensors but for values.
+
+    Settings are read from the layers, since torch's text of a layer leaves some out.
+    """
+    layers = [
+        (name, type(m).__name__, {key: value for key, value in vars(m).items() if not key.startswith("_")})
+        for name, m in learner.named_modules(remove_duplicate=False)
+    ]
+    tensors = [(name, t.requires_grad, t.dtype, t.shape) for name, t in _named_tensors(learner)]
+    return f"{layers} {tensors} {_weighty_counts(learner)} {id(learner) if _is_peculiar(learner) else ''}"
+
+
+def _weighty_counts(learner: nn.Module) -> list[Tensor | None]:
+    """Return how many batches were seen by the layers to which it matters; stacked layers have one count for all."""
+    norms = [m for m in learner.modules() if isinstance(m, nn.BatchNorm1d | nn.BatchNorm2d)]
+    return [norm.num_batches_tracked for norm in norms if norm.momentum is None]
 
 
 def _is_peculiar(learner: nn.Module) -> bool:
-    """Tell whether a learner has hooks, or layers in another mode than its own, which stacked layers would not have."""
+    """Tell whether a learner has what stacked layers would not.
+
+    Such are hooks, a ``forward`` or tensors put on a layer from outside, and layers in another mode than the learner.
+    """
+    for m in learner.modules():
+        known = _TENSORS if type(m) in STACKED_FORMS else ()
+        if "forward" in vars(m) or any(name not in known for name, _ in _named_tensors(m, recurse=False)):
+            return True
     hooks = (
         (m._forward_hooks, m._forward_pre_hooks, m._backward_hooks, m._backward_pre_hooks)
         for m in learner.modules()
@@ -251,13 +277,16 @@ def _is_peculiar(learner: nn.Module) -> bool:
 
 def _shares_tensors(learners: Sequence[nn.Module]) -> bool:
     """Tell whether two layers, of one learner or of two, have a parameter or a statistic in common."""
-    tensors = [
-        id(tensor)
-        for learner in learners
-        for named in (learner.named_parameters, learner.named_buffers)
-        for _, tensor in named(remove_duplicate=False)
-    ]
+    tensors = [id(tensor) for learner in learners for _, tensor in _named_tensors(learner)]
     return len(set(tensors)) < len(tensors)
+
+
+def _named_tensors(module: nn.Module, *, recurse: bool = True) -> list[tuple[str, Tensor]]:
+    """Return parameters and statistics, those in two places twice."""
+    return [
+        *module.named_parameters(recurse=recurse, remove_duplicate=False),
+        *module.named_buffers(recurse=recurse, remove_duplicate=False),
+    ]
 
 
 def _fits(kinds: Sequence[type[nn.Module]], axes: int) -> bool:

@@ -72,9 +72,9 @@ class Tally:
         self._kept: list[_Batch] | None = [] if keep else None
         self._n_held = 0
         self._losses: list[Tensor] = []
-        self._sizes: list[int] = []
+        self._sizes: list[int | Tensor] = []
         self._n_batches = self._n_measured = 0
-        self._loss: FloatArray = np.zeros(2)  # summed over samples, and their number
+        self._loss: FloatArray = np.zeros(2)  # summed over samples, and their number or weight
         self._sums: FloatArray = np.zeros(7)
         self._members: FloatArray = np.zeros((3, 1))  # grows to (3, N): correlation, its count, batches alive
 
@@ -82,7 +82,7 @@ class Tally:
         """Take in a batch; nothing is computed before many are held."""
         self._n_batches += 1
         self._losses.append(loss)
-        self._sizes.append(logits.shape[1])
+        self._sizes.append(logits.shape[1] if weight is None else weight.sum())
         if self._kept is not None:
             self._kept.append(_Batch(logits, target, weight))
         if self._n_batches % self._every == self._first:
@@ -143,21 +143,23 @@ class Tally:
         for batch in self._held:
             alike.setdefault((batch.logits.shape, batch.target.dim(), batch.weight is None), []).append(batch)
         losses = torch.stack(self._losses)
+        weights = [size for size in self._sizes if isinstance(size, Tensor)]  # of all batches or of none
+        sizes = torch.stack(weights).to(losses) if weights else losses.new_tensor(self._sizes)
         measured = [self._measure(batches).to(losses.dtype) for batches in alike.values()]
-        numbers = np.array(torch.cat([losses, *measured]).tolist())
-        self._fold_losses(numbers[: len(losses)])
+        numbers = np.array(torch.cat([losses, sizes, *measured]).tolist())
+        self._fold_losses(*numbers[: 2 * len(losses)].reshape(2, -1))
         if measured:
-            rows = numbers[len(losses) :].reshape(len(measured), -1).sum(0)
+            rows = numbers[2 * len(losses) :].reshape(len(measured), -1).sum(0)
             self._sums, self._members = self._sums + rows[:7], self._members + rows[7:].reshape(3, -1)
             self._n_measured += sum(batch.logits.shape[1] for batch in self._held)
         self._held, self._n_held = [], 0
 
-    def _fold_losses(self, losses: FloatArray) -> None:
+    def _fold_losses(self, losses: FloatArray, sizes: FloatArray) -> None:
         if (bad := ~np.isfinite(losses)).any():
             first = int(np.argmax(bad))
             number = self._n_batches - len(losses) + first + 1
             raise NotFiniteError(f"the loss must stay finite; got {losses[first]} in batch {number}")
-        self._loss += [np.dot(losses, self._sizes), sum(self._sizes)]
+        self._loss += [np.dot(losses, sizes), sizes.sum()]
         self._losses, self._sizes = [], []
 
     def _measure(self, batches: list[_Batch]) -> Tensor:
@@ -178,17 +180,17 @@ class Tally:
 
         found = standardise(proba, target, weight)
         r_tl, r_ll = found.means()  # (k,), 0 where undefined
-        batch = columns.shape[-1]
+        batch, size = columns.shape[-1], samples.sum(-1)  # (k,)
         alive = found.inverse.squeeze(-1) > 0  # (k, N, m)
         present = found.truth.ne(0).any(-1)  # (k, 1, m)
         whole = [
             votes @ samples.flatten(),
             (members * samples).sum(),
-            samples.sum(),
-            batch * r_tl.sum(),
-            batch * (alive & present).any(-1).any(-1).sum(),
-            batch * r_ll.sum(),
-            batch * (alive.sum(1) > 1).any(-1).sum(),
+            size.sum(),
+            size @ r_tl,
+            size @ (alive & present).any(-1).any(-1).to(size),
+            size @ r_ll,
+            size @ (alive.sum(1) > 1).any(-1).to(size),
         ]
         each_learner = [
             (found.columns * found.truth).sum((0, 2, 3)) / batch,

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from counterpoint._validation import check_flag
 from counterpoint.training.correlation import two_columns
 from counterpoint.training.ensemble import evaluating
-from counterpoint.training.preparation import autocast, gives
+from counterpoint.training.preparation import autocast, gives, outputs_of
 from counterpoint.training.readout import Readout
 
 __all__ = ["predict_logits"]
@@ -96,17 +96,7 @@ def _images(batch: Any, device: torch.device) -> Images:
 
 def _outputs(ensemble: nn.Module, x: Images) -> Tensor:
     """Return the outputs (n_learners, batch, n_classes) in float32."""
-    first = x if isinstance(x, Tensor) else x[0]
-    try:
-        outputs = ensemble(x)
-    except RuntimeError as error:
-        # Networks may well take bytes, or run under autocast: only where they fail is another type the likely cause.
-        own = next(ensemble.parameters(), first).dtype
-        if first.dtype == own or isinstance(error, torch.OutOfMemoryError):
-            raise
-        raise TypeError(
-            f"`batches` must give images of {own}, as `ensemble` is; got {first.dtype}, and it failed: {error}."
-        ) from error
+    outputs = outputs_of(ensemble, x, "batches")
     if not isinstance(outputs, Tensor) or outputs.dim() != 3:
         got = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
         raise ValueError(f"`ensemble` must put out (n_learners, batch, n_classes); got {got}.")

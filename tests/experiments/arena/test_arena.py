@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from counterpoint.cli import main
-from counterpoint.cli._arena import _folder
+from counterpoint.cli import _arena, main
 from counterpoint.experiments.arena import SMOKE, arena, page, rivals, run
 from counterpoint.experiments.arena import methods as methods_of_arena
 from counterpoint.experiments.arena.cells import Cell, Store
@@ -434,9 +433,21 @@ def test_json_that_is_no_cell_is_named(tmp_path, content):
             call(Store(tmp_path))
 
 
-def test_an_empty_store_says_so(tmp_path):
-    with pytest.raises(ValueError, match=r"`out` must hold at least one finished cell; got none\."):
-        summarise(Store(tmp_path))
+def test_nothing_to_sum_up_says_so():
+    with pytest.raises(ValueError, match=r"`records` must hold at least one finished cell; got none\."):
+        summarise([])
+
+
+def test_a_report_without_independent_networks_does_not_speak_of_them():
+    cells = [record("a", "ncl", [0.1, 0.2]), record("a", "joint", [0.1, 0.2], repeat=1)]
+    summary = summarise(cells)
+    assert "tests" not in grids(summary)
+    assert sentences(summary) == (
+        "- Methods have run different repeats on a (joint: 1; ncl: 0): errors and ranks are over all repeats of a "
+        "method.\n"
+    )
+    assert "p-values" not in html(summary)
+    assert "Data set by data set" not in html(summarise(cells[:1]))
 
 
 def test_names_are_escaped_on_the_page():
@@ -567,10 +578,10 @@ def test_the_command_runs_on_a_file_of_ones_own(tmp_path, capsys, monkeypatch):
 
 
 def test_results_of_a_file_are_not_mixed_with_those_of_the_suite():
-    assert _folder(None, smoke=False) == Path("results/arena")
-    assert _folder(Path("data/mine.csv"), smoke=False) == Path("out/arena-mine")
-    assert _folder(Path("data/mine.csv"), smoke=True) == Path("out/arena-mine-smoke")
-    assert _folder(None, smoke=True) == Path("out/arena-smoke")
+    assert _arena._folder(None, smoke=False) == Path("results/arena")
+    assert _arena._folder(Path("data/mine.csv"), smoke=False) == Path("out/arena-mine")
+    assert _arena._folder(Path("data/mine.csv"), smoke=True) == Path("out/arena-mine-smoke")
+    assert _arena._folder(None, smoke=True) == Path("out/arena-smoke")
 
 
 @pytest.mark.parametrize(
@@ -581,16 +592,29 @@ def test_results_of_a_file_are_not_mixed_with_those_of_the_suite():
         (["--sets", "irises"], "`sets` must be among labor,"),
         (["--sets", "labor", "--folds", "40"], "`--folds` must be at most 37 for labor,"),
         (["--sets", "iris", "--jobs", "0"], "`jobs` must be at least 1, or -1 for all cores; got 0."),
+        (["--sets", "iris", "--jobs", "-3"], "`jobs` must be at least 1, or -1 for all cores; got -3."),
         (["--suite", "uci16"], "`--suite` must be one of 'uci15'; got 'uci16'."),
         (["--data", "mine.csv"], "`--data` and `--target` must be given together; got one of them."),
         (["--sets", "iris", "--suite", "uci15"], "`--sets` must not be given together with `--suite`."),
-        (["--report-only", "--out", "nowhere"], "`out` must hold at least one finished cell; got none."),
+        (
+            ["--report-only", "--out", "nowhere"],
+            f"`--out` must hold at least one finished cell; got '{Path('nowhere', 'cells')}' with none.",
+        ),
+        (["--report-only", "--methods", "ncl"], "`--methods` has no meaning with `--report-only`."),
+        (["--report-only", "--sets", "iris"], "`--sets` has no meaning with `--report-only`."),
+        (["--report-only", "--data", "mine.csv"], "`--data` has no meaning with `--report-only`."),
+        (["--report-only", "--data-dir", "."], "`--data-dir` has no meaning with `--report-only`."),
+        (["--report-only", "--repeats", "1"], "`--repeats` has no meaning with `--report-only`."),
     ],
 )
 def test_a_bad_option_is_one_sentence(options, message, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(["arena", *options]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_the_help_names_every_method():
+    assert ", ".join(METHODS) == _arena.METHODS
 
 
 def test_a_table_too_small_for_inner_folds_is_refused():

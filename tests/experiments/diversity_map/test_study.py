@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 from contextlib import redirect_stdout
 from pathlib import Path
 
@@ -49,19 +50,24 @@ def test_every_row_is_tested_once_in_each_repeat_and_scaled_by_the_others(name):
 def test_a_run_goes_on_after_the_parts_it_finds(smoke, record, tmp_path, monkeypatch):
     parts = (smoke[0] / study.PARTS).read_text(encoding="utf-8").splitlines()
     assert len(parts) == len(SMOKE_DATA) * len(SMOKE.learners) * len(SMOKE.hidden)
-    cut_off = parts[-1][:50]
-    (tmp_path / study.PARTS).write_text("\n".join([*parts[:-1], cut_off]) + "\n", encoding="utf-8")
+    cut_off = parts[-1][:50]  # with the end of its line
+    (tmp_path / study.PARTS).write_text("\n".join([*parts[:-1], cut_off]), encoding="utf-8")
     ran = []
     original = study.run_part
     monkeypatch.setattr(study, "run_part", lambda *a, **k: ran.append(a[:3]) or original(*a, **k))
     monkeypatch.setattr(study, "write_findings", lambda *_: [])
-    reproduce("diversity-map", tmp_path, smoke=True)
+    said = rf"{study.PARTS}' has a damaged part in line {len(parts)}, which is left out\.$"
+    with pytest.warns(UserWarning, match=said):
+        reproduce("diversity-map", tmp_path, smoke=True)
     assert ran == [("glass", 5, 16)]
     again = json.loads((tmp_path / "diversity-map.json").read_text(encoding="utf-8"))
     for one, other in zip(record["data"], again["data"], strict=True):
         assert {**one, "seconds": 0} == {**other, "seconds": 0}
+    written = (tmp_path / study.PARTS).read_text(encoding="utf-8").splitlines()
+    assert written[:-1] == [*parts[:-1], cut_off]
+    assert json.loads(written[-1])["settings"] == json.loads(parts[-1])["settings"]
     settings = {**json.loads(parts[0])["settings"], "seed": 1}  # another seed is another run
-    assert study._read_parts(tmp_path / study.PARTS, settings) == []
+    assert study._read_parts(smoke[0] / study.PARTS, settings) == []
 
 
 def test_a_table_whose_part_fails_is_left_out_of_the_record(tmp_path, monkeypatch):
@@ -98,6 +104,9 @@ def test_the_tables_of_a_folder_come_after_the_embedded_ones(tmp_path):
     assert study.table_names(tmp_path) == (*study.table_names(None), "anneal", "splice")
     with pytest.raises(ValueError, match="`data` must be a folder"):
         study.table_names(tmp_path / "none")
+    with pytest.raises(ValueError, match=r"^`--data` has no meaning with `--smoke`\.$"):
+        study.reproduce(tmp_path / "out", data=tmp_path, smoke=True)
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_record_says_what_made_it(record):
@@ -142,6 +151,22 @@ def test_the_command_writes_record_tables_and_figures(smoke):
     for name in ("diversity-map.json", "diversity-map.md", "diversity-map.png", "diversity-rule.svg"):
         assert str(folder / name) in printed
         assert (folder / name).stat().st_size > 0
+
+
+def test_the_page_of_tables_is_replaced_and_not_written_over(smoke, tmp_path, monkeypatch):
+    monkeypatch.setattr(figures, "draw_all", lambda _: {})
+    page = tmp_path / "diversity-map.md"
+    page.write_text("an older one")
+    os.link(page, tmp_path / "same")  # would change with it
+    assert study.write_findings(smoke[0] / "diversity-map.json", tmp_path) == [page]
+    assert page.read_text(encoding="utf-8").startswith("Smoke run.")
+    assert (tmp_path / "same").read_text() == "an older one"
+
+
+def test_a_sentence_takes_away_a_share_without_a_plus(record):
+    said = [one for one in tables.markdown(record).splitlines() if one.startswith("- ")]
+    assert any("takes away" in sentence for sentence in said)
+    assert not any("+" in sentence for sentence in said)
 
 
 @pytest.mark.skipif(not RECORD.exists(), reason="the record has not been made")

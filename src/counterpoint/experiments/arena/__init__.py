@@ -73,8 +73,8 @@ def arena(
     settings = SMOKE if smoke else Settings()
     if folds is not None:
         settings = replace(settings, n_folds=int(check_count(folds, "folds", minimum=2)))
-    if jobs == 0:
-        raise ValueError("`jobs` must be at least 1, or -1 for all cores; got 0.")
+    if jobs < 1 and jobs != -1:
+        raise ValueError(f"`jobs` must be at least 1, or -1 for all cores; got {jobs}.")
     for table in tables:
         check_folds(table, settings.n_folds)
     failures = run_cells(tables, chosen, repeats, out, settings, jobs=jobs, device=device)

@@ -31,7 +31,7 @@ FIGURE = "arena-ranks"
 
 def write_report(out: Path) -> list[Path]:
     """Write the summary of the cells in a folder, its page, its tables and its diagram beside them."""
-    summary = summarise(Store(out))
+    summary = summarise(_cells(out))
     numbers, *pages = paths = [out / "summary.json", out / "arena.html", out / "arena.md"]
     write_json(numbers, summary)
     for path, text in zip(pages, (html(summary), markdown(summary)), strict=True):
@@ -44,7 +44,7 @@ def write_report(out: Path) -> list[Path]:
 
 def fill_document(out: Path, document: Path) -> None:
     """Write the tables of a folder, each below its title, into a document, and the diagram beside its images."""
-    records = list(Store(out))
+    records = _cells(out)
     summary = summarise(records)
     parts = {f"arena-{name}": in_markdown([grid]) for name, grid in grids(summary).items()}
     parts["arena-paid"] = sentences(summary)
@@ -53,11 +53,18 @@ def fill_document(out: Path, document: Path) -> None:
     refill(document, parts, {FIGURE: _drawn(summary)} if summary["ranks"] else {})
 
 
+def _cells(out: Path) -> list[dict[str, Any]]:
+    store = Store(out)
+    if not len(store):
+        raise ValueError(f"`--out` must hold at least one finished cell; got '{store.folder}' with none.")
+    return list(store)
+
+
 def grids(summary: Mapping[str, Any]) -> dict[str, Grid]:
     """Return the tables: the methods over all data sets, the errors, the tests, what is known of members, the time."""
     found = {
         "errors": _errors(summary),
-        "tests": _tests(summary),
+        **({"tests": _tests(summary)} if any(summary["against"].values()) else {}),
         **{key: grid for key in STANDING if (grid := _standing(summary, key)).headings[1:]},
         "seconds": _seconds(summary),
     }

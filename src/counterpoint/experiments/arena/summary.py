@@ -56,7 +56,7 @@ def summarise(records: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """
     results, settings, data = gathered(records)
     if not results:
-        raise ValueError("`out` must hold at least one finished cell; got none.")
+        raise ValueError("`records` must hold at least one finished cell; got none.")
     share = 1 / (settings["n_folds"] - 1)
     against = {name: _against(found, share) for name, found in results.items()}
     folds = {name: {m: _all(repeats) for m, repeats in found.items()} for name, found in results.items()}
@@ -204,9 +204,10 @@ def _uneven(name: str, found: Mapping[str, Repeats]) -> str | None:
     if len(methods) < 2:
         return None
     having = "; ".join(f"{', '.join(some)}: {', '.join(map(str, own))}" for own, some in methods.items())
+    shared = f", differences over those that it shares with {BASELINE}" if BASELINE in found else ""
     return (
-        f"Methods have run different repeats on {name} ({having}): errors and ranks are over all repeats of a method, "
-        f"differences over those that it shares with {BASELINE}."
+        f"Methods have run different repeats on {name} ({having}): errors and ranks are over all repeats of a "
+        f"method{shared}."
     )
 
 

@@ -5,6 +5,7 @@ found is one line of ``diversity-map.jsonl``; a run that is started again goes o
 """
 
 import json
+import os
 import time
 import warnings
 from collections.abc import Iterator, Sequence
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from counterpoint._files import replacing
 from counterpoint._plain import plain
 from counterpoint._validation import FloatArray, IntArray
 from counterpoint.datasets import DATASETS, Dataset, load
@@ -61,6 +63,8 @@ def reproduce(
     """Train what is not yet in the parts; write the record after each table, then tables and figures."""
     from counterpoint.training.device import pick_device
 
+    if smoke and data is not None:
+        raise ValueError("`--data` has no meaning with `--smoke`.")
     grid, names = (SMOKE, SMOKE_DATA) if smoke else (Grid(), table_names(data))
     where = str(pick_device(device))
     out.mkdir(parents=True, exist_ok=True)
@@ -83,7 +87,8 @@ def write_findings(record: Path, out: Path) -> list[Path]:
 
     numbers = read_record(record)
     page = out / "diversity-map.md"
-    page.write_text(markdown(numbers), encoding="utf-8")
+    with replacing(page) as file:
+        file.write(markdown(numbers).encode())
     figures = draw_all(numbers)
     return [page, *(path for name in figures for path in write_figure(figures[name], out, name))]
 
@@ -119,8 +124,7 @@ def fill_parts(
             warnings.warn(f"{name}, {n_learners} learners of {hidden}: {error}", stacklevel=2)
             continue
         found[hidden, n_learners] = part
-        with path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"settings": settings, **part}) + "\n")
+        _append(path, json.dumps({"settings": settings, **part}))
     return [found[cell] for cell in cells if cell in found]
 
 
@@ -245,14 +249,25 @@ def _by_loss(grid: Grid, found: FloatArray) -> dict[str, Any]:
 def _read_parts(path: Path, settings: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the parts of a file that were made with these settings; a line that was cut off is none."""
     parts = []
-    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
+    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    for number, line in enumerate(lines, start=1):
         try:
             part = json.loads(line)
         except json.JSONDecodeError:
+            warnings.warn(f"'{path}' has a damaged part in line {number}, which is left out.", stacklevel=2)
             continue
         if isinstance(part, dict) and part.get("settings") == settings:
             parts.append(part)
     return parts
+
+
+def _append(path: Path, line: str) -> None:
+    """Add a line to a file, on a line of its own also after one that was cut off."""
+    with path.open("a+b") as file:
+        if file.tell():
+            file.seek(-1, os.SEEK_END)
+            line = line if file.read() == b"\n" else f"\n{line}"
+        file.write(f"{line}\n".encode())
 
 
 def _progress(work: list[tuple[int, int]], name: str) -> Iterator[tuple[int, int]]:

@@ -63,14 +63,14 @@ def findings(soft: Map, hard: Map) -> list[str]:
         f"With the diversity that is best on the other tables, learners of {_units(soft.hidden[0])} err "
         f"{change(small)} than the same learners trained independently, learners of {_units(soft.hidden[-1])} "
         f"{change(large)} (geometric mean over tables and numbers of learners).",
-        f"Over the whole map that diversity takes away {percent(reduction(chosen.mean()))} % of the errors of a soft "
-        f"vote, and {percent(reduction(by_count.mean()))} % of those of a hard vote.",
+        f"Over the whole map that diversity takes away {_share(reduction(chosen.mean()))} % of the errors of a soft "
+        f"vote, and {_share(reduction(by_count.mean()))} % of those of a hard vote.",
         *(_by_fit(soft, loss) for loss in (NONE, MIDDLE, HIGH) if loss in soft.losses),
         f"Of what can be measured on the training rows of independently trained learners, {PREDICTORS[best.name]} "
         f"has the largest AUC with all tables in sight ({best.auc:.2f}). With thresholds from the other tables its "
-        f"sign is right in {best.hits} of {best.n} cells, and the rule takes away {percent(reduction(best.gain))} % "
+        f"sign is right in {best.hits} of {best.n} cells, and the rule takes away {_share(reduction(best.gain))} % "
         f"of the errors; always to use diversity is right in {int((chosen > 0).sum())} and takes away "
-        f"{percent(reduction(chosen.mean()))} %, hindsight {percent(reduction(np.maximum(chosen, 0).mean()))} %.",
+        f"{_share(reduction(chosen.mean()))} %, hindsight {_share(reduction(np.maximum(chosen, 0).mean()))} %.",
     ]
 
 
@@ -194,6 +194,10 @@ def _predictor_grid(found: Map, way: str, loss: int | None) -> Grid:
 def percent(share: Any) -> str:
     """Return a share in percent, with its sign."""
     return number(100 * float(share), "+.1f")
+
+
+def _share(share: Any) -> str:
+    return number(100 * float(share), "z.1f")
 
 
 def change(share: Any) -> str:
