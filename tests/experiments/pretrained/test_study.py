@@ -230,7 +230,9 @@ def test_processes_with_one_folder_share_the_work(smoke, tmp_path):
         assert mine.keys() == theirs.keys()
     for one in shared["runs"]:
         (other,) = (o for o in alone_["runs"] if all(o[key] == one[key] for key in ("group", "way", "seed")))
-        assert (one["test"], one["held_out"]) == (other["test"], other["held_out"])
+        for part in ("test", "held_out"):
+            for key, value in one[part].items():  # but for how many threads have added up
+                assert value == pytest.approx(other[part][key], abs=1e-4)
     trained = [line for text in said for line in text.splitlines() if " % in " in line]
     assert len(trained) == len(shared["runs"])  # each by one process
 
