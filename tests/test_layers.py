@@ -44,7 +44,7 @@ MAY_IMPORT = {
     "plots": ASSESSMENT,
     "report": ASSESSMENT | {"_files", "_plain", "plots"},
     "training": MATHEMATICS | {"_extras", "_files"},
-    "estimators": ASSESSMENT | {"_extras", "plots", "training"},
+    "estimators": ASSESSMENT | {"_extras", "_files", "plots", "training"},
     "models": MATHEMATICS | {"_extras", "_files", "_plain", "assessment", "estimators", "predictions"},
     "vision": MATHEMATICS | {"_extras", "training"},
     "experiments": ANYBODY,

@@ -131,8 +131,10 @@ def test_columns_that_say_nothing_are_left_out_with_the_reason(tmp_path):
 @pytest.mark.parametrize("first", ["", "Unnamed: 0"])
 def test_the_names_of_the_rows_are_no_feature(tmp_path, first):
     rows = [f"{i},{i % 3},{i % 2}" for i in range(30)]
-    table = read(tmp_path, "\n".join([f"{first},x,y", *rows]))
-    assert table.of_kind("number") == ["x"]
+    text = "\n".join([f"{first},x,y", *rows])
+    assert read(tmp_path, text).of_kind("number") == ["x"]
+    if first:
+        assert read(tmp_path, text, drop=first).left_out == {first: "dropped"}
 
 
 def test_a_number_for_every_row_is_kept_with_a_warning(tmp_path):

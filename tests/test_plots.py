@@ -173,6 +173,22 @@ def test_correlation_matrix_has_the_truth_first_and_alike_learners_together():
     np.testing.assert_allclose(display.matrix, np.corrcoef(rows), atol=1e-12)
 
 
+@pytest.mark.parametrize("display", [TradeoffDisplay, CorrelationDisplay])
+def test_the_warning_of_a_constant_learner_is_about_the_display_and_the_line_that_made_it(display):
+    from sklearn.dummy import DummyClassifier
+    from sklearn.tree import DecisionTreeClassifier
+
+    X, truth, votes = np.arange(4)[:, None], [0, 1, 0, 1], [[0, 1, 0, 1], [0, 1, 1, 1], [0, 0, 0, 0]]
+    members = [DecisionTreeClassifier().fit(X, given) for given in votes[:2]]
+    members.append(DummyClassifier(strategy="most_frequent").fit(X, truth))
+    words = f"^`{display.__name__}` is undefined for learner 2 in class 0"
+    with pytest.warns(UndefinedMeasureWarning, match=words) as measured:
+        display.from_predictions(truth, votes)
+    with pytest.warns(UndefinedMeasureWarning, match=words) as fitted:
+        display.from_estimator(members, X, truth)
+    assert [one.filename for one in (*measured, *fitted)] == [__file__, __file__]
+
+
 def test_correlation_of_a_constant_learner_is_shown_as_undefined(ax):
     with pytest.warns(UndefinedMeasureWarning):
         display = CorrelationDisplay.from_predictions(

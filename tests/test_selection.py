@@ -292,6 +292,7 @@ def test_a_selection_survives_json_and_prints_well():
         selection = select(y_true, votes, **options)
         back = Selection.from_json(selection.to_json())
         assert back.to_json() == selection.to_json()
+        assert selection.to_dict() == json.loads(selection.to_json())
         assert votes[back.indices].shape == (len(selection.indices), 200)
         assert back.path.dtype == np.int64
     text = str(select(y_true, votes, 3))
@@ -381,9 +382,7 @@ def test_a_selection_refuses_another_pool_and_another_text():
         ValueError, match=r"^`outputs` must hold the 3 learners of the pool.*got shape \(2, 4\)\.$"
     ):
         selection.take(GOOD[1][:2])
-    with pytest.raises(ValueError, match=r"^`text` must describe a Selection; it has no 'indices'\.$"):
-        Selection.from_json("{}")
-    for text in ("[1]", "x", None):
+    for text in ("{}", "[1]", "x", None):
         words = f"`text` must be the JSON of a Selection; got {text!r}."
         with pytest.raises(ValueError, match=f"^{re.escape(words)}$"):
             Selection.from_json(text)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from counterpoint import Assessment, assess
 from counterpoint.assessment.advice import TURNING_POINT, _more_learners
-from counterpoint.assessment.votes import Ballot
+from counterpoint.assessment.votes import Ballot, count_votes
 from counterpoint.exceptions import UndefinedMeasureWarning
 from counterpoint.measures import (
     MEASURES,
@@ -21,6 +21,8 @@ from counterpoint.measures import (
     tandem_bound,
     truth_learner_correlation,
 )
+from counterpoint.measures._outputs import Outputs
+from counterpoint.selection._vote import Vote
 from counterpoint.theory import jury_accuracy, mixed_vote_accuracy, optimality
 
 
@@ -29,6 +31,17 @@ def make_votes(n_learners=7, n_samples=600, n_classes=3, accuracy=0.7, seed=0):
     truth = rng.integers(0, n_classes, n_samples)
     wrong = (truth + rng.integers(1, n_classes, (n_learners, n_samples))) % n_classes
     return truth, np.where(rng.random((n_learners, n_samples)) < accuracy, truth, wrong)
+
+
+def test_weights_that_tie_in_the_decimal_system_tie_in_every_vote():
+    rng = np.random.default_rng(0)
+    percent = np.array([18, 14, 14, 16, 8, 8, 18, 4])
+    truth, votes = rng.integers(0, 2, 400), rng.integers(0, 2, (8, 400))
+    own = percent @ (votes == truth)
+    read = Outputs(votes, truth)
+    expected = np.mean((own > 50) + 0.5 * (own == 50))
+    assert count_votes(read, percent / 100, "hard", None).weighted.value == expected
+    assert Vote(read, percent / 100).credit().mean() == expected
 
 
 def make_probabilities(seed=0, n_classes=3, n_samples=400):
@@ -139,9 +152,11 @@ def test_undefined_numbers_survive_json_as_null():
 
 
 def test_a_foreign_json_is_refused():
-    with pytest.raises(ValueError, match="`data` must describe an Assessment; it has no 'name'"):
-        Assessment.from_json("{}")
-    for text in ("x", "3", None):
+    with pytest.raises(
+        ValueError, match=r"^`data` must have the fields of an Assessment; got none named 'name'\.$"
+    ):
+        Assessment.from_dict({})
+    for text in ("{}", "x", "3", None):
         with pytest.raises(ValueError, match=f"^`text` must be the JSON of an Assessment; got {text!r}.$"):
             Assessment.from_json(text)
 
@@ -566,6 +581,8 @@ def test_guessers_do_not_go_against_the_truth():
         votes = np.where(rng.random((5, 100)) < 0.8, truth, 1 - truth)
         assert "against_truth" not in codes(assess(truth, np.vstack([votes, rng.integers(0, 2, 100)])))
     assert "against_truth" in codes(assess(truth, np.vstack([votes, 1 - truth])))
+    few = [[0, 1, 0, 1, 0, 1, 0, 0], [0, 1, 0, 1, 0, 1, 1, 1], [1, 0, 1, 0, 1, 0, 1, 1]]
+    assert "against_truth" in codes(assess([0, 1] * 4, few))
 
 
 def test_nothing_is_promised_where_there_is_nothing_to_gain():

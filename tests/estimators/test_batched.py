@@ -198,8 +198,8 @@ def test_networks_of_any_kind_have_the_decay_of_their_group(make):
 def test_probabilities_are_single_where_there_is_no_double_precision(folds):
     program = train_groups([Group(folds[0], IndependentLoss())], SCHEDULE)
     x = torch.randn(5, 4)
-    double = program.proba([x], [None])[0]
+    double = program.proba([x])[0]
     program.device = torch.device("mps")
-    single = program.proba([x], [None])[0]
+    single = program.proba([x])[0]
     assert (double.dtype, single.dtype) == (torch.float64, torch.float32)
     torch.testing.assert_close(double.float(), single)

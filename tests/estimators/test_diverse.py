@@ -1,6 +1,7 @@
 import copy
 import pickle
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import pytest
@@ -221,16 +222,29 @@ def test_partial_fit_goes_on_after_fit_and_knows_absent_classes(iris):
     assert len(model.history_) == 21
 
 
+def straight(n_features, n_classes, *, bias):
+    return nn.Linear(n_features, n_classes, bias=bias)
+
+
+def test_a_factory_that_is_made_anew_may_go_on(iris):
+    X, y = iris
+    model = small(module=partial(straight, bias=True)).partial_fit(X, y, classes=[0, 1, 2])
+    model.set_params(module=partial(straight, bias=True)).partial_fit(X, y)
+    with pytest.raises(ValueError, match="`n_estimators` must stay 3 where training goes on; got 4"):
+        model.set_params(n_estimators=4).partial_fit(X, y)
+
+
 def test_partial_fit_goes_by_the_parameters_of_now(iris):
     X, y = iris
     model = small().partial_fit(X, y, classes=[0, 1, 2])
     weights = [p.detach().clone() for p in model.ensemble_.parameters()]
-    model.set_params(learning_rate=1e-12, weight_decay=0.0, standardize=False).partial_fit(X, y)
-    assert model.scaler_ is None
+    model.set_params(learning_rate=1e-12, weight_decay=0.0).partial_fit(X, y)
     for before, after in zip(weights, model.ensemble_.parameters(), strict=True):
         torch.testing.assert_close(before, after, atol=1e-8, rtol=0)
     model.set_params(weight_decay=1e12).partial_fit(X, y)  # which leaves nothing: 1 - 1e-12 * 1e12
     assert all(p.abs().max() < 1e-3 for p in model.ensemble_.parameters())
+    with pytest.raises(ValueError, match="`standardize` must stay as it was in partial_fit; got False"):
+        model.set_params(standardize=False).partial_fit(X, y)
 
 
 @pytest.mark.parametrize(

@@ -325,6 +325,16 @@ def test_the_path_is_data_first_and_a_picture_second(table):
     np.testing.assert_allclose(line.get_ydata(), 100 * display.scores.mean(axis=1))
 
 
+def test_the_bars_are_the_standard_error_by_which_the_search_chooses(monkeypatch):
+    from matplotlib.figure import Figure
+
+    search = scored(monkeypatch, GRID + np.array([0.01, -0.02, 0.01]) * np.arange(6)[:, None])
+    display = search.plot_path(Figure().subplots())
+    (bars,) = display.ax_.containers[0].lines[2]
+    best = bars.get_segments()[list(display.diversities).index(search.best_diversity_)]
+    assert np.ptp(best[:, 1]) == pytest.approx(2 * 100 * search.test_.standard_error)
+
+
 def test_the_corrected_test_is_a_t_test_where_nothing_is_shared():
     d = np.array([0.02, -0.01, 0.03, 0.01])
     found = corrected_paired_test(d, test_share=0.0)

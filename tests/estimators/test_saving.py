@@ -194,6 +194,21 @@ def test_a_binary_net_with_one_logit_goes_to_onnx(iris, tmp_path):
     assert width == 2
 
 
+class Branching(nn.Linear):
+    """Go by the numbers, which a file cannot."""
+
+    def forward(self, x):
+        return super().forward(x) if x.sum() > -1e9 else x
+
+
+def test_what_torch_says_of_a_net_that_goes_to_onnx_is_heard(iris, tmp_path):
+    pytest.importorskip("onnx")
+    torch.manual_seed(0)
+    model = small([Branching(4, 3)]).fit(*iris)
+    with pytest.warns(torch.jit.TracerWarning, match="might cause the trace to be incorrect"):
+        model.to_onnx(tmp_path / "model.onnx")
+
+
 def test_an_onnx_file_is_written_to_a_path(iris):
     with pytest.raises(TypeError, match=r"^`path` must be the path of a file; got 3\.$"):
         small(epochs=1).fit(*iris).to_onnx(3)
@@ -205,3 +220,11 @@ def test_a_folder_is_no_file_to_write_to(iris, tmp_path, monkeypatch):
     for write in (model.save, model.to_onnx):
         with pytest.raises(ValueError, match="`path` must be the path of a file; got the folder"):
             write(tmp_path)
+
+
+def test_a_loaded_estimator_knows_how_many_networks_it_has(iris, tmp_path):
+    model = small(epochs=1).fit(*iris)
+    model.set_params(n_estimators=5).save(tmp_path / "model.safetensors")
+    loaded = DiverseEnsembleClassifier.load(tmp_path / "model.safetensors")
+    with pytest.raises(ValueError, match="`n_estimators` must stay 3 where training goes on; got 5"):
+        loaded.partial_fit(*iris)

@@ -19,10 +19,10 @@ from counterpoint.datasets import load
 from counterpoint.estimators import DecorateClassifier, DiverseEnsembleClassifierCV
 from counterpoint.estimators._batched import Group, Schedule, train_groups
 from counterpoint.estimators._candidates import choose
-from counterpoint.estimators._lockstep import decorate_together
 from counterpoint.estimators._paired import corrected_paired_test
 from counterpoint.experiments import decorated, figure_7, reproduce, table_2, table_3, tabular
 from counterpoint.experiments._document import fill
+from counterpoint.experiments._lockstep import decorate_together
 from counterpoint.experiments._tables import markdown
 from counterpoint.experiments.tabular import SMOKE
 from counterpoint.measures import learner_learner_correlation, truth_learner_correlation
@@ -118,7 +118,7 @@ def test_lockstep_is_decorate_on_each_table(max_rounds):
         rngs = [np.random.RandomState(seed) for seed in range(3)]
         growths = decorate_together(
             tables[some], labels[some], rngs, bayes, n_classes=len(set(labels[some][0])), n_members=5,
-            max_rounds=max_rounds,
+            artificial_ratio=1.0, max_rounds=max_rounds,
         )  # fmt: skip
         for seed, growth in enumerate(growths):
             x, y = tables[some][seed], labels[some][seed]
@@ -146,7 +146,9 @@ def test_a_round_has_a_lesson_for_each_ensemble_that_still_grows():
         ]
         return [lambda rows, proba=proba: proba[: len(rows)] for proba in answers]
 
-    growths = decorate_together(list(x), list(y), [rng, rng], train, n_classes=2, n_members=3, max_rounds=5)
+    growths = decorate_together(
+        list(x), list(y), [rng, rng], train, n_classes=2, n_members=3, artificial_ratio=1.0, max_rounds=5
+    )
     assert asked == [[40, 40], [80, 80], [80, 80], [80], [80]]  # the first round has no artificial rows
     assert growths[0].rejected == [False] * 3
     assert growths[1].rejected == [False, True, True, True, True]

@@ -130,3 +130,10 @@ def test_a_warning_from_all_at_once_points_at_the_caller():
 def test_one_constant_learner_leaves_kappa_defined():
     # Agreement with a learner that never fails is what chance would give.
     assert measures.kappa([0, 0, 1, 1], [[0, 0, 1, 1], [0, 1, 0, 1]])[0, 1] == 0
+
+
+def test_rho_is_the_error_correlation_to_the_last_digit():
+    y_true, votes = [0, 0, 1], [[0, 0, 0], [0, 1, 0]]
+    rho = measures.correlation_rho(y_true, votes)
+    np.testing.assert_array_equal(rho, measures.error_correlations(y_true, votes))
+    np.testing.assert_array_equal(np.diagonal(rho), 1.0)

@@ -410,6 +410,12 @@ def test_the_way_an_ensemble_took_is_drawn_on_the_plane():
         EnsembleReport(assess(truth, votes, name="trained"), trajectories={"other": ways["trained"]})
 
 
+def test_a_trajectory_may_pass_one_by_rounding(five):
+    ways = {five.name: (np.array([0.5, 1.0000002]), np.array([1.0000002, -1.0000002]))}
+    (way,) = EnsembleReport(five, trajectories=ways).trajectories.values()
+    assert np.max(np.abs(way)) == 1
+
+
 @pytest.mark.parametrize("ways", [0, "", [], [("five", (0, 0))]])
 def test_trajectories_are_a_mapping(five, ways):
     with pytest.raises(TypeError, match=f"^`trajectories` must be a mapping; got {type(ways).__name__}.$"):

@@ -195,7 +195,7 @@ def test_opposed_pairs_within_a_matrix_raise_the_vote():
         (
             lambda: mixed_vote_accuracy([0.6] * 3, 0.1, weights=[1, 1]),
             ValueError,
-            r"`weights` must have one entry for each learner \(3\); got shape \(2,\)\.",
+            r"`weights` must have shape \(3,\), one per learner; got shape \(2,\)\.",
         ),
         (
             lambda: mixed_vote_accuracy([0.6] * 2, 0.1, weights=[1, -1]),
@@ -205,7 +205,7 @@ def test_opposed_pairs_within_a_matrix_raise_the_vote():
         (
             lambda: mixed_vote_accuracy([0.6] * 2, 0.1, weights=[0, 0]),
             ValueError,
-            r"`weights` must be finite and not all 0; got a sum of 0\.",
+            r"`weights` must have a positive, finite sum; got 0\.",
         ),
         (lambda: mixed_vote_accuracy([0.6] * 2, "much"), TypeError, "`c` must be a number"),
     ],

@@ -145,7 +145,6 @@ def test_any_mix_of_networks_is_an_ensemble():
         [pooled(divisor_override=1), pooled()],
         [pooled(ceil_mode=True), pooled()],
         [counted(0), counted(100)],
-        [named("a"), named("b")],
     ],
 )
 def test_learners_that_differ_are_not_stacked(learners):
@@ -157,6 +156,10 @@ def test_learners_that_differ_are_not_stacked(learners):
 def test_counts_that_do_not_matter_may_differ():
     assert can_stack([counted(0, momentum=0.1), counted(100, momentum=0.1)])
     assert can_stack([counted(7), counted(7)])
+
+
+def test_names_for_learners_do_not_keep_them_from_being_stacked():
+    assert can_stack([named("a"), named("b")])
 
 
 @pytest.mark.parametrize("where", [0, 1, None], ids=["linear", "activation", "sequence"])

@@ -738,6 +738,32 @@ def test_inputs_of_another_type_are_named():
         train(Words(), [(torch.ones(120, 3, dtype=torch.int64), y)])
 
 
+@pytest.mark.parametrize("value", [-1.0, float("nan")])
+def test_weights_are_not_negative(value):
+    x, y = blobs()
+    weight = torch.ones(len(y))
+    weight[3] = value
+    with pytest.raises(ValueError, match=rf"^`weight` must be 0 or more for each sample; got {value}\.$"):
+        train(mlps(), [(x, y, weight)])
+
+
+class Broken(nn.Module):
+    """A learner that fails for reasons of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(1))
+
+    def forward(self, x):
+        raise RuntimeError("my own failure")
+
+
+def test_a_failure_of_a_net_is_its_own():
+    x, y = blobs()
+    with pytest.raises(RuntimeError, match=r"^my own failure$"):
+        train(Broken(), batched(x.byte(), y))
+
+
 def test_weights_of_another_shape_are_named():
     x, y = blobs()
     with pytest.raises(
@@ -853,3 +879,19 @@ def test_a_compiled_ensemble_gets_its_read_out():
         assert ensemble.readout is not None
         found.append(ensemble.predict_proba(x))
     torch.testing.assert_close(*found)
+
+
+def test_an_optimizer_may_have_a_zero_grad_of_its_own():
+    calls = []
+
+    class Counting(torch.optim.SGD):
+        def zero_grad(self, set_to_none=True):
+            calls.append(set_to_none)
+            super().zero_grad(set_to_none)
+
+    x, y = blobs()
+    ours, theirs = mlps(), mlps()
+    train(ours, batched(x, y), optimizer=lambda p: Counting(p, lr=0.1), epochs=2)
+    train(theirs, batched(x, y), optimizer=lambda p: torch.optim.SGD(p, lr=0.1), epochs=2)
+    assert calls == [True] * 8
+    assert same(state_of(ours), state_of(theirs))

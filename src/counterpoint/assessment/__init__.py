@@ -20,10 +20,8 @@ from counterpoint.measures._defined import mean_defined, mean_of_pairs, warn_und
 from counterpoint.measures._outputs import Outputs
 from counterpoint.measures._tally import tally
 from counterpoint.measures.certificates import c_bound_of, tandem_bound_of
-from counterpoint.measures.correlation import (
-    correctness_correlations,
-    shared_correlations,
-)
+from counterpoint.measures.correlation import shared_correlations
+from counterpoint.measures.pairwise import correctness_correlations
 from counterpoint.theory import (
     best_weights,
     error_correlation_bounds,
@@ -37,7 +35,7 @@ from counterpoint.theory import (
 
 __all__ = ["Assessment", "Estimate", "Finding", "Sizing", "assess", "assess_estimator"]
 
-Progress = Callable[[str, int, int], None]
+Report = Callable[[str, int, int], None]
 
 
 def assess(
@@ -164,7 +162,7 @@ def assess_estimator(estimator: Any, X: Any, y: ArrayLike, *, name: str | None =
 
 
 def _assess(
-    read: Outputs, voting: str, names: tuple[str, ...], name: str, report: Progress | None
+    read: Outputs, voting: str, names: tuple[str, ...], name: str, report: Report | None
 ) -> Assessment:
     n, n_learners = read.n_samples, read.n_learners
     gathered = tally(read, columns=True, correctness=True, progress=_phase(report, "pairs"))
@@ -305,12 +303,12 @@ def _warn_of_undefined(a: Assessment) -> None:
     warn_undefined("assess", places, stacklevel=4)
 
 
-def _phase(report: Progress | None, phase: str) -> Callable[[int, int], None] | None:
+def _phase(report: Report | None, phase: str) -> Callable[[int, int], None] | None:
     return None if report is None else lambda done, total: report(phase, done, total)
 
 
 @contextmanager
-def _progress_bar(show: bool, n_samples: int) -> Iterator[Progress | None]:
+def _progress_bar(show: bool, n_samples: int) -> Iterator[Report | None]:
     if not show:
         yield None
         return

@@ -40,9 +40,10 @@ def _constant(a: Assessment) -> Finding | None:
 
 def _against(a: Assessment) -> Finding | None:
     """Find members that turned against the truth, beyond chance."""
-    # A guess correlates with the truth by chance, with a standard error of at most 1 / sqrt(n).
-    limit = _limit(a) / np.sqrt(a.n_samples)
-    if not (members := np.flatnonzero(a.r_tl_learners < -limit).tolist()):
+    # A guess correlates with the truth by chance: Student's t, without its division, which a correlation of -1 forbids.
+    r, limit = a.r_tl_learners, _limit(a)
+    beyond = (r < 0) & (r**2 * max(a.n_samples - 2, 0) > limit**2 * (1 - r**2))
+    if not (members := np.flatnonzero(beyond).tolist()):
         return None
     worst = float(np.nanmin(a.r_tl_learners))
     text = f"{_names(a, members)} went against the truth (lowest correlation {worst:.2f})."

@@ -185,7 +185,7 @@ def _see_codes(estimator: Any, members: list[Any], classes: NDArray[Any]) -> lis
         if foreign := seen - (codes if coded else known):
             raise ValueError(
                 f"`estimator` must have members that vote for its classes, {_short(classes.tolist())}; "
-                f"got a {type(member).__name__} that votes for {next(iter(foreign))!r}."
+                f"got a {type(member).__name__} that votes for {min(seen - known or foreign, key=str)!r}."
             )
     return encoded
 

@@ -211,13 +211,14 @@ class Assessment:
         hints = get_type_hints(cls)
         known = [field.name for field in fields(cls)]
         if missing := [name for name in known if name not in data]:
-            raise ValueError(f"`data` must describe an Assessment; it has no {missing[0]!r}.")
+            raise ValueError(f"`data` must have the fields of an Assessment; got none named {missing[0]!r}.")
         return cls(**{name: _restore(data[name], hints[name]) for name in known})
 
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Return the assessment that :meth:`to_json` wrote."""
-        return cls.from_dict(check_json(text, "text", "an Assessment"))
+        needed = (field.name for field in fields(cls))
+        return cls.from_dict(check_json(text, "text", "an Assessment", needed=needed))
 
     def __repr__(self) -> str:
         return f"<Assessment {self.name!r}: {self.n_learners} learners, {self.voting} vote {self.vote}>"
@@ -245,18 +246,18 @@ class Assessment:
         """Return the main numbers as (label, text), in reading order."""
         return [
             ("learners x samples, classes", f"{self.n_learners} x {self.n_samples}, {self.n_classes}"),
-            ("truth-learner correlation r_TL", _number(self.r_tl)),
-            ("learner-learner correlation r_LL", _number(self.r_ll)),
-            ("highest r_TL at this r_LL (Theorem 2)", _number(self.bound)),
-            ("optimality: r_TL over that bound", _number(self.optimality)),
-            ("accuracy of a learner: lowest, mean, highest", ", ".join(map(_number, self._accuracy_range()))),
+            ("truth-learner correlation r_TL", rounded(self.r_tl)),
+            ("learner-learner correlation r_LL", rounded(self.r_ll)),
+            ("highest r_TL at this r_LL (Theorem 2)", rounded(self.bound)),
+            ("optimality: r_TL over that bound", rounded(self.optimality)),
+            ("accuracy of a learner: lowest, mean, highest", ", ".join(map(rounded, self._accuracy_range()))),
             ("hard vote", str(self.hard_vote)),
             ("soft vote", str(self.soft_vote) if self.outputs == "probabilities" else "needs probabilities"),
             ("vote with the best weights (fitted here)", str(self.weighted_vote)),
-            ("correlation of being correct", _number(self.error_correlation)),
+            ("correlation of being correct", rounded(self.error_correlation)),
             (
                 "majority predicted: equal, own accuracies",
-                f"{_number(self.predicted_vote)}, {_number(self.predicted_mixed)}",
+                f"{rounded(self.predicted_vote)}, {rounded(self.predicted_mixed)}",
             ),
         ]
 
@@ -264,7 +265,8 @@ class Assessment:
         return float(self.accuracies.min()), float(self.accuracies.mean()), float(self.accuracies.max())
 
 
-def _number(value: float) -> str:
+def rounded(value: float) -> str:
+    """Return a number with three decimals, or the word for its absence."""
     return "undefined" if np.isnan(value) else f"{value:.3f}"
 
 

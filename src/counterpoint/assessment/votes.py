@@ -1,7 +1,7 @@
 """The votes of an ensemble, counted in blocks of samples.
 
 Notation: N learners, B samples in a block, m classes. A tally is what each class gets, shape (m, B): votes for the hard
-vote, probabilities for the soft one. Credit is 1 where the truth wins alone, 1/k where it ties with k - 1 others.
+vote, probabilities for the soft one.
 """
 
 from collections import Counter
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from counterpoint._validation import FloatArray
 from counterpoint.assessment.result import Estimate
+from counterpoint.measures._credit import credit, margins
 from counterpoint.measures._outputs import Outputs
 
 N_BOOTSTRAP = 2000
@@ -71,14 +72,14 @@ def count_votes(
     for block in outputs.blocks():
         codes = truth[block]
         equal, scaled = _tallies(outputs, block, weights, soft=False)
-        hard.add(credit_of(equal, codes))
-        margin = _margins(equal, codes) / n_learners
+        hard.add(credit(equal, codes))
+        margin = margins(equal, codes) / n_learners
         first, second = first + margin.sum(), second + (margin**2).sum()
         if outputs.probabilities is not None:
             summed, scaled_sum = _tallies(outputs, block, weights, soft=True)
-            soft.add(credit_of(summed, codes))
+            soft.add(credit(summed, codes))
             equal, scaled = (summed, scaled_sum) if voting == "soft" else (equal, scaled)
-        weighted.add(credit_of(scaled, codes))
+        weighted.add(credit(scaled, codes))
         if n_learners > 1:
             leave_out = _leave_out_soft if voting == "soft" else _leave_out_hard
             block_change, block_square = leave_out(outputs, block, equal, codes)
@@ -98,31 +99,17 @@ def count_votes(
     )
 
 
-def credit_of(tally: FloatArray, codes: NDArray[np.intp]) -> FloatArray:
-    """Return the credit of each sample, (B,)."""
-    top = tally.max(axis=0) * (1 - 1e-9)  # weights add up with rounding
-    wins = tally >= top
-    own: FloatArray = wins[codes, np.arange(len(codes))] / wins.sum(axis=0)
-    return own
-
-
-def _margins(tally: FloatArray, codes: NDArray[np.intp]) -> FloatArray:
-    rows = np.arange(len(codes))
-    own = tally[codes, rows]
-    rivals = tally.copy()
-    rivals[codes, rows] = 0.0
-    margin: FloatArray = own - rivals.max(axis=0)
-    return margin
-
-
 def _tallies(
     outputs: Outputs, block: slice, weights: FloatArray, *, soft: bool
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the tally with equal weights and with the given ones."""
-    both = np.stack([np.ones_like(weights), weights]).astype(np.float64 if soft else np.float32)
-    read: Callable[[int, slice], NDArray[Any]] = outputs.column if soft else outputs.one_hot
+    """Return the tally with equal weights and with the given ones.
+
+    Both in 64 bits: in 32 the rounding of the weights would break ties.
+    """
+    both = np.stack([np.ones_like(weights), weights])
+    read: Callable[[int, slice], NDArray[Any]] = outputs.column if soft else outputs.voted
     tallies = np.stack([both @ read(k, block) for k in range(len(outputs.classes))])
-    return tallies[:, 0].astype(np.float64), tallies[:, 1].astype(np.float64)
+    return tallies[:, 0], tallies[:, 1]
 
 
 def _leave_out_hard(
@@ -132,12 +119,12 @@ def _leave_out_hard(
 
     What a missing vote changes depends on the class it was for, not on whose it was: one table (m, B) serves all.
     """
-    before = credit_of(tally, codes)
+    before = credit(tally, codes)
     change, square = np.zeros(outputs.n_learners), np.zeros(outputs.n_learners)
     for k in range(len(tally)):
         fewer = tally.copy()
         fewer[k] -= 1
-        delta = credit_of(fewer, codes) - before
+        delta = credit(fewer, codes) - before
         votes = outputs.one_hot(k, block)
         change += votes @ delta.astype(np.float32)
         square += votes @ (delta**2).astype(np.float32)
@@ -148,9 +135,9 @@ def _leave_out_soft(
     outputs: Outputs, block: slice, tally: FloatArray, codes: NDArray[np.intp]
 ) -> tuple[FloatArray, FloatArray]:
     assert outputs.probabilities is not None
-    before = credit_of(tally, codes)
+    before = credit(tally, codes)
     change, square = np.zeros(outputs.n_learners), np.zeros(outputs.n_learners)
     for i in range(outputs.n_learners):
-        delta = credit_of(tally - outputs.probabilities[i, block].T, codes) - before
+        delta = credit(tally - outputs.probabilities[i, block].T, codes) - before
         change[i], square[i] = delta.sum(), (delta**2).sum()
     return change, square

@@ -101,11 +101,8 @@ def _refuse_settings(context: typer.Context) -> None:
     """Refuse what says how to run where nothing is run: the cells have it all."""
     for name in context.params:
         source = context.get_parameter_source(name)
-        if (
-            name not in ("out", "smoke", "report_only")
-            and source is not None
-            and source.name == "COMMANDLINE"
-        ):
+        given = source is not None and source.name == "COMMANDLINE"
+        if given and name not in ("data", "out", "smoke", "report_only"):  # which say where the cells are
             raise ValueError(f"`--{name.replace('_', '-')}` has no meaning with `--report-only`.")
 
 

@@ -201,7 +201,7 @@ def select(
         selection = run(pool.y_true, pool.outputs, size, labels=pool.labels, **dials)
     if as_json:
         names = [pool.learners[index] for index in selection.indices]
-        typer.echo(json.dumps({"learners": names, **json.loads(selection.to_json())}, allow_nan=False))
+        typer.echo(json.dumps({"learners": names, **selection.to_dict()}, allow_nan=False))
     else:
         from counterpoint.cli._screen import show_selection
 

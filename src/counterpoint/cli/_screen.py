@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-import numpy as np
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from counterpoint.assessment import Assessment
+from counterpoint.assessment.result import rounded
 from counterpoint.selection import Selection
 
 _STYLES = {"good": "green", "info": "cyan", "warning": "yellow"}
@@ -72,7 +72,7 @@ def show_comparison(assessments: Sequence[Assessment]) -> None:
 
 def _compared(a: Assessment) -> list[str]:
     numbers = (float(a.accuracies.mean()), a.r_tl, a.r_ll, a.optimality, a.error_correlation)
-    return [str(a.n_learners), str(a.vote), *map(_number, numbers)]
+    return [str(a.n_learners), str(a.vote), *map(rounded, numbers)]
 
 
 def _table_width(rows: Sequence[Sequence[str]]) -> int:
@@ -113,7 +113,3 @@ def _print_rows(console: Console, headers: Sequence[str], rows: Sequence[Sequenc
     console.print(table)
     if len(rows) > _ROWS:
         console.print(Text(f"... and {len(rows) - _ROWS} more; --json gives them all", style="dim"))
-
-
-def _number(value: float) -> str:
-    return "undefined" if np.isnan(value) else f"{value:.3f}"

@@ -112,13 +112,12 @@ class Program:
                 found[g] = Readout(scale, offset)
         return found
 
-    def proba(self, xs: Sequence[Tensor], readouts: Sequence[Readout | None] | None = None) -> list[Tensor]:
+    def proba(self, xs: Sequence[Tensor]) -> list[Tensor]:
         """Return the members' probabilities in each group, (N, n, m), for rows (n, F) of its own."""
-        readouts = self.readouts() if readouts is None else readouts
         dtype = torch.float32 if self.device.type == "mps" else torch.float64  # Apple's GPUs have no more
         return [
             (logits if readout is None else readout(logits)).to(dtype).softmax(-1)
-            for logits, readout in zip(self.logits(xs), readouts, strict=True)
+            for logits, readout in zip(self.logits(xs), self.readouts(), strict=True)
         ]
 
     def ensembles(self) -> list[Ensemble]:

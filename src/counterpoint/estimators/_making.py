@@ -21,7 +21,6 @@ from counterpoint.training import (
     JointLoss,
     NegativeCorrelationLoss,
 )
-from counterpoint.training.device import pick_device
 from counterpoint.training.ensemble import evaluating
 from counterpoint.training.gate import gates_of
 from counterpoint.training.preparation import check_value
@@ -37,7 +36,6 @@ __all__ = [
     "make_loss",
     "make_nets",
     "networks_of",
-    "pick_device",
     "private_generator",
 ]
 
@@ -108,13 +106,9 @@ def check_settings(estimator: Any) -> None:
 
 
 def make_loss(
-    loss: str | nn.Module | None,
-    diversity: float | str | None,
-    lam: float | None,
-    reduction: str,
-    default: float,
+    loss: str | nn.Module | None, diversity: float | str | None, lam: float | None, reduction: str
 ) -> Callable[..., Tensor]:
-    """Return the loss of a name, at the default diversity where none is given, or the loss that was given."""
+    """Return the loss of a name, or the loss that was given."""
     if loss is None:  # as `load` leaves it where the file names a loss that it does not hold
         raise ValueError(
             "`loss` must be a name or a loss module, to train; got None. A file does not hold one of your own: give it "
@@ -128,7 +122,6 @@ def make_loss(
         return copy.deepcopy(loss)
     check_choice(loss, "loss", LOSSES)
     if loss == "correlation":
-        diversity = default if diversity is None and lam is None else diversity
         return CorrelationLoss(diversity, lam=lam, reduction=reduction)
     if loss == "ncl":
         _refuse_dials(loss, lam=lam)
@@ -163,18 +156,18 @@ def check_trained(ensemble: Ensemble) -> list[nn.Parameter]:
 
 
 def networks_of(estimator: Any) -> dict[str, Any]:
-    """Return the parameters that say which networks there are, without those that do not count."""
+    """Return the parameters that say which networks there are; of what makes them one cannot tell if it is another."""
     if isinstance(estimator.module, list | tuple):
         return {"module": list(estimator.module)}
-    counted = {"module": estimator.module, "n_estimators": int(estimator.n_estimators)}
+    counted = {"n_estimators": int(estimator.n_estimators)}
     if estimator.module is not None:
         return counted
-    return {**counted, "hidden_layer_sizes": np.ravel(estimator.hidden_layer_sizes).tolist()}
+    return {"module": None, **counted, "hidden_layer_sizes": np.ravel(estimator.hidden_layer_sizes).tolist()}
 
 
 def check_networks(estimator: Any, before: dict[str, Any]) -> None:
     """Refuse to go on with networks that are not those that the parameters ask for."""
-    now = networks_of(estimator)
+    now = {"module": estimator.module} | networks_of(estimator)
     for name, value in before.items():
         if now.get(name) != value:
             raise ValueError(

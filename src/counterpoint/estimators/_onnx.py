@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from counterpoint._extras import import_extra
+from counterpoint._files import replacing
 from counterpoint._validation import FloatArray, check_path
 from counterpoint.training.readout import Readout
 
@@ -63,7 +64,12 @@ def export(estimator: "DiverseEnsembleClassifier", path: str | os.PathLike[str])
     rows = _rows(estimator, deployed)
     buffer = io.BytesIO()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the exporter that needs no further package calls itself the old one
+        # The exporter that needs no further package calls itself the old one, tells of constants that it leaves as they
+        # are, and doubts code of our own that looks at its numbers. What it says of the networks is for the user.
+        for kind in (DeprecationWarning, FutureWarning):
+            warnings.simplefilter("ignore", kind)
+        warnings.filterwarnings("ignore", "Constant folding", UserWarning)
+        warnings.filterwarnings("ignore", module=r"counterpoint\.")
         torch.onnx.export(
             deployed,
             (rows,),
@@ -79,8 +85,8 @@ def export(estimator: "DiverseEnsembleClassifier", path: str | os.PathLike[str])
     content = model.SerializeToString()
     if find_spec("onnxruntime") is not None:
         _hold_against(estimator, rows, content, path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_bytes(content)
+    with replacing(target) as file:
+        file.write(content)
 
 
 def _rows(estimator: "DiverseEnsembleClassifier", deployed: _Deployed) -> Tensor:

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from sklearn.preprocessing import StandardScaler
 from torch import nn
 
-from counterpoint.estimators._making import Module, make_nets, networks_of, pick_device, private_generator
+from counterpoint.estimators._making import Module, make_nets, networks_of, private_generator
 from counterpoint.training import Ensemble, History, load_checkpoint, save_checkpoint
+from counterpoint.training.device import pick_device
 from counterpoint.training.readout import Readout
 
 if TYPE_CHECKING:
@@ -67,6 +68,8 @@ def load(cls: Any, path: str | os.PathLike[str], module: Module, loss: nn.Module
         estimator.feature_names_in_ = np.array(state["feature_names"], dtype=object)
     estimator.ensemble_ = _ensemble(estimator, state["learners"])
     estimator._networks = networks_of(estimator)
+    if "n_estimators" in estimator._networks:  # which may have been changed since they were made
+        estimator._networks["n_estimators"] = len(state["learners"])
     if state["readout"] is not None:
         device = next(estimator.ensemble_.parameters()).device
         estimator.ensemble_.readout = Readout(**state["readout"]).to(device)

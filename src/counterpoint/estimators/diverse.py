@@ -25,7 +25,6 @@ from counterpoint.estimators._making import (
     make_loss,
     make_nets,
     networks_of,
-    pick_device,
     private_generator,
 )
 from counterpoint.estimators._rows import (
@@ -38,6 +37,7 @@ from counterpoint.estimators._rows import (
 )
 from counterpoint.exceptions import MemberWarning
 from counterpoint.training import Ensemble, History, IndependentLoss, fit
+from counterpoint.training.device import pick_device
 from counterpoint.training.preparation import autocast
 
 __all__ = ["DiverseEnsembleClassifier"]
@@ -255,8 +255,8 @@ class DiverseEnsembleClassifier(FittedNetworks):
         Notes
         -----
         The mean and the standard deviation of the features are those of all rows so far. No rows are set aside, and
-        there is no warm-up. Parameters may change between calls, but not those of the networks. With the diversity
-        "auto", which decides after a share of the training, there is no such method.
+        there is no warm-up. Parameters may change between calls, but not ``standardize`` and those of the networks.
+        With the diversity "auto", which decides after a share of the training, there is no such method.
         """
         first = not hasattr(self, "ensemble_")
         self._check_parameters()
@@ -270,6 +270,8 @@ class DiverseEnsembleClassifier(FittedNetworks):
         if first:
             self._begin(every, draw_seeds(self.random_state)[0])
             self.scaler_, self.history_ = None, History()
+        elif self.standardize != (self.scaler_ is not None):  # there is no scaler of the rows so far
+            raise ValueError(f"`standardize` must stay as it was in partial_fit; got {self.standardize}.")
         check_networks(self, self._networks)
         self.scaler_ = scaled_by(rows, self.scaler_) if self.standardize else None
         optimizer = self._continued = self._optimizer(getattr(self, "_continued", None))
@@ -329,7 +331,12 @@ class DiverseEnsembleClassifier(FittedNetworks):
         self._loss()
 
     def _loss(self) -> Any:
-        return make_loss(self.loss, self.diversity, self.lam, self.reduction, DEFAULT_DIVERSITY)
+        diversity = DEFAULT_DIVERSITY if self._is_undecided() else self.diversity
+        return make_loss(self.loss, diversity, self.lam, self.reduction)
+
+    def _is_undecided(self) -> bool:
+        """Tell whether it is left to training if there is explicit diversity."""
+        return self.loss == "correlation" and self.diversity is None and self.lam is None
 
     def _begin(self, classes: NDArray[Any], seed: int) -> None:
         """Make new networks for the task."""
@@ -338,9 +345,7 @@ class DiverseEnsembleClassifier(FittedNetworks):
             nets = make_nets(
                 self.module, self.n_estimators, self.hidden_layer_sizes, self.n_features_in_, len(classes)
             )
-        ensemble = Ensemble(nets).to(device)
-        check_trained(ensemble)
-        self.classes_, self.ensemble_, self._continued = classes, ensemble, None
+        self.classes_, self.ensemble_, self._continued = classes, Ensemble(nets).to(device), None
         self._networks = networks_of(self)
 
     def _tensors(self, rows: Rows) -> tuple[Tensor, Tensor, Tensor | None]:
@@ -366,7 +371,7 @@ class DiverseEnsembleClassifier(FittedNetworks):
             validation = [tensor for tensor in self._tensors(held) if tensor is not None]
             more |= {"validation": [validation], "metric": "loss", "patience": self.patience}
         check_loss(self._loss(), self.ensemble_, x, y, weight)
-        undecided = self.loss == "correlation" and self.diversity is None and self.lam is None
+        undecided = self._is_undecided()
         least = int(self.epochs) // 2 if undecided else 0
         warmup = max(int(self.warmup_epochs), least) if epochs > 1 else 0
         self.ensemble_.voting = self.voting  # which may have changed since the ensemble was made

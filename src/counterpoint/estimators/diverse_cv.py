@@ -16,11 +16,12 @@ from counterpoint._validation import FloatArray, IntArray, check_interval
 from counterpoint.estimators._batched import Fold, Schedule, train_path
 from counterpoint.estimators._candidates import Candidate, at_best_decay, choose, of_fit, results, verdict
 from counterpoint.estimators._fitted import FittedNetworks, all_or_nothing
-from counterpoint.estimators._making import Module, draw_seeds, make_nets, pick_device, private_generator
+from counterpoint.estimators._making import Module, draw_seeds, make_nets, private_generator
 from counterpoint.estimators._rows import Rows, check_sample_weight, distinct_rows, n_batches, scaled_by
 from counterpoint.estimators.diverse import DiverseEnsembleClassifier
 from counterpoint.estimators.diversity_path import DiversityPathDisplay
 from counterpoint.training import Ensemble
+from counterpoint.training.device import pick_device
 from counterpoint.training.preparation import autocast
 from counterpoint.training.readout import Readout
 
@@ -265,8 +266,8 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
         candidates = [Candidate(d, decay) for d in (None, *diversities) for decay in decays]
         votes, members = self._scores(diversities, decays, candidates, parts)
         rows = at_best_decay(votes, len(decays))  # independent training first
-        share = float(np.mean([part.n_test / part.n_train for part in parts]))
-        chosen, best, test = choose(votes[rows], share)
+        self._test_share = float(np.mean([part.n_test / part.n_train for part in parts]))
+        chosen, best, test = choose(votes[rows], self._test_share)
         n_tried = len(candidates) - len(decays)
         self.test_ = test._replace(p_value=min(1.0, test.p_value * n_tried))
         self.best_index_ = int(rows[chosen])
@@ -316,7 +317,7 @@ def _alike(sizes: list[int]) -> list[list[int]]:
     [[0, 1, 3], [2]]
     """
     sets: list[list[int]] = []
-    for k in np.argsort(sizes, stable=True)[::-1].tolist():
+    for k in np.argsort(sizes, kind="stable")[::-1].tolist():
         if sets and sizes[k] >= _ALIKE * sizes[sets[-1][0]]:
             sets[-1].append(k)
         else:

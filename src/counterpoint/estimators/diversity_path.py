@@ -6,6 +6,7 @@ import numpy as np
 
 from counterpoint._validation import FloatArray
 from counterpoint.estimators._candidates import at_best_decay
+from counterpoint.estimators._paired import corrected_paired_test
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,6 +26,8 @@ class DiversityPathDisplay:
         Accuracies of the vote; where several weight decays were tried, at the best of each diversity.
     independent : ndarray of shape (n_folds,)
         Those of the same networks, trained independently, likewise.
+    test_share : float, default=0.0
+        Test rows over training rows, of a fold; 0 where folds share no training rows.
 
     Attributes
     ----------
@@ -43,8 +46,11 @@ class DiversityPathDisplay:
     ax_: "Axes"
     figure_: "Figure | SubFigure"
 
-    def __init__(self, diversities: FloatArray, scores: FloatArray, independent: FloatArray) -> None:
+    def __init__(
+        self, diversities: FloatArray, scores: FloatArray, independent: FloatArray, test_share: float = 0.0
+    ) -> None:
         self.diversities, self.scores, self.independent = diversities, scores, independent
+        self.test_share = test_share
 
     @classmethod
     def from_estimator(cls, search: Any) -> Self:
@@ -66,10 +72,13 @@ class DiversityPathDisplay:
         rows = at_best_decay(votes, int(np.isnan(diversities).sum()))
         diversities, votes = diversities[rows], votes[rows]
         order = 1 + np.argsort(diversities[1:])
-        return cls(diversities[order], votes[order], votes[0])
+        return cls(diversities[order], votes[order], votes[0], search._test_share)
 
     def plot(self, ax: "Axes | None" = None) -> Self:
         """Draw the mean over the folds, with one standard error of the difference to independent training.
+
+        The error is the corrected one by which the search chooses: a diversity whose whole bar lies above
+        independent training leads it by more than that.
 
         Parameters
         ----------
@@ -84,7 +93,8 @@ class DiversityPathDisplay:
         from counterpoint.plots.style import PALETTE, house_style, new_axes
 
         mean = 100 * self.scores.mean(axis=1)
-        error = 100 * (self.scores - self.independent).std(axis=1, ddof=1) / np.sqrt(len(self.independent))
+        tests = [corrected_paired_test(own - self.independent, self.test_share) for own in self.scores]
+        error = [100 * test.standard_error for test in tests]
         with house_style():
             ax = new_axes(6.0, 4.2) if ax is None else ax
             base = 100 * self.independent.mean()

@@ -10,8 +10,8 @@ from torch import Tensor
 from counterpoint._validation import FloatArray
 from counterpoint.estimators import DecorateClassifier
 from counterpoint.estimators._batched import Fold, Group
-from counterpoint.estimators._lockstep import Lesson, Member, decorate_together
 from counterpoint.estimators._making import draw_seeds, make_nets, private_generator
+from counterpoint.experiments._lockstep import Lesson, Member, decorate_together
 from counterpoint.experiments.tabular import Rows, Settings, Split, Tick, filled, train_in_chunks
 from counterpoint.training import Ensemble, IndependentLoss
 

@@ -18,9 +18,9 @@ from torch import Tensor
 
 from counterpoint._validation import FloatArray
 from counterpoint.estimators._batched import Group, Program
-from counterpoint.estimators._lockstep import Member
 from counterpoint.experiments._device import device_name
 from counterpoint.experiments._document import given_paths, refill
+from counterpoint.experiments._lockstep import Member
 from counterpoint.experiments._record import read_record, write_figure, write_record
 from counterpoint.experiments.decorated import grow_nets
 from counterpoint.experiments.tabular import (

@@ -119,10 +119,14 @@ class Outputs:
         for start in range(0, self.n_samples, width):
             yield slice(start, min(start + width, self.n_samples))
 
+    def voted(self, k: int, block: slice) -> NDArray[np.bool_]:
+        """Return who votes for class k, (n_learners, width)."""
+        voted: NDArray[np.bool_] = self.votes[:, block] == self.symbols[k]
+        return voted
+
     def one_hot(self, k: int, block: slice) -> NDArray[np.float32]:
         """Return the votes for class k, (n_learners, width), as zeros and ones."""
-        votes: NDArray[np.bool_] = self.votes[:, block] == self.symbols[k]
-        return votes.astype(np.float32)
+        return self.voted(k, block).astype(np.float32)
 
     def column(self, k: int, block: slice) -> FloatArray:
         """Return a copy of the probabilities of class k, (n_learners, width)."""
@@ -139,7 +143,7 @@ class Outputs:
         shares = np.empty((self.n_samples, len(self.symbols)))
         for block in self.blocks():
             for k in range(len(self.symbols)):
-                shares[block, k] = weights @ self.one_hot(k, block)
+                shares[block, k] = weights @ self.voted(k, block)
         return shares
 
     def _check_truth(self, y_true: ArrayLike, outputs: NDArray[Any]) -> NDArray[Any]:

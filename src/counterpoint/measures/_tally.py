@@ -50,7 +50,6 @@ class Correctness:
 class Tally:
     """What the measures need to know of an ensemble; parts not asked for are ``None``."""
 
-    n_samples: int
     n_learners: int
     columns: Columns | None
     correctness: Correctness | None
@@ -87,7 +86,6 @@ def tally(
         assert isinstance(moments, _VoteMoments)
         counts.infer_pairs(moments.agreement_of_two_classes())
     return Tally(
-        n_samples=outputs.n_samples,
         n_learners=outputs.n_learners,
         columns=None if moments is None else moments.result(),
         correctness=None if counts is None else counts.result(),

@@ -13,6 +13,7 @@ from scipy.optimize import brentq
 from scipy.special import rel_entr
 
 from counterpoint._validation import FloatArray, check_interval, check_weights
+from counterpoint.measures._credit import margins
 from counterpoint.measures._defined import warn_undefined
 from counterpoint.measures._outputs import Outputs
 from counterpoint.measures._tally import Correctness, tally
@@ -88,7 +89,9 @@ def c_bound(
     0.25
     """
     read = Outputs(outputs, y_true, labels)
-    margin = _margins(read, check_weights(weights, "weights", read.n_learners))
+    shares = read.vote_shares(check_weights(weights, "weights", read.n_learners))
+    assert read.truth_codes is not None
+    margin = margins(shares.T, read.truth_codes)
     bound = c_bound_of(float(margin.mean()), float((margin**2).mean()))
     places = ["a vote whose mean margin is not positive"] if np.isnan(bound) else []
     warn_undefined("c_bound", places)
@@ -174,18 +177,6 @@ def tandem_bound_of(counts: Correctness, weights: FloatArray, confidence: float)
     budget = (2 * divergence + np.log(2 * np.sqrt(n) / (1 - confidence))) / n
     bound = min(1.0, 4 * _kl_upper_inverse(min(loss, 1.0), budget))
     return TandemBound(bound, loss, divergence, confidence, n)
-
-
-def _margins(read: Outputs, weights: FloatArray) -> FloatArray:
-    """Return the share of the true class less the largest share of another, (n_samples,)."""
-    shares = read.vote_shares(weights)
-    codes = read.truth_codes
-    assert codes is not None
-    rows = np.arange(len(shares))
-    own = shares[rows, codes]
-    shares[rows, codes] = 0.0
-    margins: FloatArray = own - shares.max(axis=1)
-    return margins
 
 
 def _kl_upper_inverse(p: float, budget: float) -> float:

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from counterpoint._validation import FloatArray, check_flag
 from counterpoint.measures._defined import mean_defined, ratio, warn_pairs, warn_undefined
 from counterpoint.measures._outputs import Outputs
-from counterpoint.measures._tally import Columns, Correctness, tally
+from counterpoint.measures._tally import Columns, tally
+from counterpoint.measures.pairwise import correctness_correlations
 
 
 def truth_learner_correlation(
@@ -60,7 +61,7 @@ def truth_learner_correlation(
     read = Outputs(outputs, y_true, labels)
     columns = tally(read, columns=True, pairs=False).columns
     assert columns is not None
-    _warn_of_constants(columns, read)
+    _warn_of_constants("truth_learner_correlation", columns, read, stacklevel=4)
     correlations = truth_correlations(columns)
     return correlations if per_class else mean_defined(correlations, axis=1)
 
@@ -180,32 +181,25 @@ def shared_correlations(columns: Columns) -> tuple[FloatArray, FloatArray]:
     r_ll is kept. The diagonal is kept as well: it tells which learners vary.
     """
     by_class, pairs = truth_correlations(columns), learner_correlations(columns)
-    if not (absent := _truth_constant(columns)).all():
+    absent = _truth_constant(columns)
+    if absent.any() and not absent.all():
         pairs[absent[:, None, None] & ~np.eye(pairs.shape[1], dtype=bool)] = np.nan
     return by_class, pairs
 
 
 def measured_correlations(
-    y_true: ArrayLike, outputs: ArrayLike, labels: ArrayLike | None
+    display: str, y_true: ArrayLike, outputs: ArrayLike, labels: ArrayLike | None
 ) -> tuple[FloatArray, FloatArray]:
-    """Return r_tl, (N,), and r_ll, (N, N), both averaged over the classes where the truth varies, for a display."""
+    """Return r_tl, (N,), and r_ll, (N, N), both averaged over the classes where the truth varies.
+
+    A warning names the display and points at the caller of the method that called the method that asks.
+    """
     read = Outputs(outputs, y_true, labels, at_least=2)
     columns = tally(read, columns=True).columns
     assert columns is not None
-    _warn_of_constants(columns, read)
+    _warn_of_constants(display, columns, read, stacklevel=6)
     by_class, pairs = shared_correlations(columns)
     return mean_defined(by_class, axis=1), mean_defined(pairs, axis=0)
-
-
-def correctness_correlations(counts: Correctness) -> FloatArray:
-    """Return the correlation of being right, (N, N), NaN where it is undefined."""
-    assert counts.both_right is not None
-    n, right = counts.n_samples, counts.right
-    root = np.sqrt((right * (n - right)).astype(np.float64))
-    scatter = n * counts.both_right - right[:, None] * right
-    correlations = np.clip(ratio(scatter, root[:, None] * root), -1.0, 1.0)
-    np.fill_diagonal(correlations, np.where(root > 0, 1.0, np.nan))
-    return correlations
 
 
 def _truth_constant(columns: Columns) -> NDArray[np.bool_]:
@@ -213,11 +207,10 @@ def _truth_constant(columns: Columns) -> NDArray[np.bool_]:
     return np.isin(columns.truth_means, (0.0, 1.0))
 
 
-def _warn_of_constants(columns: Columns, read: Outputs) -> None:
+def _warn_of_constants(name: str, columns: Columns, read: Outputs, *, stacklevel: int) -> None:
     classes = read.classes.tolist()
     absent = [f"the truth in class {classes[k]!r}" for k in np.flatnonzero(_truth_constant(columns))]
-    places = absent + _constant_learners(columns, classes)
-    warn_undefined("truth_learner_correlation", places, stacklevel=4)
+    warn_undefined(name, absent + _constant_learners(columns, classes), stacklevel=stacklevel)
 
 
 def _constant_learners(columns: Columns, classes: list[object]) -> list[str]:

@@ -317,6 +317,11 @@ def contingency_of(counts: Correctness) -> Contingency:
     return Contingency(both, only_row, only_row.T, counts.n_samples - right - only_row)
 
 
+def correctness_correlations(counts: Correctness) -> FloatArray:
+    """Return the correlation of being right, (N, N), NaN where it is undefined."""
+    return _rho(contingency_of(counts))
+
+
 def _q(table: Contingency) -> FloatArray:
     alike, apart = table.n11 * table.n00, table.n10 * table.n01
     return ratio(alike - apart, alike + apart)
@@ -326,7 +331,9 @@ def _rho(table: Contingency) -> FloatArray:
     n11, n10, n01, n00 = table
     row = np.sqrt((n11 + n10) * (n01 + n00))
     column = np.sqrt((n11 + n01) * (n10 + n00))
-    return np.clip(ratio(n11 * n00 - n10 * n01, row * column), -1.0, 1.0)
+    rho = np.clip(ratio(n11 * n00 - n10 * n01, row * column), -1.0, 1.0)
+    np.fill_diagonal(rho, np.where(np.diagonal(row) > 0, 1.0, np.nan))  # not off by rounding
+    return rho
 
 
 def _disagreement(table: Contingency) -> FloatArray:

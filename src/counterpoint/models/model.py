@@ -174,8 +174,8 @@ class TableModel:
         path = check_path(path, "path")
         check_flag(progress, "progress")
         with open_table(path, progress=progress) as table:
-            names = named_columns(table)
             needed = [column.name for column in self.columns]
+            names = named_columns(table, needed)
             if missing := [name for name in needed if name not in names]:
                 raise ValueError(
                     f"{path} must have the columns that the model was trained on; {listed(missing)} "

@@ -131,7 +131,7 @@ def read_training_table(
     check_flag(progress, "progress")
     drop = (drop,) if isinstance(drop, str) else drop
     with open_table(path, progress=progress) as table:
-        names = named_columns(table)
+        names = named_columns(table, (target, *drop))
         for name, given in [(target, "target"), *((name, "drop") for name in drop)]:
             if name not in names:
                 raise ValueError(
@@ -165,9 +165,10 @@ def open_table(path: Path, *, progress: bool) -> AbstractContextManager[TextTabl
     return open_parquet(path) if path.suffix.lower() == ".parquet" else open_text(path, progress=progress)
 
 
-def named_columns(table: TextTable | ParquetTable) -> list[str]:
-    """Return the names of the columns; a first column with the names of the rows is left out."""
-    names = table.columns[1:] if table.columns[0] in ROW_NAMES else table.columns
+def named_columns(table: TextTable | ParquetTable, wanted: Sequence[str]) -> list[str]:
+    """Return the names of the columns; a first column with the names of the rows is left out unless it is wanted."""
+    first = table.columns[0]
+    names = table.columns[1:] if first in ROW_NAMES and first not in wanted else table.columns
     if "" in names:
         raise ValueError(
             f"{table.path} must name its columns; column {table.columns.index('', 1) + 1} has no name."

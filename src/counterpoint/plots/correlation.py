@@ -98,9 +98,15 @@ class CorrelationDisplay:
         >>> display.names[0], sorted(display.names[1:])
         ('T', ['L1', 'L2', 'L3'])
         """
+        return cls._measured(y_true, outputs, names, labels)
+
+    @classmethod
+    def _measured(
+        cls, y_true: ArrayLike, outputs: ArrayLike, names: Sequence[str] | None, labels: ArrayLike | None
+    ) -> Self:
         from counterpoint.measures.correlation import measured_correlations
 
-        truth, learners = measured_correlations(y_true, outputs, labels)
+        truth, learners = measured_correlations(cls.__name__, y_true, outputs, labels)
         names = [f"L{i + 1}" for i in range(len(truth))] if names is None else list(names)
         if len(names) != len(truth):
             raise ValueError(
@@ -171,7 +177,7 @@ class CorrelationDisplay:
         members = member_outputs(estimator, X)
         short = len(set(members.names)) == len(members.names) and max(map(len, members.names)) <= 12
         names = members.names if short else None
-        return cls.from_predictions(y, members.outputs, names, labels=members.classes)
+        return cls._measured(y, members.outputs, names, members.classes)
 
     def plot(self, ax: "Axes | None" = None, *, values: bool | None = None) -> Self:
         """Draw the matrix.

@@ -3,11 +3,13 @@
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from counterpoint._validation import FloatArray, IntArray, check_count, check_whole
 from counterpoint.assessment.members import member_outputs
+from counterpoint.measures._outputs import Outputs
 from counterpoint.plots.style import PALETTE, house_style, new_axes
+from counterpoint.selection._vote import accuracies_along
 from counterpoint.theory import vote_accuracy_curve
 
 if TYPE_CHECKING:
@@ -114,7 +116,7 @@ class VoteCurveDisplay:
             accuracy = np.full(n.shape, np.nan)
         else:
             accuracy = vote_accuracy_curve((given == truth).mean(), np.nanmean(pairs), n)
-        return cls(VoteCurve(n, accuracy), _measure(truth, given, rng))
+        return cls(VoteCurve(n, accuracy), _measure(Outputs(votes, y_true), rng))
 
     @classmethod
     def from_estimator(
@@ -187,19 +189,8 @@ class VoteCurveDisplay:
         return self
 
 
-def _measure(truth: NDArray[Any], votes: NDArray[Any], rng: np.random.Generator) -> VoteCurve:
+def _measure(read: Outputs, rng: np.random.Generator) -> VoteCurve:
     """Return the mean accuracy of growing ensembles, over 20 orders of the learners."""
-    labels, codes = np.unique(np.concatenate([truth[None], votes]), return_inverse=True)
-    true, *learners = codes.reshape(len(votes) + 1, -1)
-    samples = np.arange(len(true))
-    n_orders = 20
-    total = np.zeros(len(learners))
-    for _ in range(n_orders):
-        counts = np.zeros((len(labels), len(true)), dtype=np.int64)
-        for place, learner in enumerate(rng.permutation(len(learners))):
-            counts[learners[learner], samples] += 1
-            most = counts.max(axis=0)
-            share = (counts[true, samples] == most) / (counts == most).sum(axis=0)
-            total[place] += share.mean()
-    odd = np.arange(0, len(learners), 2)
-    return VoteCurve(odd + 1, total[odd] / n_orders)
+    orders = (rng.permutation(read.n_learners).tolist() for _ in range(20))
+    accuracy = np.mean([accuracies_along(read, order) for order in orders], axis=0)
+    return VoteCurve(np.arange(1, read.n_learners + 1, 2), accuracy[::2])

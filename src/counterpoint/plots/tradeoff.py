@@ -166,7 +166,7 @@ class TradeoffDisplay:
             raise ValueError(f"`ensembles` must have as many learners each; got {sizes}.")
         points = {}
         for name, (outputs, labels) in ensembles.items():
-            r_tl, r_ll = measured_correlations(y_true, outputs, labels)
+            r_tl, r_ll = measured_correlations(cls.__name__, y_true, outputs, labels)
             points[name] = (mean_defined(r_tl), mean_of_pairs(r_ll))
         return cls(next(iter(sizes.values())), points=points)
 

@@ -1,7 +1,7 @@
 """Cells of a table of text as labels and numbers, and what to say when they are neither.
 
 A label is a cell without the spaces around it. A whole number is the same label however it is
-written: 1, +1, 1. and 1.0 are all 1, but 01 is not. So is a logical value: R writes TRUE, pandas True, others true.
+written: 1, +1, 1. and 1.0 are all 1, but 01 is not.
 """
 
 import re
@@ -19,7 +19,6 @@ from counterpoint._validation import FloatArray, IntArray
 MISSING = frozenset({"", "NA", "N/A", "NaN", "nan"})
 _WHOLE = re.compile(r"([+-]?)(0|[1-9][0-9]*)(\.0*)?")
 _FRACTION = re.compile(r"[+-]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-_LOGICAL = {text: value for value in ("True", "False") for text in (value.lower(), value.upper())}
 _LIMITS = np.iinfo(np.int64)
 
 
@@ -125,7 +124,7 @@ def clean(cell: str) -> str | None:
     if match := _WHOLE.fullmatch(text):
         sign, digits, _ = match.groups()
         return f"-{digits}" if sign == "-" and digits != "0" else digits
-    return _LOGICAL.get(text, text)
+    return text
 
 
 def is_fraction(label: str) -> bool:

@@ -3,13 +3,11 @@
 from collections.abc import Sequence
 from difflib import get_close_matches
 
+_LISTED = 8
+
 
 def chosen(learners: Sequence[str], wanted: Sequence[str], drop: Sequence[str], what: str) -> list[str]:
     """Return the learners that are wanted, in the order wanted, or all but those to drop."""
-    if wanted and drop:
-        raise ValueError(
-            "`learners` and `drop` must not be given together: name those to keep or the others."
-        )
     for name in (*wanted, *drop):
         if name not in learners:
             raise ValueError(
@@ -27,7 +25,7 @@ def did_you_mean(name: str, known: Sequence[str]) -> str:
     return "".join(f" Did you mean {match!r}?" for match in get_close_matches(name, known, n=1))
 
 
-def listed(names: Sequence[str], most: int = 8) -> str:
+def listed(names: Sequence[str]) -> str:
     """Return the names in quotes, and how many more there are."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(map(repr, names[:most])) + more
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return ", ".join(map(repr, names[:_LISTED])) + more

@@ -23,7 +23,14 @@ from numpy.typing import ArrayLike
 
 from counterpoint import __version__
 from counterpoint._files import replacing
-from counterpoint._validation import FloatArray, check_broadcast, check_choice, check_interval, check_path
+from counterpoint._validation import (
+    FloatArray,
+    check_broadcast,
+    check_choice,
+    check_interval,
+    check_path,
+    check_real,
+)
 from counterpoint.assessment import Assessment
 from counterpoint.report._content import content
 from counterpoint.report._words import shorten
@@ -35,6 +42,7 @@ if TYPE_CHECKING:
 __all__ = ["EnsembleReport"]
 
 _MOST_BYTES = 1_000_000
+_ONE = 1 + 1e-5  # what a correlation in float32 may come to
 _ROOMS = (1.0, 0.5, 0.25)  # how much of a page is tried, until it is small enough
 
 
@@ -200,7 +208,8 @@ def _way(given: Any, name: str) -> OperatingPoint:
 
 def _correlations(values: ArrayLike, name: str) -> FloatArray:
     """Return a row of correlations, NaN in the epochs in which there was none."""
-    defined = check_interval(np.nan_to_num(values, posinf=np.inf, neginf=-np.inf), name, -1, 1)
+    known = check_real(np.nan_to_num(values, posinf=np.inf, neginf=-np.inf), name)
+    defined = check_interval(np.where(np.abs(known) < _ONE, known.clip(-1, 1), known), name, -1, 1)
     if defined.ndim > 1:
         raise ValueError(f"`{name}` must be a number or a row of numbers; got shape {defined.shape}.")
     return np.atleast_1d(np.where(np.isnan(values), np.nan, defined))

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from counterpoint._validation import FloatArray
 from counterpoint.assessment import Assessment
+from counterpoint.measures._defined import mean_defined
 from counterpoint.report._words import interval, minus, number, percent, shorten
 from counterpoint.theory import OperatingPoint, learner_correlation_bounds, truth_correlation_bounds
 
@@ -206,13 +207,7 @@ def what_if_frame(largest: int) -> Frame:
 def _learner_places(a: Assessment, most: int) -> list[tuple[float, float, str]]:
     others = a.learner_correlations.copy()
     np.fill_diagonal(others, np.nan)
-    known = ~np.isnan(others)
-    mean = np.divide(
-        np.where(known, others, 0.0).sum(axis=1),
-        known.sum(axis=1),
-        out=np.full(len(others), np.nan),
-        where=known.any(axis=1),
-    )
+    mean = mean_defined(others, axis=1)
     placed = np.flatnonzero(np.isfinite(mean) & np.isfinite(a.r_tl_learners))
     by_rank = placed[np.argsort(a.r_tl_learners[placed], kind="stable")]
     return [

@@ -6,6 +6,7 @@ import numpy as np
 
 from counterpoint._validation import FloatArray
 from counterpoint.assessment import Assessment
+from counterpoint.measures._defined import ratio
 from counterpoint.plots import CorrelationDisplay
 from counterpoint.report._words import number, shorten
 
@@ -103,7 +104,7 @@ def _group_means(matrix: FloatArray, groups: list[Any]) -> FloatArray:
     known = np.isfinite(between)
     sums = _block_sums(np.where(known, between, 0.0), starts)
     counts = _block_sums(known.astype(np.float64), starts)
-    means: FloatArray = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
+    means = ratio(sums, counts)
     single = np.array([len(group) == 1 for group in groups])
     means[np.diag(single)] = matrix[starts, starts][single]
     return means

@@ -67,11 +67,11 @@ def percent(value: float, digits: int = 1) -> str:
     return f"{number(100 * value, digits)} %" if math.isfinite(value) else UNDEFINED
 
 
-def points(value: float, digits: int = 2) -> str:
+def points(value: float) -> str:
     """Return a signed difference of shares in percentage points."""
     if not math.isfinite(value):
         return UNDEFINED
-    text = f"{100 * value:+.{digits}f}"
+    text = f"{100 * value:+.2f}"
     return minus(text) if float(text) else text[1:]
 
 

@@ -1,16 +1,15 @@
 r"""The vote of a growing ensemble.
 
-Notation: m classes, n samples. A learner gives each class its vote or its probability. Credit is 1
-where the truth wins alone and 1/k where it ties with k - 1 other classes.
+Notation: m classes, n samples. A learner gives each class its vote or its probability.
 """
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
 import numpy as np
-from numpy.typing import NDArray
 
 from counterpoint._validation import ROUNDING, FloatArray, IntArray
+from counterpoint.measures._credit import credit
 from counterpoint.measures._outputs import Outputs
 
 
@@ -41,14 +40,14 @@ class Vote:
         proba = self.read.probabilities
         if proba is not None:
             return np.array([self._credit(self.tally + proba[i].T).mean() for i in learners])
-        credit = np.stack([self._credit_with_vote(k) for k in range(len(self.tally))])
-        contested = (credit != credit[0]).any(axis=0)  # where one more vote matters
-        totals = np.full(len(learners), credit[0, ~contested].sum())
+        each = np.stack([self._credit_with_vote(k) for k in range(len(self.tally))])
+        contested = (each != each[0]).any(axis=0)  # where one more vote matters
+        totals = np.full(len(learners), each[0, ~contested].sum())
         for block in self.read.blocks():
             where = block.start + np.flatnonzero(contested[block])
             votes = self.read.votes[np.ix_(learners, where)]
             for k, symbol in enumerate(self.read.symbols):
-                totals += (votes == symbol) @ credit[k, where]
+                totals += (votes == symbol) @ each[k, where]
         accuracies: FloatArray = totals / self.read.n_samples
         return accuracies
 
@@ -58,11 +57,8 @@ class Vote:
         return self._credit(more)
 
     def _credit(self, tally: FloatArray) -> FloatArray:
-        codes = self.read.truth_codes
-        assert codes is not None
-        leading = leaders(tally)
-        credit: FloatArray = leading[codes, np.arange(len(codes))] / leading.sum(axis=0)
-        return credit
+        assert self.read.truth_codes is not None
+        return credit(tally, self.read.truth_codes)
 
 
 def credits_along(read: Outputs, picks: Sequence[int]) -> Iterator[FloatArray]:
@@ -75,7 +71,7 @@ def credits_along(read: Outputs, picks: Sequence[int]) -> Iterator[FloatArray]:
 
 def accuracies_along(read: Outputs, picks: Sequence[int]) -> FloatArray:
     """Return the accuracy of the vote after each pick."""
-    return np.array([credit.mean() for credit in credits_along(read, picks)])
+    return np.array([reached.mean() for reached in credits_along(read, picks)])
 
 
 def size_within_noise(read: Outputs, picks: Sequence[int], accuracies: FloatArray) -> int:
@@ -83,17 +79,11 @@ def size_within_noise(read: Outputs, picks: Sequence[int], accuracies: FloatArra
     size = first_best(accuracies) + 1
     path = credits_along(read, picks)
     best = next(islice(path, size - 1, None))
-    for n, credit in enumerate(path, start=size + 1):
-        loss = best - credit
+    for n, reached in enumerate(path, start=size + 1):
+        loss = best - reached
         if loss.mean() <= loss.std() / np.sqrt(read.n_samples) + ROUNDING:
             size = n
     return size
-
-
-def leaders(tally: FloatArray) -> NDArray[np.bool_]:
-    """Return where a class has the most, (m, n); several where it is shared."""
-    leading: NDArray[np.bool_] = tally >= tally.max(axis=0) - ROUNDING
-    return leading
 
 
 def first_best(scores: FloatArray) -> int:

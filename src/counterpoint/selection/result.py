@@ -7,9 +7,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counterpoint._plain import plain
 from counterpoint._validation import FloatArray, IntArray, check_json
+from counterpoint.measures._credit import leaders
 from counterpoint.measures._outputs import Outputs, as_array
-from counterpoint.selection._vote import Vote, leaders
+from counterpoint.selection._vote import Vote
 
 # Learners that a printed selection shows.
 _PRINTED = 20
@@ -94,18 +96,19 @@ class Selection:
         labels_won: NDArray[Any] = read.classes[winners]
         return labels_won
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain lists, numbers and strings."""
+        return dict(plain(self))
+
     def to_json(self) -> str:
         """Return the selection as JSON."""
-        plain = {field.name: getattr(self, field.name) for field in fields(self)}
-        return json.dumps(plain, default=lambda array: array.tolist(), allow_nan=False)
+        return json.dumps(self.to_dict(), allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Return the selection that :meth:`to_json` wrote."""
-        data = check_json(text, "text", "a Selection")
         names = [field.name for field in fields(cls)]
-        if missing := [name for name in names if name not in data]:
-            raise ValueError(f"`text` must describe a Selection; it has no {missing[0]!r}.")
+        data = check_json(text, "text", "a Selection", needed=names)
         dtypes: dict[Any, type] = {IntArray: np.int64, FloatArray: np.float64}
         values: dict[str, Any] = {name: data[name] for name in names}
         for field in fields(cls):

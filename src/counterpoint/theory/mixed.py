@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from counterpoint._validation import ROUNDING, FloatArray, check_interval, check_real, check_square
+from counterpoint._validation import ROUNDING, FloatArray, check_interval, check_square, check_weights
 from counterpoint.theory._jury import least_variance, majority_weight, tilt
 from counterpoint.theory.bounds import is_correlation_matrix, learner_correlation_bounds
 from counterpoint.theory.voting import jury_accuracy
@@ -63,11 +63,11 @@ def mixed_vote_accuracy(p: ArrayLike, c: ArrayLike, *, weights: ArrayLike | None
     p_ = check_interval(p, "p", 0, 1)
     if p_.ndim != 1:
         raise ValueError(f"`p` must be a list of accuracies, one for each learner; got shape {p_.shape}.")
-    w = _check_weights(weights, len(p_))
+    w = check_weights(weights, "weights", len(p_))
     covariance = _check_correlations(c, p_) * np.sqrt(np.outer(p_ * (1 - p_), p_ * (1 - p_)))
     if 2 * w.max() > w.sum() * (1 + 1e-9):
         return float(p_[w.argmax()])  # more than half of the weight decides alone
-    w = _whole(w)
+    w = _whole(w / w.max())
     keep = w > 0  # a vote without weight has no say
     p_, w, covariance = p_[keep], w[keep], covariance[np.ix_(keep, keep)]
     if (c_ := _common_correlation(p_, w, covariance)) is not None:
@@ -90,18 +90,6 @@ def mixed_vote_accuracy(p: ArrayLike, c: ArrayLike, *, weights: ArrayLike | None
         support, score = support[score > 0], score[score > 0]  # what cannot be stays so
         score = tilt(support, np.log(score), mean, variance, start=np.zeros(1))[0]
     return float(np.clip(score @ majority_weight(support, w.sum()), 0, 1))
-
-
-def _check_weights(weights: ArrayLike | None, n: int) -> FloatArray:
-    """Return the weights as shares of the largest."""
-    w = np.ones(n) if weights is None else check_real(weights, "weights")
-    if w.shape != (n,):
-        raise ValueError(f"`weights` must have one entry for each learner ({n}); got shape {w.shape}.")
-    w = check_interval(w, "weights", 0)
-    if not 0 < w.sum() < np.inf:
-        raise ValueError(f"`weights` must be finite and not all 0; got a sum of {w.sum():.6g}.")
-    shares: FloatArray = w / w.max()
-    return shares
 
 
 def _whole(shares: FloatArray) -> FloatArray:

@@ -183,14 +183,12 @@ def is_one_hot(target: Tensor, columns: Tensor) -> bool:
 
 
 def check_weight(weight: Tensor, batch: int, n_groups: int = 0) -> None:
-    """Refuse weights that are not one for each sample, or negative; their signs are looked at on the CPU alone."""
+    """Refuse weights that are not one for each sample."""
     check_tensor(weight, "weight")
     if weight.shape[-1:] != (batch,) or weight.dim() > n_groups + 1:
         raise ValueError(
             f"`weight` must hold one number for each of the {batch} samples; got shape {tuple(weight.shape)}."
         )
-    if weight.is_cpu and not (least := weight.min()) >= 0:  # a GPU would be waited for; NaN is refused too
-        raise ValueError(f"`weight` must be 0 or more for each sample; got {least.item()}.")
 
 
 def one_hot(target: Tensor, columns: Tensor) -> Tensor:

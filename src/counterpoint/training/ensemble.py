@@ -43,8 +43,8 @@ class Ensemble(nn.Module):
     ``(n_learners, n_outputs, 1)``, its weight ``(n_learners, n_outputs, n_inputs)``. An optimizer that goes entry by
     entry, as SGD and Adam, does the same to them; one that looks at shapes, as Adafactor and Muon, does not, and groups
     of parameters, such as those without weight decay, should be told apart by name and not by ``dim()``. A subclass of
-    ``nn.Sequential``, be it empty, is not stacked. Nor are learners that differ in a setting or an attribute, or have
-    hooks, a ``forward`` of their own or further tensors.
+    ``nn.Sequential``, be it empty, is not stacked. Nor are learners that differ in a setting, or have hooks, a
+    ``forward`` of their own or further tensors. Other attributes that were put on stacked learners are not kept.
 
     Learners that are not stacked are handed the same tensor. One that begins with an operation in place, as
     ``nn.ReLU(inplace=True)``, would change it for those after it; leave out ``inplace`` there.

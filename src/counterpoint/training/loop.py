@@ -394,7 +394,7 @@ class _Run:
         if state.scheduler is not None:
             state.scheduler.load_state_dict(saved["scheduler"])
         state.history = History.from_dict(saved["history"])
-        state.epoch, state.stop, self.decided = len(state.history), saved["stop"], saved.get("decided", 0)
-        self.watch.restore(saved.get("watch", self.watch.state()))
+        state.epoch, state.stop, self.decided = len(state.history), saved["stop"], saved["decided"]
+        self.watch.restore(saved["watch"])
         self.last, self.best = weights(state.ensemble), saved["best"]
         return saved

@@ -29,7 +29,7 @@ from counterpoint.training.gate import DiversityGate
 __all__ = ["CorrelationLoss", "IndependentLoss", "JointLoss", "NegativeCorrelationLoss"]
 
 # The diversity of "auto" where its gate has decided for it, and the share of that before.
-_OPEN, _ON_TRIAL = 0.9, 0.5 / 0.9
+_AUTO_DIVERSITY, _ON_TRIAL = 0.9, 0.5 / 0.9
 
 # Cross-entropy skips one label, and it should be none that anybody gives.
 _NO_LABEL = torch.iinfo(torch.int64).min
@@ -102,7 +102,7 @@ class CorrelationLoss(nn.Module):
                     raise ValueError(
                         f"`{option}` must be {needed!r} where `diversity` is 'auto'; got {given!r}."
                     )
-            self.gate, diversity = DiversityGate(), _OPEN
+            self.gate, diversity = DiversityGate(), _AUTO_DIVERSITY
         diversity = 0.5 if diversity is None and lam is None else diversity
         name, value = ("lam", lam) if diversity is None else ("diversity", diversity)
         check_number(value, name, 0)
@@ -119,8 +119,7 @@ class CorrelationLoss(nn.Module):
         target : Tensor, shape (batch,) or (batch, n_classes)
             Labels as integers, or one-hot rows of any type.
         weight : Tensor, shape (batch,), optional
-            Weights of the samples, none negative, which is checked on the CPU; on another device looking would take
-            time.
+            Weights of the samples, none negative, which :func:`fit` checks where they come from the CPU.
         """
         check_axes(logits)
         lam: float | Tensor = self.weight_of_likeness(logits.shape[-3])

@@ -2,6 +2,7 @@
 
 import copy
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TypeVar
@@ -19,6 +20,8 @@ from counterpoint.training.unwrapping import unwrapped
 Batches = Iterable[Any] | Callable[[int], Iterable[Any]]
 Metric = str | Callable[[Tensor, Tensor], float]
 T = TypeVar("T")
+
+_OF_TYPES = re.compile("dtype|scalar type|Input type")  # as torch's layers complain of them
 
 
 def made(given: Any, kind: type[T], name: str, *arguments: Any) -> T:
@@ -97,6 +100,9 @@ def check_checkpoint(path: str | os.PathLike[str] | None, resume: bool) -> None:
 
 def forget_gradients(optimizer: Optimizer) -> None:
     """Do as ``zero_grad``, which takes as long as a layer of small nets by its hook for the profiler."""
+    if getattr(optimizer.zero_grad, "__func__", None) is not Optimizer.zero_grad:  # it may do more
+        optimizer.zero_grad()
+        return
     for group in optimizer.param_groups:
         for parameter in group["params"]:
             parameter.grad = None
@@ -202,6 +208,9 @@ def placed(batches: Iterable[Any], device: torch.device, name: str) -> Iterator[
         if len(parts) != n_parts and n_parts:
             raise ValueError(f"`{name}` must give weights with each batch or with none; got some of both.")
         n_parts = len(parts)
+        for weight in batch[2:]:
+            if weight.is_cpu and not (least := weight.min()) >= 0:  # another device would be waited for
+                raise ValueError(f"`weight` must be 0 or more for each sample; got {least.item()}.")
         yield parts
 
 
@@ -213,10 +222,7 @@ def outputs_of(ensemble: nn.Module, x: Any, name: str) -> Any:
         # Networks may well take bytes, or run under autocast: only where they fail is another type the likely cause.
         first = x if isinstance(x, Tensor) else x[0]
         own = next(ensemble.parameters(), first).dtype
-        takes_tokens = any(
-            isinstance(module, nn.Embedding | nn.EmbeddingBag) for module in ensemble.modules()
-        )
-        if first.dtype == own or takes_tokens or isinstance(error, torch.OutOfMemoryError):
+        if first.dtype == own or not _OF_TYPES.search(str(error)):
             raise
         raise TypeError(
             f"`{name}` must give inputs of {own}, as `ensemble` is; got {first.dtype}, and it failed: {error}."

@@ -242,10 +242,10 @@ def _flatten(module: nn.Module) -> list[nn.Module] | None:
 def _description(learner: nn.Module) -> str:
     """Return what equal learners have in common: the kinds and settings of their layers, their tensors but for values.
 
-    Settings are read from the layers, since torch's text of a layer leaves some out.
+    Settings are those that torch's layers list for the compiler, since the text of a layer leaves some out.
     """
     layers = [
-        (name, type(m).__name__, {key: value for key, value in vars(m).items() if not key.startswith("_")})
+        (name, type(m).__name__, [getattr(m, key, None) for key in getattr(m, "__constants__", ())])
         for name, m in learner.named_modules(remove_duplicate=False)
     ]
     tensors = [(name, t.requires_grad, t.dtype, t.shape) for name, t in _named_tensors(learner)]

@@ -602,7 +602,6 @@ def test_results_of_a_file_are_not_mixed_with_those_of_the_suite():
         ),
         (["--report-only", "--methods", "ncl"], "`--methods` has no meaning with `--report-only`."),
         (["--report-only", "--sets", "iris"], "`--sets` has no meaning with `--report-only`."),
-        (["--report-only", "--data", "mine.csv"], "`--data` has no meaning with `--report-only`."),
         (["--report-only", "--data-dir", "."], "`--data-dir` has no meaning with `--report-only`."),
         (["--report-only", "--repeats", "1"], "`--repeats` has no meaning with `--report-only`."),
     ],

@@ -28,9 +28,9 @@ def decorate_together(
     train: Callable[[list[Lesson]], list[Member]],
     *,
     n_classes: int,
-    n_members: int = 15,
-    artificial_ratio: float = 1.0,
-    max_rounds: int = 50,
+    n_members: int,
+    artificial_ratio: float,
+    max_rounds: int,
     on_round: Callable[[int], None] | None = None,
 ) -> list[Growth]:
     """Return an ensemble for each table, as :class:`DecorateClassifier` grows it from the same random state.
