@@ -34,6 +34,20 @@ Out = Annotated[Path, typer.Option(help="Folder to write to.", show_default=True
 _PRETRAINED = "table-4, table-5, table-6"
 _CONVNETS = "image-map, image-scratch"
 
+Epochs = Annotated[int | None, typer.Option(min=1, help=f"Epochs of each network alone ({_PRETRAINED}).")]
+MoreEpochs = Annotated[
+    int | None, typer.Option(min=1, help=f"Epochs of an ensemble after that ({_PRETRAINED}).")
+]
+Size = Annotated[int | None, typer.Option(min=16, help=f"Pixels that images are resized to ({_PRETRAINED}).")]
+Networks = Annotated[str | None, typer.Option(help=f"Such as resnet18,mobilenet_v2 ({_PRETRAINED}).")]
+Parts = Annotated[
+    str | None, typer.Option(help=f"Beginnings of the names of parts, such as tune,width-8 ({_CONVNETS}).")
+]
+Weights = Annotated[
+    Path | None,
+    typer.Option(help=f"Folder of NAME.safetensors; by default torchvision's download ({_PRETRAINED})."),
+]
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code.
@@ -133,26 +147,12 @@ def reproduce(
     seeds: Annotated[
         int | None, typer.Option(min=1, help=f"Number of seeds ({_PRETRAINED}, {_CONVNETS}).")
     ] = None,
-    epochs: Annotated[
-        int | None, typer.Option(min=1, help=f"Epochs of each network alone ({_PRETRAINED}).")
-    ] = None,
-    more_epochs: Annotated[
-        int | None, typer.Option(min=1, help=f"Epochs of an ensemble after that ({_PRETRAINED}).")
-    ] = None,
-    size: Annotated[
-        int | None, typer.Option(min=16, help=f"Pixels that images are resized to ({_PRETRAINED}).")
-    ] = None,
-    networks: Annotated[
-        str | None, typer.Option(help=f"Such as resnet18,mobilenet_v2 ({_PRETRAINED}).")
-    ] = None,
-    weights: Annotated[
-        Path | None,
-        typer.Option(help=f"Folder of NAME.safetensors; by default torchvision's download ({_PRETRAINED})."),
-    ] = None,
-    parts: Annotated[
-        str | None,
-        typer.Option(help=f"Beginnings of the names of parts, such as tune,width-8 ({_CONVNETS})."),
-    ] = None,
+    epochs: Epochs = None,
+    more_epochs: MoreEpochs = None,
+    size: Size = None,
+    networks: Networks = None,
+    weights: Weights = None,
+    parts: Parts = None,
     compiled: Annotated[
         bool, typer.Option("--compiled", help=f"Compile the networks for training ({_PRETRAINED}).")
     ] = False,

@@ -24,6 +24,24 @@ METHODS = (
     "tabm"
 )
 
+Methods = Annotated[
+    str | None,
+    typer.Option(
+        metavar="A,B,...",
+        help=f"Who competes; by default all that are installed: {METHODS}.",
+        show_default=False,
+    ),
+]
+Results = Annotated[
+    Path | None,
+    typer.Option(
+        file_okay=False,
+        help="Folder of results; by default results/arena, for a file out/arena-NAME, with --smoke out/arena-smoke or "
+        "out/arena-NAME-smoke.",
+        show_default=False,
+    ),
+]
+
 
 def arena(
     context: typer.Context,
@@ -44,28 +62,13 @@ def arena(
         Path | None,
         typer.Option(help="Folder of tables; by default what COUNTERPOINT_DATA names.", show_default=False),
     ] = None,
-    methods: Annotated[
-        str | None,
-        typer.Option(
-            metavar="A,B,...",
-            help=f"Who competes; by default all that are installed: {METHODS}.",
-            show_default=False,
-        ),
-    ] = None,
+    methods: Methods = None,
     repeats: Annotated[int, typer.Option(min=1, help="Times that all folds are gone through.")] = 1,
     folds: Annotated[
         int | None,
         typer.Option(min=2, help="Outer folds; by default 10, with --smoke 3.", show_default=False),
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            file_okay=False,
-            help="Folder of results; by default results/arena, for a file out/arena-NAME, with --smoke "
-            "out/arena-smoke or out/arena-NAME-smoke.",
-            show_default=False,
-        ),
-    ] = None,
+    out: Results = None,
     jobs: Annotated[
         int, typer.Option(help="Folds of trees and the like that run at the same time; -1: one a core.")
     ] = 1,
