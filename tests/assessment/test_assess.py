@@ -143,10 +143,11 @@ def test_json_brings_back_the_same_assessment():
     assert type(b.hard_vote) is type(a.hard_vote)
 
 
-def test_undefined_numbers_survive_json_as_null():
+def test_undefined_numbers_are_said_to_be_and_survive_json_as_null():
     truth, votes = make_votes(n_learners=1)
     with pytest.warns(UndefinedMeasureWarning, match="r_ll"):
         a = assess(truth, votes)
+    assert "undefined" in str(a)
     assert json.loads(a.to_json())["r_ll"] is None
     assert np.isnan(Assessment.from_json(a.to_json()).r_ll)
 

@@ -2,7 +2,6 @@
 
 import json
 
-import numpy as np
 import pytest
 
 from counterpoint import Assessment
@@ -60,7 +59,3 @@ def test_the_explanation_is_honest_about_more_than_two_classes(iris):
     assert "3 classes" in demo.explain(assessments)
     assert "Explicit diversity changed the vote" in demo.explain(assessments)
     assert "Explicit diversity" not in demo.explain(assessments[:2])
-
-
-def test_what_is_undefined_is_said_to_be():
-    assert demo._number(np.nan) == "undefined"

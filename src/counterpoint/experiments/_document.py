@@ -6,8 +6,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from counterpoint._files import replacing
-from counterpoint.experiments._record import write_png
+from counterpoint.experiments._record import write_png, write_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -56,7 +55,6 @@ def refill(
     text = document.read_text(encoding="utf-8")
     for name, table in tables.items():
         text = fill(text, name, table)
-    with replacing(document) as file:
-        file.write(text.encode())
+    write_text(document, text)
     for name, figure in figures.items():
         write_png(figure, document.parent / "images" / f"{name}.png")

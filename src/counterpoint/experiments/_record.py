@@ -44,9 +44,14 @@ def write_record(
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write plain values as JSON; the file is whole or not there, so that it may be written after every run."""
+    """Write plain values as JSON."""
+    write_text(path, json.dumps(plain(value), indent=1, allow_nan=False) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text; the file is whole or not there, so that it may be written after every run."""
     with replacing(path) as file:
-        file.write((json.dumps(plain(value), indent=1, allow_nan=False) + "\n").encode())
+        file.write(text.encode())
 
 
 def read_record(path: Path, *needed: str) -> dict[str, Any]:

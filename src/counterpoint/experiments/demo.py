@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from counterpoint.assessment import Assessment, assess_estimator
+from counterpoint.assessment.result import rounded
 from counterpoint.datasets import Dataset, load
 from counterpoint.experiments._record import write_figure, write_record
 from counterpoint.plots import PALETTE, TradeoffDisplay, house_style
@@ -130,12 +131,8 @@ def tabulate(assessments: Sequence[Assessment]) -> "Table":
     for heading in columns:
         table.add_column(heading, justify="right", no_wrap=True)
     for a in assessments:
-        table.add_row(a.name, *(_number(value(a)) for value in columns.values()))
+        table.add_row(a.name, *(rounded(value(a)) for value in columns.values()))
     return table
-
-
-def _number(value: float) -> str:
-    return "undefined" if np.isnan(value) else f"{value:.3f}"
 
 
 def explain(assessments: Sequence[Assessment]) -> str:

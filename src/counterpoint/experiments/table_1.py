@@ -13,7 +13,7 @@ import numpy as np
 
 from counterpoint._validation import FloatArray
 from counterpoint.experiments._document import given_paths, refill
-from counterpoint.experiments._record import read_record, write_record
+from counterpoint.experiments._record import read_record, write_record, write_text
 from counterpoint.experiments._tables import Grid, Numbers, mean, rich_table, spread
 from counterpoint.experiments._tables import markdown as in_markdown
 from counterpoint.experiments.forests import DEPTH, FEATURE, MAIN, PARTS, READINGS, Measured, study
@@ -39,7 +39,7 @@ def reproduce(out: Path, *, data: Path | None = None, seed: int = 0, smoke: bool
     paths = write_record(out, "table-1", title=TITLE, **done._asdict())
     record = read_record(paths[0])
     path = out / "table-1.md"
-    path.write_text(markdown(record), encoding="utf-8")
+    write_text(path, markdown(record))
     console = Console()
     for grid in grids(record, mean):
         console.print(rich_table(grid))

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from counterpoint._files import replacing
 from counterpoint.datasets import load
 from counterpoint.experiments._document import given_paths, refill
-from counterpoint.experiments._record import read_record, write_record
+from counterpoint.experiments._record import read_record, write_record, write_text
 from counterpoint.experiments._tables import Grid, markdown, rich_table
 
 TITLE = "The data sets without images"
@@ -27,8 +26,7 @@ def reproduce(out: Path) -> list[Path]:
     paths = write_record(out, "table-2", title=TITLE, config={"data": list(PAPER)}, data=compute())
     record = read_record(paths[0])
     path = out / "table-2.md"
-    with replacing(path) as file:
-        file.write(markdown([grid(record)]).encode())
+    write_text(path, markdown([grid(record)]))
     Console().print(rich_table(grid(record)))
     return [*paths, path]
 

@@ -18,12 +18,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from counterpoint._files import replacing
 from counterpoint._plain import plain
 from counterpoint._validation import FloatArray, check_count
 from counterpoint.experiments._document import given_paths, refill
 from counterpoint.experiments._progress import Teller
-from counterpoint.experiments._record import read_record, versions, write_json, write_record
+from counterpoint.experiments._record import read_record, versions, write_json, write_record, write_text
 from counterpoint.experiments._tables import NONE, Grid, markdown, mean, rich_table, spread
 
 if TYPE_CHECKING:
@@ -89,8 +88,7 @@ def reproduce(
     paths = write_record(out, "table-3", title=TITLE, config=config, data=found)
     record = read_record(paths[0])
     path = out / "table-3.md"
-    with replacing(path) as file:
-        file.write(text(record).encode())
+    write_text(path, text(record))
     console = Console()
     for grid in narrow_grids(record):
         console.print(rich_table(grid))

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import counterpoint
-from counterpoint._files import replacing
 from counterpoint.experiments._document import refill
-from counterpoint.experiments._record import write_figure, write_json
+from counterpoint.experiments._record import write_figure, write_json, write_text
 from counterpoint.experiments._tables import Grid, escaped, lines, number
 from counterpoint.experiments._tables import markdown as in_markdown
 from counterpoint.experiments.arena.cells import Store
@@ -35,8 +34,7 @@ def write_report(out: Path) -> list[Path]:
     numbers, *pages = paths = [out / "summary.json", out / "arena.html", out / "arena.md"]
     write_json(numbers, summary)
     for path, text in zip(pages, (html(summary), markdown(summary)), strict=True):
-        with replacing(path) as file:
-            file.write(text.encode())
+        write_text(path, text)
     if summary["ranks"]:
         paths += write_figure(_drawn(summary), out, FIGURE)
     return paths

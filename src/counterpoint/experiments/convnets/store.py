@@ -11,7 +11,7 @@ import torch
 
 from counterpoint._plain import plain
 from counterpoint.experiments._device import device_name
-from counterpoint.experiments._record import read_part, read_record, write_figure, write_record
+from counterpoint.experiments._record import read_part, read_record, write_figure, write_record, write_text
 from counterpoint.experiments._tables import Grid, markdown, rich_table
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def join(
         data={piece["name"]: {key: piece[key] for key in ("config", "data")} for piece in pieces},
     )
     record = read_record(path)
-    path.write_text(_laid_out(record) + "\n", encoding="utf-8")
+    write_text(path, _laid_out(record) + "\n")
     return path, record
 
 
@@ -130,7 +130,7 @@ def publish(record: Path, grids: Sequence[Grid], figure: "Figure") -> list[Path]
     for grid in grids:
         console.print(rich_table(grid))
     page = record.with_suffix(".md")
-    page.write_text(markdown(grids), encoding="utf-8")
+    write_text(page, markdown(grids))
     return [record, page, *write_figure(figure, record.parent, record.stem)]
 
 

@@ -18,11 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterpoint._files import replacing
 from counterpoint._plain import plain
 from counterpoint._validation import FloatArray, IntArray
 from counterpoint.datasets import DATASETS, Dataset, load
-from counterpoint.experiments._record import read_record, versions, write_figure, write_record
+from counterpoint.experiments._record import read_record, versions, write_figure, write_record, write_text
 from counterpoint.theory import learner_correlation_bounds, optimality, truth_correlation_bounds
 
 TITLE = "When explicit diversity pays: networks of every size and number, on tables"
@@ -87,8 +86,7 @@ def write_findings(record: Path, out: Path) -> list[Path]:
 
     numbers = read_record(record)
     page = out / "diversity-map.md"
-    with replacing(page) as file:
-        file.write(markdown(numbers).encode())
+    write_text(page, markdown(numbers))
     figures = draw_all(numbers)
     return [page, *(path for name in figures for path in write_figure(figures[name], out, name))]
 

@@ -13,7 +13,7 @@ import numpy as np
 from filelock import Timeout
 
 from counterpoint._validation import check_choice, check_count
-from counterpoint.experiments._record import write_figure
+from counterpoint.experiments._record import write_figure, write_text
 from counterpoint.experiments._tables import mean, rich_table
 from counterpoint.experiments.pretrained.laboratory import (
     Laboratory,
@@ -221,7 +221,7 @@ def _show(table: Table, notebook: Notebook, out: Path) -> list[Path]:
         if not record["data"]["runs"]:
             raise RuntimeError(f"Nothing of {table.name} could be trained; the warnings above say why.")
         path = out / f"{table.name}.md"
-        path.write_text(markdown(record, table), encoding="utf-8")
+        write_text(path, markdown(record, table))
         Console().print(rich_table(brief(grid(record, table, mean))))
         return [notebook.path, path, *write_figure(draw(record, table), out, table.name)]
 
