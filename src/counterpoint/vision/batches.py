@@ -50,8 +50,6 @@ class ImageBatches:
         Where the images are; ``"auto"`` is the GPU where there is one.
     dtype : torch.dtype, default=torch.float32
         Of the batches. They are computed in float32 in any case.
-    channels_last : bool, optional
-        Whether batches lie in memory with the channels last; by default on CUDA.
     mean, std : sequence of 3 float
         Of the channels, between 0 and 1, by which images are normalised; by default those of ImageNet.
     cutout : int, default=0
@@ -73,6 +71,8 @@ class ImageBatches:
 
     Notes
     -----
+    On CUDA batches lie in memory with the channels last, which is faster there, and elsewhere as torch has them.
+
     Iterating gives ``(x, y)`` with x of shape ``(batch, 3, height, width)``, or ``([x_1, ..., x_k], y)`` for k views.
     For images that do not fit on the device :func:`~counterpoint.training.fit` takes any ``DataLoader``.
 
@@ -102,7 +102,6 @@ class ImageBatches:
         shuffle: bool | None = None,
         device: str | torch.device = "auto",
         dtype: torch.dtype = torch.float32,
-        channels_last: bool | None = None,
         mean: Sequence[float] = MEAN,
         std: Sequence[float] = STD,
         cutout: int = 0,
@@ -123,11 +122,8 @@ class ImageBatches:
         if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
             raise TypeError(f"`dtype` must be a floating type of torch; got {dtype!r}.")
         self.dtype = dtype
-        self.channels_last = (
-            self.device.type == "cuda"
-            if channels_last is None
-            else check_flag(channels_last, "channels_last")
-        )
+        # On a CPU without AVX-512, oneDNN corrupts memory in some convolutions of this layout.
+        self._channels_last = self.device.type == "cuda"
         self._scale, self._shift = _normalisation(mean, std, self.device)
         self.cutout = check_whole(cutout, "cutout", minimum=0)
         self.crop_padding = check_whole(crop_padding, "crop_padding", minimum=0)
@@ -185,7 +181,7 @@ class ImageBatches:
 
     def _finish(self, pixels: Tensor, moves: "_Moves | None") -> Tensor:
         """Return bytes (B, H, W, 3) as the networks take them."""
-        layout = torch.channels_last if self.channels_last else torch.contiguous_format
+        layout = torch.channels_last if self._channels_last else torch.contiguous_format
         x = pixels.permute(0, 3, 1, 2).to(torch.float32, memory_format=layout)
         x = x.mul_(self._scale).add_(self._shift)
         if moves is not None and self.cutout:

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from counterpoint._validation import FloatArray
 from counterpoint.datasets.cifar import Images
-from counterpoint.experiments._device import clock, kernel_search
+from counterpoint.experiments._device import clock, kernel_search, to_device
 from counterpoint.experiments.convnets.arms import Arm
 from counterpoint.experiments.convnets.course import Course
 from counterpoint.experiments.convnets.side_by_side import program
@@ -89,8 +89,7 @@ def _run(part: Part, images: Images, device: torch.device) -> dict[str, Any]:
     batches = _batches(part, *kinds["train"], device)
     nets = _nets(part, len(images.class_names))
     n_parameters = part.n_learners * sum(p.numel() for p in nets[0].parameters())
-    together: nn.Module = program(nets, part.n_views).to(device)
-    together = together.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    together = to_device(program(nets, part.n_views), device)
     course = Course(part.arms, len(part.seeds), part.n_learners).to(device)
     with kernel_search():
         _train(together, course, part, batches)

@@ -23,7 +23,7 @@ from torch.nn import functional as F
 
 from counterpoint._validation import check_count
 from counterpoint.datasets.cifar import Images
-from counterpoint.experiments._device import clock, kernel_search
+from counterpoint.experiments._device import clock, kernel_search, to_device
 from counterpoint.experiments.convnets import fast_training
 from counterpoint.experiments.convnets.fast import fast_net
 from counterpoint.experiments.convnets.images import load_images
@@ -123,8 +123,7 @@ def run(point: Point, images: Images, seed: int, device: torch.device) -> Mappin
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         nets = [_net(point, n_classes) for _ in range(point.n_learners)]
-    together: nn.Module = (program if point.network == "convnet" else Apart)(nets).to(device)
-    together = together.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    together = to_device((program if point.network == "convnet" else Apart)(nets), device)
     with kernel_search():
         if point.network == "fast":
             settings = (point.epochs, point.batch_size, point.learning_rate, point.weight_decay, seed)

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import OneCycleLR
 
-from counterpoint.experiments._device import device_name, kernel_search
+from counterpoint.experiments._device import device_name, kernel_search, to_device
 from counterpoint.experiments._record import versions
 from counterpoint.experiments.pretrained.learning import (
     DIGITS,
@@ -295,9 +295,7 @@ class Laboratory:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # the table says which are pretrained in part
             net = backbone(name, self.images.n_classes, weights=weights, width=self.settings.width)
-        if self.device.type == "cuda":
-            net = net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        return net.to(self.device)
+        return to_device(net, self.device)
 
     def check(self, name: str) -> None:
         """Refuse weights that do not fit a network, and images that are too small for it."""
