@@ -10,8 +10,8 @@ import torch
 from torch.utils.data import DataLoader, Subset
 from torchvision import datasets, transforms
 
-from counterpoint import CorrelationLoss, Ensemble, IndependentLoss, assess, fit
-from counterpoint.vision import backbone, predict_logits
+from counterpoint import DiversityLoss, Ensemble, IndependentLoss, assess, fit
+from counterpoint.vision import backbone, predict_logits, predict_proba
 
 NETWORKS = ("resnet18", "mobilenet_v2", "efficientnet_b0")
 
@@ -36,20 +36,21 @@ def main(folder, names=NETWORKS, weights="imagenet", size=160, epochs=4):
     fit(tuned, train, loss=IndependentLoss(), optimizer=lambda p: torch.optim.AdamW(p, 1e-3), epochs=epochs)
 
     found = {"as they are": tuned}  # which is hard to beat for networks that fit
-    for loss in (IndependentLoss(), CorrelationLoss(diversity=0.5)):
-        ensemble = found[str(loss)] = copy.deepcopy(tuned)  # both go on from here for as many epochs
+    for loss in (IndependentLoss(), DiversityLoss()):
+        # Both go on from here for as many epochs.
+        ensemble = found[type(loss).__name__] = copy.deepcopy(tuned)
         adam = torch.optim.AdamW(ensemble.parameters(), 1e-4)
         fit(ensemble, train, loss=loss, optimizer=adam, epochs=epochs, validation=held_out)
     truth = torch.tensor(images.targets)[tenth]
     for way, ensemble in found.items():
-        votes = predict_logits(ensemble, held_out).softmax(-1).mean(0).argmax(-1).cpu()
+        votes = predict_proba(ensemble, held_out).argmax(-1).cpu()
         found[way] = (votes == truth).float().mean().item(), ensemble
         print(f"{way}: {found[way][0]:.2%} of the held-out images")
     _, best = max(found.values(), key=lambda pair: pair[0])  # the test images have no say
 
     proba = predict_logits(best, test).softmax(-1).cpu().numpy()
     learners = [f"{place} {name}" for place, name in enumerate(names, 1)]
-    return assess(test.dataset.targets, proba, voting="soft", learners=learners)
+    return assess(test.dataset.targets, proba, voting=best.vote, learners=learners)
 
 
 if __name__ == "__main__":

@@ -229,14 +229,18 @@ def test_reproduce_says_where_it_wrote(capsys, tmp_path):
     assert record["config"]["n_learners"] == 7
 
 
-def test_demo_prints_the_numbers_it_writes(capsys, tmp_path):
+def test_demo_prints_the_numbers_it_writes(capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr("counterpoint.experiments.demo.MOST_EPOCHS", 3)
     assert main(["demo", "--data", "iris", "--seed", "0", "--out", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
     record = json.loads((tmp_path / "demo.json").read_text())
-    assert record["config"] == {"data": "iris", "seed": 0, "n_learners": 15, "n_train": 100, "n_test": 50}
+    config = {"data": "iris", "seed": 0, "n_learners": 15, "n_train": 100, "n_test": 50}
+    assert {name: record["config"][name] for name in config} == config
     for assessment in record["data"]["assessments"].values():
         for number in (assessment["r_tl"], assessment["r_ll"], assessment["optimality"]):
             assert f"{number:.3f}" in printed
+    for comparison in record["data"]["comparisons"]:
+        assert comparison["verdict"] in " ".join(printed.split())
     for name in ("report.html", "tradeoff.png", "tradeoff.svg", "demo.json"):
         assert str(tmp_path / name) in printed
         assert (tmp_path / name).stat().st_size > 500

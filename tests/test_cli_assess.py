@@ -113,6 +113,55 @@ def test_soft_voting_of_probabilities_in_an_npz(data, capsys, tmp_path):
     assert (read.voting, read.vote.value) == ("soft", right.mean())
 
 
+@pytest.fixture
+def proba_npz(data, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    truth, _ = data
+    classes = np.unique(truth)
+    proba = np.random.default_rng(1).dirichlet(np.ones(3), (4, N))
+    np.savez(tmp_path / "proba.npz", y_true=truth, outputs=proba, labels=classes)
+    return tmp_path / "proba.npz", truth, proba, classes
+
+
+def test_the_geometric_vote_is_assessed_with_the_scores_of_its_probabilities(proba_npz, capsys):
+    path, truth, proba, classes = proba_npz
+    assert main(["assess", str(path), "--voting", "geometric"]) == 0
+    expected = assess(truth, proba, labels=classes, voting="geometric")
+    words = " ".join(capsys.readouterr().out.split())
+    assert f"geometric vote {expected.geometric_vote}" in words
+    scores = (expected.log_loss, expected.brier_score, expected.calibration_error)
+    assert f"geometric: log-loss, Brier, calibration error {', '.join(f'{s:.3f}' for s in scores)}" in words
+
+
+@pytest.mark.parametrize("width", [80, 40])
+def test_compare_shows_the_scores_of_votes_with_probabilities(width, proba_npz, capsys, monkeypatch):
+    path, truth, proba, classes = proba_npz
+    monkeypatch.setenv("COLUMNS", str(width))
+    assert main(["compare", str(path), str(path), "--voting", "geometric"]) == 0
+    out = capsys.readouterr().out
+    a = assess(truth, proba, labels=classes, voting="geometric")
+    texts = [f"{score:.3f}" for score in (a.log_loss, a.brier_score, a.calibration_error)]
+    if width == 80:
+        assert f"proba (2) geometric {' '.join(texts)}" in " ".join(out.split())
+    else:
+        names = ("log-loss", "Brier score", "calibration error")
+        assert all(out.count(f"{name}: {text}\n") == 2 for name, text in zip(names, texts, strict=True))
+    assert max(map(len, out.splitlines())) <= width
+    assert main(["compare", str(path), "--voting", "hard"]) == 0
+    assert "log-loss" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("given", "voting"), [("auto", "soft"), ("hard", "hard"), ("geometric", "geometric")]
+)
+def test_select_counts_the_vote_that_is_asked_for(given, voting, proba_npz, capsys):
+    path, truth, proba, classes = proba_npz
+    assert main(["select", str(path), "--voting", given, "--json"]) == 0
+    read = Selection.from_json(capsys.readouterr().out)
+    assert read.to_json() == select(truth, proba, labels=classes, voting=voting, random_state=0).to_json()
+    assert read.voting == voting
+
+
 def test_compare_puts_ensembles_side_by_side_and_on_one_page(votes_csv, data, capsys, tmp_path):
     truth, votes = data
     np.savez(tmp_path / "few.npz", label=truth, outputs=votes[:3])
@@ -251,6 +300,10 @@ def test_help_has_examples(command, capsys):
             "votes.csv: `voting` must be 'hard'",
         ),
         (["assess", "votes.csv", "--voting", "loud"], "'--voting'"),
+        (
+            ["select", "votes.csv", "-t", "label", "--drop", "id", "--voting", "geometric"],
+            "votes.csv: `voting` must be 'auto' or 'hard' where `outputs` are labels; got 'geometric'.",
+        ),
         (
             ["assess", "votes.csv", "--json", "--markdown"],
             "`--json` and `--markdown` must not be given together.",

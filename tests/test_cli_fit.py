@@ -14,6 +14,7 @@ import torch
 
 from counterpoint import Assessment
 from counterpoint.cli import main
+from counterpoint.measures import combine
 from counterpoint.models import load_model
 from counterpoint.predictions import read_predictions
 
@@ -67,7 +68,7 @@ def test_fit_says_what_it_took_for_what_and_how_the_ensemble_stands(here, capsys
     ]
     words = " ".join(captured.out.split())
     facts = load_model("model").facts
-    assert f"The soft vote of 3 learners is right on {100 * facts['accuracy_held_out']:.1f} %" in words
+    assert f"The geometric vote of 3 learners is right on {100 * facts['accuracy_held_out']:.1f} %" in words
     assert (
         f"Judged on {facts['n_held_out']} rows held out of training; the model is trained on all 120."
         in words
@@ -81,11 +82,12 @@ def test_fit_says_what_it_took_for_what_and_how_the_ensemble_stands(here, capsys
 
 def test_fit_chooses_the_diversity_and_writes_the_page_where_it_is_told(here, capsys):
     given = ["fit", "data.csv", "-t", "label", "--learners", "2", "--epochs", "3", "--html", "pages/r.html"]
+    given += ["--search"]
     assert main([*given, "--out", "deep/er/model", "--test-share", "0.3", "--seed", "3"]) == 0
     words = " ".join(capsys.readouterr().out.split())
     assert "corrected paired t-test over 5 folds" in words
     facts = load_model("deep/er/model").facts
-    how = "independent training" if facts["diversity"] is None else f"diversity {facts['diversity']:g}"
+    how = "independent training" if facts["diversity"] == 0 else f"diversity {facts['diversity']:g}"
     assert f"Chosen: {how}, for " in words
     assert facts["n_held_out"] == pytest.approx(36, abs=1)
     assert words.endswith("Wrote deep/er/model Wrote pages/r.html")
@@ -123,8 +125,15 @@ def test_the_members_go_straight_into_assess(home, here, capsys):
     assert predictions.learners == ("L1", "L2", "L3")
     np.testing.assert_allclose(predictions.outputs, found.members, atol=1e-6)
     capsys.readouterr()
-    assert main(["assess", "members.csv", "--truth", "label", "--voting", "soft", "--json"]) == 0
+    assert main(["assess", "members.csv", "--truth", "label", "--voting", "geometric", "--json"]) == 0
     assert Assessment.from_json(capsys.readouterr().out).vote.value == pytest.approx(found.n_right / N)
+
+
+def test_predict_has_the_vote_that_fit_trained(home, here):
+    """The probabilities are those of the geometric vote, not the mean of the learners' probabilities."""
+    found = load_model(home / "model").predict("data.csv")
+    np.testing.assert_allclose(found.proba, combine(found.members, voting="geometric"), atol=1e-5)
+    assert np.abs(found.proba - found.members.mean(axis=0)).max() > 1e-4
 
 
 def test_notes_go_to_stderr_and_leave_stdout_to_the_predictions(home, here, capsys):
@@ -156,9 +165,12 @@ def test_notes_go_to_stderr_and_leave_stdout_to_the_predictions(home, here, caps
         (["fit", "data.csv", "-t", "label", "--out", "mine"], "mine must be new, empty, or hold a model"),
         (
             ["fit", "data.csv", "-t", "label", "--diversity", "lots"],
-            "'auto' or a number of at least 0; got 'lots'.",
+            "Invalid value for '--diversity'",
         ),
-        (["fit", "data.csv", "-t", "label", "--diversity", "-1"], "got '-1'."),
+        (
+            ["fit", "data.csv", "-t", "label", "--diversity", "-1"],
+            "Input should be greater than or equal to 0.",
+        ),
         (
             ["fit", "none.csv", "-t", "label", "--test-share", "1"],
             "`--test-share` must be strictly between 0 and 1; got 1.",
@@ -238,6 +250,7 @@ def test_help_has_examples(command, capsys):
 @pytest.mark.filterwarnings("always")
 def test_the_documentation_shows_what_the_commands_print(here, capsys):
     """Numbers hang on the version of torch, and findings on numbers; the columns, other words and the files do not."""
+    assert [given[0] for given, _ in documented_commands()] == ["fit", "predict", "predict", "assess"]
     for given, shown in documented_commands():
         printed = run(given, capsys, *QUICK[2:])
         if given[0] == "fit":
@@ -248,10 +261,12 @@ def test_the_documentation_shows_what_the_commands_print(here, capsys):
                 words(text[text.index(": at ") : text.index("Chosen: ")]) for text in (printed[1], shown[1])
             ]
             assert reasons[0] == reasons[1]
-            # The last finding is of the number of rows, whatever the networks do.
-            assert findings(printed[4])[-1] == findings(shown[4])[-1]
+            assert of_sample_size(printed[4]) == of_sample_size(shown[4])
+        elif given[0] == "predict":
+            assert words_of_lines(printed[0]) == words_of_lines(shown[0])
         else:
-            assert words(printed[0].splitlines()[0]) == words(shown[0].splitlines()[0])
+            beginning = ["members", "The", "geometric", "vote", "of", "0", "learners"]
+            assert words(printed[0])[:7] == words(shown[0])[:7] == beginning
 
 
 @pytest.mark.slow
@@ -259,9 +274,17 @@ def test_the_documentation_shows_what_the_commands_print(here, capsys):
 def test_the_documentation_shows_what_fit_finds(here, capsys):
     """With all the networks and epochs the verdict and the advice have the same words too."""
     given, shown = next(documented_commands())
+    assert "--search" in given
     printed = run(given, capsys)
     assert words(printed[1]) == words(shown[1])
     assert findings(printed[4]) == findings(shown[4])
+
+
+def test_the_documentation_shows_one_accuracy_of_the_model_on_its_rows(here):
+    """What predict counts and what assess says of the members is the same vote."""
+    *_, (_, predicted), (_, assessed) = documented_commands()
+    counted = re.search(r"rows are right \(([0-9.]+)%\)", predicted[0])[1]
+    assert f"is right on {counted} % of" in " ".join(assessed[0].split())
 
 
 def documented_commands():
@@ -291,6 +314,16 @@ def words(text):
 
 def labels(table):
     return [re.split(r"  +", line)[0] for line in table.splitlines()]
+
+
+def words_of_lines(text):
+    """Return the words line by line, without the lines of predictions."""
+    return [words(line) for line in text.splitlines() if not line.startswith(("bird,", "cat,", "dog,"))]
+
+
+def of_sample_size(advice):
+    """Return the finding of the number of rows, which is there whatever the networks do."""
+    return next(finding for finding in findings(advice) if finding[1] == "With")
 
 
 def findings(advice):

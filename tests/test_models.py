@@ -218,12 +218,14 @@ def test_an_equal_seed_gives_an_equal_model(fit, table):
     )
 
 
-def test_the_diversity_is_chosen_by_folds_unless_it_is_given(table):
-    found = fit_table(table, n_learners=2, epochs=3)
+def test_the_diversity_is_chosen_by_folds_where_that_is_asked_for(table):
+    default = fit_table(table, n_learners=2, epochs=3)
+    assert (default.diversity, default.verdict) == (None, None)
+    assert default.model.estimator.diversity is None
+    found = fit_table(table, search=True, n_learners=2, epochs=3)
     assert "corrected paired t-test over 5 folds" in found.verdict
-    chosen = found.model.estimator
-    assert chosen.diversity == found.diversity
-    assert chosen.loss == ("independent" if found.diversity is None else "correlation")
+    assert found.model.estimator.diversity == found.diversity
+    assert 0 <= found.diversity <= 1
 
 
 @pytest.mark.parametrize(
@@ -248,9 +250,15 @@ def test_fit_takes_one_whole_number(table, name):
         fit_table(table, **{name: (2, 3)})
 
 
-def test_a_diversity_is_a_number(table):
-    with pytest.raises(TypeError, match=r"^`diversity` must be one number; got 'auto'\.$"):
-        fit_table(table, diversity="auto")
+def test_a_diversity_is_a_number_and_not_searched_for_where_it_is_given(table):
+    with pytest.raises(TypeError, match=r"^`diversity` must be one number; got 'much'\.$"):
+        fit_table(table, diversity="much")
+    with pytest.raises(ValueError, match="`diversity` must be between 0 and 1; got 2"):
+        fit_table(table, diversity=2)
+    with pytest.raises(ValueError, match=r"`diversity` must be None where `search` chooses it; got 0\.5"):
+        fit_table(table, diversity=0.5, search=True)
+    with pytest.raises(TypeError, match="`search` must be True or False; got 'yes'"):
+        fit_table(table, search="yes")
 
 
 def test_fit_takes_a_table_and_says_how_far_it_is_or_not(table):

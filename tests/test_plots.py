@@ -9,8 +9,10 @@ import pytest
 from matplotlib.figure import Figure
 
 from counterpoint.exceptions import UndefinedMeasureWarning
+from counterpoint.measures import calibration_error, combine, reliability
 from counterpoint.plots import (
     CorrelationDisplay,
+    ReliabilityDisplay,
     TradeoffDisplay,
     VoteCurve,
     VoteCurveDisplay,
@@ -54,6 +56,7 @@ def test_importing_plots_leaves_matplotlib_alone():
         TradeoffDisplay(5, points={"a": (0.5, 0.4)}, trajectories={"b": ([0.1, 0.5], [0.0, 0.4])}),
         CorrelationDisplay(np.eye(3), ["T", "L1", "L2"]),
         VoteCurveDisplay(VoteCurve([1, 3], [0.6, 0.7]), VoteCurve([1], [0.6])),
+        ReliabilityDisplay.from_predictions([0, 1, 1], [[0.7, 0.3], [0.2, 0.8], [0.6, 0.4]]),
     ],
     ids=lambda display: type(display).__name__,
 )
@@ -388,3 +391,57 @@ def test_displays_take_the_classes_of_columns():
         assert TradeoffDisplay.from_predictions([0, 2, 0, 2], proba, labels=[0, 1, 2]).n_learners == 2
     with pytest.warns(UndefinedMeasureWarning, match="the truth in class 1"):
         assert len(CorrelationDisplay.from_predictions([0, 2, 0, 2], proba, labels=[0, 1, 2]).names) == 3
+
+
+@pytest.fixture(scope="module")
+def probabilities():
+    """Truth and the probabilities of 5 learners over 3 classes."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 3, 400)
+    scores = np.exp(rng.normal(size=(5, 400, 3)) + 1.5 * np.eye(3)[truth])
+    return truth, scores / scores.sum(axis=2, keepdims=True)
+
+
+def test_reliability_shows_the_bins_of_the_measure(probabilities, ax):
+    truth, proba = probabilities
+    display = ReliabilityDisplay.from_predictions(truth, proba[0], n_bins=10, name="first")
+    bins = reliability(truth, proba[0], n_bins=10)
+    assert display.calibration_error == pytest.approx(calibration_error(truth, proba[0], n_bins=10))
+    points = display.plot(ax).ax_.collections[-1].get_offsets()
+    full = bins.count > 0
+    np.testing.assert_allclose(points, np.stack([bins.confidence, bins.accuracy], axis=1)[full])
+    (shares,) = display.ax_.child_axes
+    assert sum(bar.get_height() for bar in shares.patches) == pytest.approx(1)
+    assert len(shares.patches) == 10
+    assert display.ax_.get_title(loc="left") == "first"
+    texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+    assert texts == ["perfectly calibrated", f"calibration error {display.calibration_error:.3f}"]
+
+
+@pytest.mark.parametrize("voting", ["soft", "geometric"])
+def test_reliability_of_an_assessment_is_that_of_its_vote(voting, probabilities, ax):
+    from counterpoint import assess
+
+    truth, proba = probabilities
+    display = ReliabilityDisplay.from_assessment(assess(truth, proba, voting=voting, name="five"))
+    other = ReliabilityDisplay.from_predictions(truth, combine(proba, voting=voting))
+    np.testing.assert_allclose(display.reliability.accuracy, other.reliability.accuracy)
+    assert display.calibration_error == pytest.approx(other.calibration_error)
+    assert display.plot(ax).ax_.get_title(loc="left") == "five"
+
+
+def test_reliability_needs_probabilities(probabilities):
+    from counterpoint import assess
+
+    truth, proba = probabilities
+    for outputs, words in ((proba, "probabilities"), (proba.argmax(axis=2), "labels")):
+        a = assess(truth, outputs)
+        expected = f"^`assessment` must be of a soft or a geometric vote .*; got a hard vote of {words}"
+        with pytest.raises(ValueError, match=expected):
+            ReliabilityDisplay.from_assessment(a)
+        with pytest.raises(ValueError, match=r"^`reliability` must hold at least one sample; got none\.$"):
+            ReliabilityDisplay(a.reliability)
+    with pytest.raises(TypeError, match=r"^`reliability` must be a Reliability; got list\.$"):
+        ReliabilityDisplay([0.5])
+    with pytest.raises(ValueError, match="`proba` must have axes"):
+        ReliabilityDisplay.from_predictions(truth, proba)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from counterpoint.experiments._tables import NONE
+from counterpoint.experiments.convnets import dial_tables
 from counterpoint.experiments.pretrained.paper import TABLES
 
 ROOT = Path(__file__).parents[1]
@@ -18,23 +19,34 @@ def result(name):
     return json.loads((ROOT / "results" / name).read_text(encoding="utf-8"))
 
 
-def row(words):
-    """Return the cells of the row that holds the words, without their weight."""
-    line = next(line for line in README.splitlines() if line.startswith("|") and words in line)
+def row(words, after=""):
+    """Return the cells of the first row with the words, below the line that holds ``after``, without their weight."""
+    lines = README[README.index(after) :].splitlines()
+    line = next(line for line in lines if line.startswith("|") and words in line)
     return [cell.strip().strip("*") for cell in line.strip("|").split("|")]
 
 
-def spread(values):
-    return f"{np.mean(values):.2f} ± {np.std(values, ddof=1):.2f}"
+def spread(values, digits=2):
+    return f"{np.mean(values):.{digits}f} ± {np.std(values, ddof=1):.{digits}f}"
 
 
-@pytest.mark.parametrize(("words", "part"), [("of width 4", 4), ("of width 8", 8), ("of width 32", 32)])
-def test_errors_of_small_convnets(words, part):
-    found = result("image-map.json")["data"][f"width-{part}"]
-    names = [arm["name"] for arm in found["config"]["arms"]]
-    test = found["data"]["test"]
-    for place, arm, how in ((1, "independent", "raw"), (2, "0.9", "read")):
-        assert row(words)[place] == spread(100 * np.array(test[how]["soft"])[:, names.index(arm)])
+@pytest.mark.parametrize(
+    ("words", "point"),
+    [
+        ("ten of width 8, CIFAR-10:", ("cifar10", 8, 10, 10)),
+        ("ten of width 8, CIFAR-100:", ("cifar100", 8, 10, 10)),
+        ("five of width 32, CIFAR-10, 30 epochs:", ("cifar10", 32, 5, 30)),
+    ],
+)
+def test_errors_and_log_losses_of_small_convnets(words, point):
+    runs = dial_tables.runs_by_point(result("image-dial.json"))[point]
+    for cells, measure, scale, digits in (
+        (row(words), "error", 100, 2),
+        (row("their log-loss", after=words), "log_loss", 1, 3),
+    ):
+        for cell, arm in zip(cells[1:], ("independent", "0.9", "paper-0.9"), strict=True):
+            found = scale * dial_tables.values(runs, arm, measure) if arm in runs else None
+            assert cell == (NONE if found is None else spread(found, digits))
 
 
 @pytest.mark.parametrize(
@@ -101,8 +113,9 @@ def test_learners_of_four_units_gain_on_segment_and_lose_on_glass():
 def test_ranks_of_the_arena():
     ranks = result("arena/summary.json")["ranks"]
     cells = row("mean rank among")
-    assert f"among {len(ranks['methods'])} methods" in cells[0]
-    assert cells[1:3] == [f"{ranks['mean_rank'][name]:.2f}" for name in ("independent", "diverse-cv")]
-    assert f"Friedman's test tells no two methods apart (p = {ranks['friedman']['p_value']:.2g})" in cells[3]
+    assert cells[0] == f"mean rank among {len(ranks['methods'])} methods"
+    assert cells[1:] == [f"{ranks['mean_rank'][name]:.2f}" for name in ("independent", "correlation-cv")]
+    said = f"no two methods can be told apart by Friedman's test (p = {ranks['friedman']['p_value']:.2g})"
+    assert said in README
     assert ranks["friedman"]["p_value"] >= 0.05
     assert "**" not in next(line for line in README.splitlines() if "mean rank among" in line)

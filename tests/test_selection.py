@@ -121,6 +121,43 @@ def test_caruana_is_the_published_procedure(kind, seed):
     assert selection.diversity is None
 
 
+@pytest.mark.parametrize("voting", ["hard", "soft", "geometric"])
+@pytest.mark.parametrize("seed", range(3))
+def test_each_vote_is_counted_along_the_path_and_held_on_new_samples(voting, seed):
+    y_true, proba = random_probabilities(seed, n_learners=6, n_samples=40, n_classes=3)
+    columns = {"hard": np.eye(3)[proba.argmax(axis=2)], "soft": proba, "geometric": np.log(proba)}[voting]
+    path = naive_caruana(y_true, columns, size=9)
+    caruana = select(y_true, proba, 9, method="caruana", voting=voting)
+    assert caruana.path.tolist() == path
+    greedy = select(y_true, proba, voting=voting)
+    expected = [vote_accuracy(y_true, columns[greedy.path[: n + 1]]) for n in range(6)]
+    np.testing.assert_allclose(greedy.accuracies, expected, atol=1e-12)
+    bagged = select(y_true, proba, 2, voting=voting, n_bags=3, random_state=0)
+    for selection in (caruana, greedy, bagged):
+        assert selection.voting == voting
+        tally = np.tensordot(selection.weights, columns[selection.indices], 1)
+        won = (tally >= tally.max(axis=1, keepdims=True) - TIE).argmax(axis=1)
+        assert selection.vote(proba).tolist() == won.tolist()
+        assert Selection.from_json(selection.to_json()).voting == voting
+
+
+def test_by_default_labels_vote_and_probabilities_are_averaged():
+    y_true, proba = random_probabilities(0, n_learners=4, n_samples=30, n_classes=2)
+    assert select(y_true, proba).to_json() == select(y_true, proba, voting="soft").to_json()
+    votes = proba.argmax(axis=2)
+    assert select(y_true, votes).to_json() == select(y_true, votes, voting="hard").to_json()
+    assert select(y_true, votes).voting == "hard"
+
+
+def test_the_vote_of_probabilities_needs_probabilities():
+    y_true, proba = random_probabilities(0, n_learners=4, n_samples=30, n_classes=2)
+    selection = select(y_true, proba, 2, voting="geometric")
+    words = r"^`outputs` must be probabilities for the geometric vote; got labels\.$"
+    with pytest.raises(ValueError, match=words):
+        selection.vote(proba.argmax(axis=2))
+    assert str(selection).splitlines()[1].startswith("Their geometric vote is right on ")
+
+
 def test_diversity_passes_over_duplicates():
     y_true, votes = random_votes(seed=0, n_learners=4, n_samples=300, n_classes=2)
     pool = np.repeat(votes, 3, axis=0)  # learners 0 to 2 are one, 3 to 5 are one, ...
@@ -278,7 +315,8 @@ def test_the_vote_weighs_learners_and_gives_a_tie_to_the_first_label():
     selection = Selection.from_json(
         json.dumps(
             {"indices": [2, 0, 1], "weights": [0.5, 0.3, 0.2], "accuracy": 1.0, "path": [], "scores": []}
-            | {"accuracies": [], "method": "caruana", "diversity": None, "n_learners": 4, "n_bags": 1}
+            | {"accuracies": [], "method": "caruana", "voting": "hard", "diversity": None}
+            | {"n_learners": 4, "n_bags": 1}
         )
     )
     votes = np.array([[1, 1, 5], [1, 0, 5], [0, 0, 7], [9, 9, 9]])
@@ -296,7 +334,7 @@ def test_a_selection_survives_json_and_prints_well():
         assert votes[back.indices].shape == (len(selection.indices), 200)
         assert back.path.dtype == np.int64
     text = str(select(y_true, votes, 3))
-    assert text.startswith("3 of 30 learners (greedy, diversity 0.5)\nTheir vote is right on ")
+    assert text.startswith("3 of 30 learners (greedy, diversity 0.5)\nTheir hard vote is right on ")
     assert "% of the samples it was chosen on.\nlearner  weight\n" in text
     assert text.count("0.3333") == 3
     assert "(caruana, 2 bags)" in str(select(y_true, votes, 5, method="caruana", n_bags=2, random_state=0))
@@ -326,6 +364,24 @@ NAN = [[[0.5, 0.5], [np.nan, 0.5]], [[0.1, 0.9], [0.2, 0.8]]]
             {"method": "best"},
             ValueError,
             r"^`method` must be one of 'greedy', 'caruana'; got 'best'\.$",
+        ),
+        (
+            GOOD,
+            {"voting": "loud"},
+            ValueError,
+            r"^`voting` must be one of 'auto', 'hard', 'soft', 'geometric'; got 'loud'\.$",
+        ),
+        (
+            GOOD,
+            {"voting": "soft"},
+            ValueError,
+            r"^`voting` must be 'auto' or 'hard' where `outputs` are labels; got 'soft'\.$",
+        ),
+        (
+            GOOD,
+            {"voting": "geometric"},
+            ValueError,
+            r"^`voting` must be 'auto' or 'hard' where `outputs` are labels; got 'geometric'\.$",
         ),
         (GOOD, {"diversity": -0.1}, ValueError, r"^`diversity` must be at least 0; got -0\.1\.$"),
         (GOOD, {"diversity": np.nan}, ValueError, r"^`diversity` must not be NaN"),

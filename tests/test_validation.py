@@ -1,5 +1,7 @@
 """The checks at the border say one sentence: the argument, the rule, the value."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from counterpoint._validation import (
     check_labels,
     check_number,
     check_path,
+    check_probabilities,
     check_whole,
 )
 
@@ -120,3 +123,24 @@ def test_strings_of_variable_length_are_labels():
 def test_a_mask_that_hides_something_is_refused():
     with pytest.raises(ValueError, match=r"^`y_true` must have no masked entry; got one at \[1\]\.$"):
         check_labels(np.ma.masked_array([0, 1], mask=[False, True]), "y_true")
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([[0.5, 0.5], [0.5, np.nan]], "`proba` must not be NaN; got nan at {}sample 1."),
+        (
+            [[0.5, 0.5], [1.5, -0.5]],
+            "`proba` must hold probabilities, between 0 and 1; got 1.5 at {}sample 1.",
+        ),
+        (
+            [[0.5, 0.5], [0.5, 0.4]],
+            "`proba` must hold probabilities that sum to one over the classes; got a sum of 0.9 at {}sample 1.",
+        ),
+    ],
+)
+def test_the_place_of_a_probability_has_a_learner_only_where_there_are_learners(rows, message):
+    good = [[0.5, 0.5], [0.5, 0.5]]
+    for proba, place in ((rows, ""), ([good, rows], "learner 1, "), ([[good, rows]], "learner [0, 1], ")):
+        with pytest.raises(ValueError, match=f"^{re.escape(message.format(place))}$"):
+            check_probabilities(proba, "proba")

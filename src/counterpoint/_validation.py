@@ -227,22 +227,22 @@ def check_probabilities(value: ArrayLike, name: str) -> NDArray[Any]:
         raise TypeError(f"`{name}` must hold numbers; got dtype {array.dtype}.")
     for learner in np.ndindex(array.shape[:-2]):
         rows = np.asarray(array[learner], dtype=np.float64)
-        at = f"learner {learner[0] if len(learner) == 1 else list(learner)}"
+        at = f"learner {learner[0] if len(learner) == 1 else list(learner)}, " if learner else ""
         if (bad := np.isnan(rows)).any():
             sample, label = np.argwhere(bad)[0]
-            raise ValueError(f"`{name}` must not be NaN; got nan at {at}, sample {sample}.")
+            raise ValueError(f"`{name}` must not be NaN; got nan at {at}sample {sample}.")
         if (bad := (rows < 0) | (rows > 1 + ROW_SUM_TOLERANCE)).any():
             sample, label = np.argwhere(bad)[0]
             raise ValueError(
                 f"`{name}` must hold probabilities, between 0 and 1; "
-                f"got {rows[sample, label]:.6g} at {at}, sample {sample}."
+                f"got {rows[sample, label]:.6g} at {at}sample {sample}."
             )
         sums = rows.sum(axis=-1)
         if (bad := np.abs(sums - 1) > ROW_SUM_TOLERANCE).any():
             sample = int(np.argmax(bad))
             raise ValueError(
                 f"`{name}` must hold probabilities that sum to one over the classes; "
-                f"got a sum of {sums[sample]:.6g} at {at}, sample {sample}."
+                f"got a sum of {sums[sample]:.6g} at {at}sample {sample}."
             )
     return array
 

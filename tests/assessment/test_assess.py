@@ -1,7 +1,6 @@
 import json
 import warnings
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,15 +8,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from counterpoint import Assessment, assess
-from counterpoint.assessment.advice import TURNING_POINT, _more_learners
+from counterpoint.assessment.advice import _more_learners
 from counterpoint.assessment.votes import Ballot, count_votes
 from counterpoint.exceptions import UndefinedMeasureWarning
 from counterpoint.measures import (
     MEASURES,
+    bias_variance_diversity,
+    brier_score,
     c_bound,
+    calibration_error,
     diversity,
     error_correlations,
     learner_learner_correlation,
+    log_loss,
+    reliability,
     tandem_bound,
     truth_learner_correlation,
 )
@@ -41,7 +45,7 @@ def test_weights_that_tie_in_the_decimal_system_tie_in_every_vote():
     read = Outputs(votes, truth)
     expected = np.mean((own > 50) + 0.5 * (own == 50))
     assert count_votes(read, percent / 100, "hard", None).weighted.value == expected
-    assert Vote(read, percent / 100).credit().mean() == expected
+    assert Vote(read, "hard", percent / 100).credit().mean() == expected
 
 
 def make_probabilities(seed=0, n_classes=3, n_samples=400):
@@ -118,6 +122,86 @@ def test_the_soft_vote_is_the_highest_mean_probability():
     assert a.without[2] == pytest.approx(left_out.mean() - soft.mean())
 
 
+def geometric_mean(proba, weights=None):
+    """The normalised geometric mean, (n_samples, n_classes), by its definition."""
+    weights = np.full(len(proba), 1 / len(proba)) if weights is None else weights
+    product = np.prod(proba ** weights[:, None, None], axis=0)
+    return product / product.sum(axis=1, keepdims=True)
+
+
+def test_the_geometric_vote_is_the_highest_geometric_mean_of_the_probabilities():
+    truth, proba = make_probabilities()
+    a = assess(truth, proba, voting="geometric")
+    geometric = geometric_mean(proba).argmax(axis=1) == truth
+    assert a.geometric_vote.value == pytest.approx(geometric.mean())
+    assert a.vote == a.geometric_vote
+    assert a.soft_vote == assess(truth, proba, voting="soft").soft_vote
+    assert a.verdict.startswith("The geometric vote of 5 learners is right on")
+    weighted = geometric_mean(proba, a.weights).argmax(axis=1) == truth
+    assert a.weighted_vote.value == pytest.approx(weighted.mean())
+    left_out = geometric_mean(np.delete(proba, 2, axis=0)).argmax(axis=1) == truth
+    assert a.without[2] == pytest.approx(left_out.mean() - geometric.mean())
+    delta = left_out.astype(float) - geometric
+    assert a.without_error[2] == pytest.approx(delta.std() / np.sqrt(len(truth)))
+
+
+def test_a_probability_of_zero_rules_a_class_out_of_the_geometric_vote_alone():
+    proba = [[[0.0, 1.0]], [[0.6, 0.4]], [[0.999, 0.001]]]
+    with pytest.warns(UndefinedMeasureWarning):
+        a = assess([0], proba, voting="geometric", labels=[0, 1])
+    assert (a.hard_vote.value, a.soft_vote.value, a.geometric_vote.value) == (1, 1, 0)
+    assert a.log_loss == pytest.approx(-log_tiny() / 3, rel=0.02)
+    assert a.learner_log_losses == pytest.approx([-log_tiny(), -np.log(0.6), -np.log(0.999)])
+
+
+def log_tiny():
+    return np.log(np.finfo(np.float64).tiny)
+
+
+def test_the_zeros_of_all_learners_tie_in_the_geometric_vote():
+    proba = [[[0.0, 0.0, 1.0]], [[0.0, 1.0, 0.0]]]
+    with pytest.warns(UndefinedMeasureWarning):
+        a = assess([1], proba, voting="geometric", labels=[0, 1, 2])
+    assert a.vote.value == 0.5  # two classes share what is ruled out by one learner each
+
+
+@pytest.mark.parametrize(
+    ("voting", "pool"), [("soft", lambda p: p.mean(axis=0)), ("geometric", geometric_mean)]
+)
+def test_the_probabilities_of_the_vote_that_counts_are_judged(voting, pool):
+    truth, proba = make_probabilities()
+    a = assess(truth, proba, voting=voting)
+    vote = pool(proba)
+    assert a.log_loss == pytest.approx(log_loss(truth, vote))
+    assert a.brier_score == pytest.approx(brier_score(truth, vote))
+    assert a.calibration_error == pytest.approx(calibration_error(truth, vote))
+    for found, expected in zip(a.reliability, reliability(truth, vote), strict=True):
+        np.testing.assert_allclose(found, expected)
+    assert a.learner_log_losses == pytest.approx([log_loss(truth, one) for one in proba])
+    credit = np.nan_to_num(a.reliability.accuracy) @ a.reliability.count
+    assert credit / len(truth) == pytest.approx(a.vote.value)
+
+
+def test_the_geometric_vote_beats_its_average_learner_by_their_diversity():
+    # Wood et al. (2023): mean_i CE(p_i) = CE(vote) + mean_i KL(vote || p_i)
+    truth, proba = make_probabilities()
+    a = assess(truth, proba, voting="geometric")
+    diversity_term = bias_variance_diversity(truth, proba, loss="cross_entropy").diversity
+    assert a.learner_log_losses.mean() - a.log_loss == pytest.approx(diversity_term)
+
+
+def test_labels_and_the_hard_vote_have_no_probabilities_to_judge():
+    truth, votes = make_votes()
+    for a in (assess(truth, votes), assess(truth, np.eye(3)[votes])):
+        assert np.isnan([a.log_loss, a.brier_score, a.calibration_error]).all()
+        assert [len(part) for part in a.reliability] == [0, 0, 0, 0]
+        assert "log-loss" not in str(a)
+    labels = assess(truth, votes)
+    assert np.isnan(labels.geometric_vote).all()
+    assert np.isnan(labels.learner_log_losses).all()
+    assert labels.learner_log_losses.shape == (7,)
+
+
 def test_the_bootstrap_interval_is_that_of_resampled_credit():
     credit = np.repeat([0.0, 0.5, 1.0], [30, 10, 60])
     ballot = Ballot()
@@ -129,9 +213,10 @@ def test_the_bootstrap_interval_is_that_of_resampled_credit():
     assert [low, high] == pytest.approx(np.quantile(resampled, [0.025, 0.975]), abs=0.015)
 
 
-def test_json_brings_back_the_same_assessment():
+@pytest.mark.parametrize("voting", ["hard", "soft", "geometric"])
+def test_json_brings_back_the_same_assessment(voting):
     truth, proba = make_probabilities()
-    a = assess(np.array(["a", "b", "c"])[truth], proba, voting="soft", learners=list("vwxyz"), name="five")
+    a = assess(np.array(["a", "b", "c"])[truth], proba, voting=voting, learners=list("vwxyz"), name="five")
     b = Assessment.from_json(a.to_json())
     assert b.to_dict() == a.to_dict()
     assert b.advice == a.advice
@@ -139,6 +224,9 @@ def test_json_brings_back_the_same_assessment():
         key: type(value) for key, value in vars(a).items()
     }
     assert b.sizing.accuracy == pytest.approx(a.sizing.accuracy)
+    for found, expected in zip(b.reliability, a.reliability, strict=True):
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found, expected)
     assert b.classes == ("a", "b", "c")
     assert type(b.hard_vote) is type(a.hard_vote)
 
@@ -175,6 +263,17 @@ def test_it_prints_a_verdict_the_numbers_and_the_advice():
     assert repr(a).startswith("<Assessment 'seven <b>': 7 learners")
 
 
+@pytest.mark.parametrize("voting", ["soft", "geometric"])
+def test_it_shows_how_good_the_probabilities_are(voting):
+    truth, proba = make_probabilities()
+    a = assess(truth, proba, voting=voting)
+    scores = f"{a.log_loss:.3f}, {a.brier_score:.3f}, {a.calibration_error:.3f}"
+    assert dict(a.summary())[f"{voting}: log-loss, Brier, calibration error"] == scores
+    assert dict(a.summary())["geometric vote"] == str(a.geometric_vote)
+    assert scores in str(a)
+    assert scores in a._repr_html_()
+
+
 def test_strings_numbers_and_codes_give_one_and_the_same_assessment():
     truth, votes = make_votes()
     words = np.array(["no", "perhaps", "yes"])
@@ -183,15 +282,19 @@ def test_strings_numbers_and_codes_give_one_and_the_same_assessment():
     assert a.hard_vote == b.hard_vote
 
 
-def test_blocks_do_not_change_the_result(monkeypatch):
+@pytest.mark.parametrize("voting", ["soft", "geometric"])
+def test_blocks_do_not_change_the_result(voting, monkeypatch):
     truth, proba = make_probabilities()
-    whole = assess(truth, proba, voting="soft").to_dict()
+    whole = assess(truth, proba, voting=voting).to_dict()
     monkeypatch.setattr("counterpoint.measures._outputs.BLOCK_ENTRIES", 5 * 37)
-    parts = assess(truth, proba, voting="soft").to_dict()
+    monkeypatch.setattr("counterpoint.measures._pool._PART_ENTRIES", 5 * 3 * 7)
+    parts = assess(truth, proba, voting=voting).to_dict()
     for key, value in whole.items():
         if isinstance(value, float):
             assert parts[key] == pytest.approx(value, abs=1e-9), key
-    assert parts["without"] == pytest.approx(whole["without"])
+    for key in ("without", "learner_log_losses"):
+        assert parts[key] == pytest.approx(whole[key])
+    assert parts["reliability"]["count"] == whole["reliability"]["count"]
 
 
 def test_a_progress_bar_is_shown_on_request(capsys, monkeypatch):
@@ -316,46 +419,6 @@ def test_any_number_of_learners_is_more_than_there_are():
     many = replace(few, n_learners=6000, accuracies=np.full(6000, 0.51), error_correlation=0.0)
     numbers = _more_learners(many).numbers
     assert numbers["most"] > numbers["gain"] > 0
-
-
-@pytest.mark.parametrize(("accuracy", "said"), [(0.75, True), (0.95, False)])
-def test_explicit_diversity_is_thought_of_where_members_would_underfit(accuracy, said):
-    truth, votes = make_votes(n_samples=2000, accuracy=accuracy)
-    found = {finding.code: finding for finding in assess(truth, votes).advice}
-    assert ("explicit_diversity" in found) is said
-    if said:
-        assert "If these are training samples" in found["explicit_diversity"].text
-        assert found["explicit_diversity"].severity == "info"
-        assert found["explicit_diversity"].numbers["mean_accuracy"] == pytest.approx((votes == truth).mean())
-
-
-def test_a_few_samples_do_not_tell_that_members_underfit():
-    truth, votes = make_votes(n_samples=20, accuracy=0.75)
-    assert (votes == truth).mean() < TURNING_POINT
-    assert "explicit_diversity" not in codes(assess(truth, votes))
-
-
-def test_one_learner_has_no_diversity_to_think_of():
-    truth, votes = make_votes(n_learners=1)
-    with pytest.warns(UndefinedMeasureWarning, match="r_ll"):
-        assert "explicit_diversity" not in codes(assess(truth, votes))
-
-
-def test_the_turning_point_of_diversity_is_that_of_the_measured_widths():
-    path = Path(__file__).parents[2] / "results" / "image-map.json"
-    if not path.exists():
-        pytest.skip("there is no record of the map of image ensembles")
-    parts = json.loads(path.read_text(encoding="utf-8"))["data"]
-    measured = 0
-    for part in (part for name, part in parts.items() if name.startswith("width-")):
-        arms = [arm["name"] for arm in part["config"]["arms"]]
-        independent, diverse = arms.index("independent"), arms.index("0.9")
-        fit = 1 - np.mean(part["data"]["train"]["raw"]["member"], axis=0)[independent]
-        error = np.mean(part["data"]["test"]["raw"]["soft"], axis=0)[independent]
-        pays = np.mean(part["data"]["test"]["read"]["soft"], axis=0)[diverse] < error
-        assert pays == (fit < TURNING_POINT)
-        measured += 1
-    assert measured >= 4
 
 
 def test_votes_tied_together_in_threes_are_found_to_defy_the_prediction():
@@ -528,10 +591,12 @@ def test_bad_outputs_are_refused_by_name_rule_and_value(change, error, words):
 
 def test_bad_options_are_refused():
     truth, votes = make_votes()
-    with pytest.raises(ValueError, match="`voting` must be one of 'hard', 'soft'; got 'loud'"):
+    with pytest.raises(ValueError, match="`voting` must be one of 'hard', 'soft', 'geometric'; got 'loud'"):
         assess(truth, votes, voting="loud")
-    with pytest.raises(ValueError, match="`voting` must be 'hard' where `outputs` are labels; got 'soft'"):
-        assess(truth, votes, voting="soft")
+    for voting in ("soft", "geometric"):
+        words = f"`voting` must be 'hard' where `outputs` are labels; got '{voting}'"
+        with pytest.raises(ValueError, match=words):
+            assess(truth, votes, voting=voting)
     with pytest.raises(ValueError, match="`learners` must have one name for each of the 7 learners; got 2"):
         assess(truth, votes, learners=["a", "b"])
     with pytest.raises(ValueError, match="`learners` must be distinct; got 'a' twice"):

@@ -275,3 +275,43 @@ def test_what_is_no_estimator_is_refused(given):
         TypeError, match=r"^`estimator` must be a fitted ensemble with `estimators_`, or a list"
     ):
         assess_estimator(given, X, CODES)
+
+
+class Resolving:
+    """An ensemble whose fit chose the vote."""
+
+    classes_ = np.array([0, 1, 2])
+    voting, voting_ = "auto", "geometric"
+
+    def __init__(self, proba):
+        self.proba = proba
+
+    def member_predict_proba(self, X):
+        return self.proba
+
+
+class Sharpening(Resolving):
+    """An ensemble that votes with other probabilities than those of its members."""
+
+    def vote_members(self, X):
+        sharp = self.proba**2
+        return sharp / sharp.sum(axis=2, keepdims=True), "soft"
+
+
+@pytest.fixture
+def proba():
+    return np.random.default_rng(0).dirichlet(np.ones(3), (4, len(X)))
+
+
+def test_the_vote_that_an_ensemble_chose_in_fit_counts(proba):
+    a = assess_estimator(Resolving(proba), X, CODES)
+    assert a.voting == "geometric"
+    assert a.vote == assess(CODES, proba, voting="geometric").vote
+    assert member_outputs(make_pipeline(StandardScaler().fit(X), Resolving(proba)), X).voting == "geometric"
+
+
+def test_an_ensemble_may_say_itself_with_which_probabilities_its_members_vote(proba):
+    members = member_outputs(Sharpening(proba), X)
+    assert members.voting == "soft"
+    assert members.names == ("L1", "L2", "L3", "L4")
+    np.testing.assert_array_equal(members.outputs, Sharpening(proba).vote_members(X)[0])

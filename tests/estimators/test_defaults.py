@@ -1,44 +1,71 @@
-"""The defaults are those that were measured, and the page shows the measurement."""
+"""The default diversity is the one that was judged, and the page shows the measurement."""
 
 import inspect
 import json
-from pathlib import Path
 
 import pytest
 
 from counterpoint.estimators import DiverseEnsembleClassifier, DiverseEnsembleClassifierCV
-from counterpoint.estimators.diverse import DEFAULT_DIVERSITY
-
-ROOT = Path(__file__).parents[2]
+from counterpoint.training import DiversityLoss
 
 
 @pytest.fixture(scope="module")
-def study(load_benchmark):
+def script(load_benchmark):
     return load_benchmark("choose_defaults")
 
 
-def test_the_page_shows_the_tables_of_the_results(study):
-    record = json.loads(study.RESULTS.read_text(encoding="utf-8"))
-    page = study.PAGE.read_text(encoding="utf-8")
-    assert all(table in page for table in study.markdown(record).split("\n\n"))
+@pytest.fixture(scope="module")
+def record(script):
+    return json.loads(script.RESULTS.read_text(encoding="utf-8"))
 
 
-def test_the_default_is_not_notably_worse_than_independent_training_anywhere(study):
-    # held out, on the rows of the choice: the default against the same nets trained independently
-    record = json.loads(study.RESULTS.read_text(encoding="utf-8"))
-    paths = [step for step in record["diversity"] if step["settings"]["warmup_epochs"] == 50]
-    column = paths[0]["diversities"].index(DEFAULT_DIVERSITY)
-    assert len(paths) == 2
-    for step in paths:
-        assert step["mean"][column] >= step["mean"][0]
-        assert min(row["difference_percent"][column] for row in step["tables"].values()) >= -1
+def of_default_length(record):
+    epochs = record["config"]["defaults"]["epochs"]
+    return [study for study in record["studies"] if study["epochs"] == epochs]
+
+
+def test_the_page_shows_the_tables_of_the_record(script, record):
+    page = script.PAGE.read_text(encoding="utf-8")
+    assert all(table in page for table in script.markdown(record).split("\n\n"))
 
 
 @pytest.mark.parametrize("kind", [DiverseEnsembleClassifier, DiverseEnsembleClassifierCV])
-def test_the_defaults_are_those_chosen(study, kind):
-    record = json.loads(study.RESULTS.read_text(encoding="utf-8"))
+def test_the_defaults_are_those_that_were_judged(record, kind):
     defaults = {name: p.default for name, p in inspect.signature(kind).parameters.items()}
-    assert {name: defaults[name] for name in record["chosen"]} == record["chosen"]
-    assert defaults["epochs"] == record["config"]["epochs"]
-    assert defaults["n_estimators"] == record["config"]["n_estimators"]
-    assert record["check"][0]["diversity"] == DEFAULT_DIVERSITY
+    judged = record["config"]["defaults"]
+    assert {name: defaults[name] for name in judged} == judged
+    assert defaults["voting"] == "auto"
+
+
+def test_the_default_loss_has_the_dial_that_was_judged(record):
+    model = DiverseEnsembleClassifier()
+    loss = model._loss()
+    assert type(loss) is DiversityLoss
+    assert loss.voting == "geometric"
+    assert loss.effective_diversity(model.n_estimators) == record["config"]["diversity"]
+
+
+def test_the_judged_sizes_include_networks_that_fit_and_networks_that_underfit(script, record):
+    fit = {
+        study["hidden_units"]: study["mean"][script.BASELINE]["learners_on_training_rows_percent"]
+        for study in of_default_length(record)
+    }
+    assert fit[64] > 95
+    assert min(fit.values()) < 90
+
+
+def test_the_default_is_not_less_accurate_than_independent_training_by_more_than_its_noise(script, record):
+    for study in of_default_length(record):
+        accuracy = study["mean"][script.DEFAULT]["accuracy"]
+        assert accuracy["difference"] > -2 * accuracy["standard_error"], study["hidden_units"]
+
+
+def test_the_soft_vote_helps_the_probabilities_of_large_networks_and_harms_those_of_small_ones(
+    script, record
+):
+    # what the page says, in words, of the log-loss against independent training
+    for study in of_default_length(record):
+        sign = 1 if study["hidden_units"] == 64 else -1
+        geometric, soft = (study["mean"][arm]["log_loss"] for arm in (script.DEFAULT, script.DEFAULT_SOFT))
+        assert sign * geometric["difference"] > 2 * geometric["standard_error"], study["hidden_units"]
+        assert -sign * soft["difference"] > 2 * soft["standard_error"], study["hidden_units"]

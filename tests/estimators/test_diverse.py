@@ -14,6 +14,7 @@ from torch import nn
 from counterpoint.datasets import load
 from counterpoint.estimators import DiverseEnsembleClassifier, DiverseEnsembleClassifierCV
 from counterpoint.exceptions import MemberWarning
+from counterpoint.measures import combine, log_loss
 from counterpoint.training import CorrelationLoss, IndependentLoss
 
 
@@ -48,48 +49,67 @@ class Pair(nn.Linear):
         return super().forward(x), x
 
 
-@pytest.mark.parametrize("loss", ["correlation", "independent", "joint", "ncl", CorrelationLoss(0.9)])
-@pytest.mark.parametrize("voting", ["soft", "hard"])
+@pytest.mark.parametrize(
+    "loss", ["diversity", "correlation", "independent", "joint", "ncl", CorrelationLoss(0.9)]
+)
+@pytest.mark.parametrize("voting", ["auto", "soft", "hard", "geometric"])
 def test_every_loss_learns(iris, loss, voting):
     model = small(loss=loss, voting=voting, batch_size=32).fit(*iris)
     assert model.score(*iris) > 0.9
     np.testing.assert_allclose(model.predict_proba(iris[0]).sum(axis=1), 1)
 
 
-def test_auto_trains_networks_that_fit_independently(iris, tmp_path):
-    model = small(diversity="auto", epochs=60, batch_size=32).fit(*iris)
-    assert model.score(*iris) > 0.9
-    assert model.readout_ is None  # explicit diversity was on trial, and given up
-    model.save(tmp_path / "model.safetensors")
+def test_the_default_diversity_is_one_less_the_share_of_a_learner(iris, tmp_path):
+    default, fixed = (small(**more).fit(*iris) for more in ({}, {"diversity": 1 - 1 / 3}))
+    np.testing.assert_array_equal(default.predict_proba(iris[0]), fixed.predict_proba(iris[0]))
+    default.save(tmp_path / "model.safetensors")
     again = DiverseEnsembleClassifier.load(tmp_path / "model.safetensors")
-    assert again.diversity == "auto"
-    np.testing.assert_array_equal(again.predict_proba(iris[0]), model.predict_proba(iris[0]))
+    assert (again.diversity, again.voting, again.voting_) == (None, "auto", "geometric")
+    np.testing.assert_array_equal(again.predict_proba(iris[0]), default.predict_proba(iris[0]))
 
 
-@pytest.mark.parametrize("patience", [None, 5])
-def test_auto_keeps_no_epoch_of_the_trial_once_that_is_over(iris, patience):
-    model = small(diversity="auto", epochs=60, batch_size=32, validation_fraction=0.2, patience=patience)
-    assert model.fit(*iris).score(*iris) > 0.9
-    assert model.readout_ is None
-    assert model.history_.best_epoch > 6  # a tenth of 60
-
-
-def test_by_default_only_networks_that_underfit_by_half_time_get_explicit_diversity(iris):
+@pytest.mark.parametrize(
+    ("loss", "vote"),
+    [
+        ("diversity", "geometric"),
+        ("independent", "soft"),
+        ("joint", "soft"),
+        ("ncl", "soft"),
+        ("correlation", "geometric"),
+    ],
+)
+def test_the_vote_is_the_one_that_the_loss_trains(iris, loss, vote):
     X, y = iris
-    noisy = np.random.default_rng(0).permutation(y)  # which three small networks cannot learn
-    settings = {"epochs": 60, "batch_size": 32}
-    for target, fits in ((y == 0, True), (noisy, False)):
-        model = small(**settings).fit(X, target)
-        assert (model.history_[29]["member_accuracy"] >= 0.98) is fits
-        alone = small(loss="independent", **settings).fit(X, target)
-        same = np.array_equal(model.predict_proba(X), alone.predict_proba(X))
-        assert (model.readout_ is None) is fits
-        assert same is fits
+    model = small(loss=loss).fit(X, y)
+    assert model.voting_ == vote
+    proba, voting = model.vote_members(X)
+    assert voting == vote
+    np.testing.assert_allclose(combine(proba, voting=voting), model.predict_proba(X), atol=1e-12)
+    assessment = model.assess(X, y)
+    assert assessment.voting == vote
+    assert assessment.vote.value == model.score(X, y)
+    assert assessment.log_loss == pytest.approx(log_loss(y, model.predict_proba(X)))
+
+
+def test_another_vote_may_be_asked_for_after_the_fit(iris):
+    X, y = iris
+    model = small().fit(X, y)
+    geometric = model.predict_proba(X)
+    soft = model.set_params(voting="soft").predict_proba(X)
+    np.testing.assert_allclose(soft, model.member_predict_proba(X).mean(axis=0))
+    assert np.abs(soft - geometric).max() > 1e-3
+    np.testing.assert_array_equal(model.set_params(voting="auto").predict_proba(X), geometric)
+
+
+def test_diversity_0_is_independent_training(iris):
+    X, y = iris
+    dial, alone = small(diversity=0.0).fit(X, y), small(loss="independent").fit(X, y)
+    np.testing.assert_array_equal(dial.member_predict_proba(X), alone.member_predict_proba(X))
 
 
 def test_the_vote_is_that_of_the_members(iris):
     X, y = iris
-    model = small().fit(X, y)
+    model = small(voting="soft").fit(X, y)
     members = model.member_predict_proba(X)
     assert members.shape == (3, 150, 3)
     np.testing.assert_allclose(model.predict_proba(X), members.mean(axis=0))
@@ -116,25 +136,18 @@ def test_assess_says_where_the_ensemble_stands(iris):
 
 
 def test_the_history_has_an_epoch_for_each(iris):
-    model = small(epochs=12, warmup_epochs=5, diversity=0.5).fit(*iris)
+    model = small(epochs=12, warmup_epochs=5, loss="correlation").fit(*iris)
     assert model.history_["epoch"].tolist() == list(range(1, 13))
     losses = model.history_["loss"]
     assert losses[4] > 0 > losses[5]  # from the cross-entropy to minus a correlation
-
-
-def test_without_a_diversity_half_of_the_epochs_are_independent_training(iris):
-    default = small(epochs=7).fit(*iris).history_["loss"]
-    assert (default[:3] > 0).all()
-    assert (default[3:] < 0).all()
-    assert (small(epochs=7, diversity=0.5).fit(*iris).history_["loss"] < 0.2).all()
-    assert (small(epochs=7, loss="independent").fit(*iris).history_["loss"] > 0).all()
 
 
 def test_the_correlation_loss_sees_no_shift_and_the_read_out_mends_it():
     # With small steps the nets come to correlate with the truth on one side of one half, and stay there.
     data = load("breast-w")
     X, y = data.X.fillna(data.X.mean()).to_numpy(), data.y
-    model = small(learning_rate=0.003, epochs=150, hidden_layer_sizes=(4,), batch_size=32, diversity=0)
+    settings = {"learning_rate": 0.003, "epochs": 150, "hidden_layer_sizes": (4,), "batch_size": 32}
+    model = small(loss="correlation", diversity=0, **settings)
     without = copy.deepcopy(model.fit(X[::2], y[::2]))
     without.ensemble_.readout = None
     assert model.history_["r_tl"][-1] > 0.9
@@ -146,7 +159,7 @@ def test_more_diversity_makes_learners_that_are_less_alike():
     X, y = make_classification(300, 6, n_informative=4, flip_y=0.1, random_state=0)
     alike = [
         small(diversity=diversity, n_estimators=5, epochs=40).fit(X, y).history_["r_ll"][-1]
-        for diversity in (0.0, 1.5)
+        for diversity in (0.0, 1.0)
     ]
     assert alike[0] > alike[1] + 0.1
 
@@ -154,9 +167,10 @@ def test_more_diversity_makes_learners_that_are_less_alike():
 def test_lam_and_diversity_are_the_same_dial(iris):
     # the critical lambda of three learners is 1/3
     X, y = iris
-    expected = small(diversity=0.6).fit(X, y).predict_proba(X)
-    np.testing.assert_allclose(small(lam=0.2).fit(X, y).predict_proba(X), expected, atol=1e-4)
-    summed = small(lam=0.2, reduction="sum").fit(X, y).predict_proba(X)  # also the same for three
+    paper = partial(small, loss="correlation")
+    expected = paper(diversity=0.6).fit(X, y).predict_proba(X)
+    np.testing.assert_allclose(paper(lam=0.2).fit(X, y).predict_proba(X), expected, atol=1e-4)
+    summed = paper(lam=0.2, reduction="sum").fit(X, y).predict_proba(X)  # also the same for three
     assert summed.shape == expected.shape
 
 
@@ -498,15 +512,6 @@ def test_one_hidden_layer_may_be_a_number(iris):
     np.testing.assert_array_equal(one.predict_proba(iris[0]), several.predict_proba(iris[0]))
 
 
-def test_there_is_no_partial_fit_for_what_decides_after_a_share_of_the_training():
-    for settings in ({"diversity": "auto"}, {"loss": CorrelationLoss("auto")}):
-        assert not hasattr(small(**settings), "partial_fit")
-        with pytest.raises(AttributeError, match="partial_fit") as error:
-            small(**settings).partial_fit  # noqa: B018 - looked up, as a caller would
-        assert "`diversity` must be a number for partial_fit; got 'auto'" in str(error.value.__cause__)
-    assert hasattr(small(), "partial_fit")
-
-
 def make_dropout(n_features, n_classes):
     return nn.Sequential(nn.Linear(n_features, 8), nn.Dropout(0.5), nn.Linear(8, n_classes))
 
@@ -526,7 +531,7 @@ def test_nets_may_come_from_a_callable(iris):
     X, y = iris
     model = small(make_net, epochs=40).fit(X, y)
     assert model.score(X, y) > 0.9
-    assert isinstance(model.estimators_[0][0][1], nn.Tanh)
+    assert isinstance(model.estimators_[0][1], nn.Tanh)
 
 
 def test_a_list_of_different_pretrained_nets_is_trained_on_and_left_alone(iris):
@@ -588,7 +593,7 @@ BAD = [
     ({"n_estimators": 0}, ValueError, "`n_estimators` must be at least 1; got 0"),
     ({"n_estimators": 2.5}, TypeError, "`n_estimators` must be an integer"),
     ({"hidden_layer_sizes": (0,)}, ValueError, "`hidden_layer_sizes` must be at least 1"),
-    ({"loss": "hinge"}, ValueError, "`loss` must be one of 'correlation', .*; got 'hinge'"),
+    ({"loss": "hinge"}, ValueError, "`loss` must be one of 'diversity', .*; got 'hinge'"),
     ({"loss": 3}, TypeError, "`loss` must be a name or a loss module; got 3"),
     ({"loss": IndependentLoss}, TypeError, "`loss` must be a name or a loss module; got the class Indep"),
     ({"loss": nn.CrossEntropyLoss()}, ValueError, r"`loss` must take logits .*; got CrossEntropyLoss\(\)"),
@@ -606,10 +611,15 @@ BAD = [
     ),
     ({"loss": IndependentLoss(), "lam": 0.5}, ValueError, "`lam` must be None with the loss Independent"),
     ({"loss": "ncl", "lam": 0.5}, ValueError, "`lam` must be None with the loss 'ncl'"),
-    ({"loss": "ncl", "diversity": "auto"}, TypeError, "`diversity` must be a number with the loss 'ncl'"),
-    ({"diversity": "much"}, ValueError, "`diversity` must be a number or 'auto'; got 'much'"),
-    ({"diversity": -1}, ValueError, "`diversity` must be at least 0; got -1"),
-    ({"diversity": 0.5, "lam": 0.5}, ValueError, "`lam` must not be given together with `diversity`"),
+    ({"loss": "ncl", "diversity": "auto"}, TypeError, "`diversity` must be one number; got 'auto'"),
+    ({"diversity": "much"}, TypeError, "`diversity` must be one number; got 'much'"),
+    ({"diversity": -1}, ValueError, "`diversity` must be between 0 and 1; got -1"),
+    ({"lam": 0.5}, ValueError, "`lam` must be None with the loss 'diversity'; got 0.5"),
+    (
+        {"loss": "correlation", "diversity": 0.5, "lam": 0.5},
+        ValueError,
+        "`lam` must not be given together with `diversity`",
+    ),
     ({"reduction": "max"}, ValueError, "`reduction` must be one of 'mean', 'sum'; got 'max'"),
     ({"n_estimators": [3]}, TypeError, r"`n_estimators` must be an integer; got \[3\]"),
     ({"epochs": (1, 2)}, TypeError, r"`epochs` must be an integer; got \(1, 2\)"),
@@ -622,7 +632,11 @@ BAD = [
     ({"warm_start": "no"}, TypeError, "`warm_start` must be True or False; got 'no'"),
     ({"verbose": "x"}, TypeError, "`verbose` must be an integer; got 'x'"),
     ({"verbose": -1}, ValueError, "`verbose` must be at least 0; got -1"),
-    ({"voting": np.ones(2)}, ValueError, "`voting` must be one of 'soft', 'hard'; got array"),
+    (
+        {"voting": np.ones(2)},
+        ValueError,
+        "`voting` must be one of 'auto', 'soft', 'hard', 'geometric'; got array",
+    ),
     ({"epochs": 0}, ValueError, "`epochs` must be at least 1; got 0"),
     ({"warmup_epochs": 20}, ValueError, "`warmup_epochs` must be less than 20; got 20"),
     ({"learning_rate": 0}, ValueError, r"`learning_rate` must be strictly between 0 and 1e\+15; got 0"),
@@ -633,7 +647,11 @@ BAD = [
     ({"validation_fraction": 1}, ValueError, "`validation_fraction` must be between 0 and 0.9; got 1"),
     ({"validation_fraction": 0.001}, ValueError, "`validation_fraction` must leave rows"),
     ({"patience": 3}, ValueError, "`patience` must be None without `validation_fraction`; got 3"),
-    ({"voting": "loud"}, ValueError, "`voting` must be one of 'soft', 'hard'; got 'loud'"),
+    (
+        {"voting": "loud"},
+        ValueError,
+        "`voting` must be one of 'auto', 'soft', 'hard', 'geometric'; got 'loud'",
+    ),
     ({"loss": None}, ValueError, "`loss` must be a name or a loss module, to train; got None"),
     ({"learning_rate": True}, TypeError, "`learning_rate` must be one number; got True"),
     ({"class_weight": {0: "x"}}, TypeError, "`class_weight` must be one number; got 'x'"),

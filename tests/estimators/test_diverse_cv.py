@@ -1,6 +1,4 @@
 import copy
-import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +12,7 @@ from torch import nn
 from counterpoint.datasets import load
 from counterpoint.estimators import DiverseEnsembleClassifier, DiverseEnsembleClassifierCV, diverse_cv
 from counterpoint.estimators._batched import Fold, Schedule, train_path
-from counterpoint.estimators._candidates import FITS, Candidate, of_fit, verdict
+from counterpoint.estimators._candidates import Candidate, Scores, verdict
 from counterpoint.estimators._paired import corrected_paired_test
 from counterpoint.estimators._rows import Rows
 from counterpoint.training import Ensemble
@@ -75,8 +73,8 @@ def test_the_groups_of_the_program_train_as_if_they_were_alone(make, weighted):
     start = copy.deepcopy([[net.state_dict() for net in fold.nets] for fold in folds])
     together = train_path(folds, DIVERSITIES, SCHEDULE, warmup_epochs=2)
     for k, fold in enumerate(folds):
-        for c in range(4):
-            alone = train_path([fold], DIVERSITIES[c - 1 : c] if c else (), SCHEDULE, warmup_epochs=2)[-1][0]
+        for c, diversity in enumerate(DIVERSITIES):
+            alone = train_path([fold], [diversity], SCHEDULE, warmup_epochs=2)[-1][0]
             for one, other in zip(together[c][k].learners, alone.learners, strict=True):
                 for name, value in one.state_dict().items():
                     torch.testing.assert_close(value, other.state_dict()[name], atol=1e-4, rtol=1e-4)
@@ -89,7 +87,7 @@ def test_the_groups_of_the_program_train_as_if_they_were_alone(make, weighted):
 
 def test_candidates_of_a_fold_part_company():
     path = train_path(folds_of_unequal_size(mlp), DIVERSITIES, SCHEDULE, warmup_epochs=2)
-    weights = [path[c][0].learners[0][0].weight for c in range(4)]
+    weights = [path[c][0].learners[0][0].weight for c in range(3)]
     assert all((weights[0] - other).abs().max() > 1e-3 for other in weights[1:])
 
 
@@ -97,7 +95,7 @@ def test_a_group_is_the_estimator_trained_on_its_fold(table):
     X, y = table
     splits = list(StratifiedKFold(3).split(X, y))
     search = small(cv=splits, batch_size=32, weight_decay=(0.1, 3.0)).fit(X, y)
-    candidates = [(diversity, decay) for diversity in (None, 0.5, 1.0) for decay in (0.1, 3.0)]
+    candidates = [(diversity, decay) for diversity in (0.0, 0.5, 1.0) for decay in (0.1, 3.0)]
     # the seeds of the folds follow the two of the search, as in draw_seeds
     rng = np.random.RandomState(0)
     rng.randint(np.iinfo(np.int32).max, size=2)
@@ -117,10 +115,11 @@ def test_the_results_look_like_those_of_a_grid_search(table):
     np.testing.assert_allclose(results["mean_test_score"], votes.mean(axis=0))
     np.testing.assert_allclose(results["std_test_score"], votes.std(axis=0))
     assert results["rank_test_score"].min() == 1
-    assert np.isnan(results["param_diversity"][0])
-    assert results["param_diversity"][1:].tolist() == [0.5, 1.0]
+    assert results["param_diversity"].tolist() == [0.0, 0.5, 1.0]
     assert results["param_weight_decay"].tolist() == [0.1, 0.1, 0.1]
-    assert results["params"][2] == {"loss": "correlation", "diversity": 1.0, "weight_decay": 0.1}
+    assert results["params"][2] == {"diversity": 1.0, "weight_decay": 0.1}
+    for name in ("log_loss", "brier_score", "calibration_error"):
+        assert (results[f"mean_test_{name}"] > 0).all()
     for params in results["params"]:
         DiverseEnsembleClassifier(**params)
     assert ((results["mean_member_train_score"] > 0.5) & (results["mean_member_train_score"] <= 1)).all()
@@ -130,7 +129,7 @@ def test_the_choice_is_trained_on_all_rows_and_answers(table):
     X, y = table
     search = small().fit(X, y)
     assert isinstance(search.best_estimator_, DiverseEnsembleClassifier)
-    expected = None if search.best_index_ == 0 else (0.5, 1.0)[search.best_index_ - 1]
+    expected = 0.0 if search.best_index_ == 0 else (0.5, 1.0)[search.best_index_ - 1]
     assert search.best_diversity_ == expected
     assert search.best_estimator_.diversity == expected
     np.testing.assert_array_equal(search.predict_proba(X), search.best_estimator_.predict_proba(X))
@@ -156,8 +155,6 @@ def test_the_verdict_is_that_diversity_pays_where_learners_underfit():
         "Explicit diversity pays on this data: at diversity 1 the vote is right on"
     )
     assert "over 8 folds for one diversity" in search.verdict_
-    fit = 100 * search.cv_results_["mean_member_train_score"][0]
-    assert f"a member is right on {fit:.1f} % of its training rows; below 98 %" in search.verdict_
     assert search.test_.p_value < 0.05
 
 
@@ -173,14 +170,18 @@ def tiny(**more):
 
 def test_a_lead_within_the_standard_error_is_left_for_independent_training(monkeypatch):
     X, y = load_iris(return_X_y=True)
-    for lead, expected in ((0.01, None), (0.1, 0.5)):
+    for lead, expected in ((0.01, 0.0), (0.1, 0.5)):
         # accuracies of the vote: the spread of the differences is 0.03 either way
-        votes = {False: iter([0.8, 0.8, 0.8]), True: iter(0.8 + lead + np.array([-0.03, 0.0, 0.03]))}
-        monkeypatch.setattr(diverse_cv._Part, "score", lambda part, e, by, v=votes: (next(v[by]), 0.9))
+        votes = iter([0.8, 0.8, 0.8, *(0.8 + lead + np.array([-0.03, 0.0, 0.03]))])
+        monkeypatch.setattr(diverse_cv._Part, "score", lambda *_, v=votes: scores(next(v)))
         search = small(epochs=1, diversities=(0.5,)).fit(X, y)
         assert search.test_.difference == pytest.approx(lead)
         assert search.best_diversity_ == expected
-        assert search.best_estimator_.loss == ("independent" if expected is None else "correlation")
+        assert search.best_estimator_.diversity == expected
+
+
+def scores(accuracy, members=0.9):
+    return Scores(accuracy, 0.5, 0.4, 0.1, members)
 
 
 # (candidates, folds): independent, 0.5, 1.0, each at two weight decays
@@ -200,7 +201,7 @@ def scored(monkeypatch, grid, **more):
     """Return a search whose candidates are given these accuracies; a member of candidate c is right on c tenths."""
     flat = iter(grid.ravel())
     places = iter(np.repeat(np.arange(len(grid)), 3) / 10)
-    monkeypatch.setattr(diverse_cv._Part, "score", lambda *_: (next(flat), next(places)))
+    monkeypatch.setattr(diverse_cv._Part, "score", lambda *_: scores(next(flat), next(places)))
     settings = {"epochs": 1, "weight_decay": (0.3, 0.03)} | more
     return small(**settings).fit(*load_iris(return_X_y=True))
 
@@ -212,20 +213,17 @@ def test_each_candidate_is_judged_at_its_best_weight_decay(monkeypatch):
     assert (search.best_estimator_.diversity, search.best_estimator_.weight_decay) == (1.0, 0.3)
     results = search.cv_results_
     assert results["param_weight_decay"].tolist() == [0.3, 0.03] * 3
-    assert results["params"][1] == {"loss": "independent", "weight_decay": 0.03}
+    assert results["params"][1] == {"diversity": 0.0, "weight_decay": 0.03}
+    np.testing.assert_allclose(results["mean_member_train_score"], np.arange(6) / 10)
     assert "at diversity 1 and weight decay 0.3 the vote is right on 90.0 %" in search.verdict_
     assert "trained independently at weight decay 0.03 on 80.0 %" in search.verdict_
     assert "for the best of 4 pairs of diversity and weight decay: p = 0)" in search.verdict_
-    assert (
-        "a member is right on 10.0 % of its training rows; below 98 % diversity paid more often"
-        in search.verdict_
-    )
 
 
 def test_independent_training_is_left_with_its_own_best_weight_decay(monkeypatch):
     search = scored(monkeypatch, GRID[[0, 1, 2, 3, 2, 3]])
-    assert (search.best_diversity_, search.best_weight_decay_, search.best_index_) == (None, 0.03, 1)
-    assert (search.best_estimator_.loss, search.best_estimator_.weight_decay) == ("independent", 0.03)
+    assert (search.best_diversity_, search.best_weight_decay_, search.best_index_) == (0.0, 0.03, 1)
+    assert (search.best_estimator_.diversity, search.best_estimator_.weight_decay) == (0.0, 0.03)
 
 
 def test_the_p_value_pays_for_every_pair_that_was_tried(monkeypatch):
@@ -265,7 +263,7 @@ def test_networks_that_cannot_be_stacked_have_weight_decays_of_their_own_too(tab
 def test_the_verdict_can_be_that_diversity_costs():
     votes = np.array([[0.9, 0.91, 0.92], [0.7, 0.72, 0.7], [0.8, 0.8, 0.81]])
     test = corrected_paired_test(votes[2] - votes[0], 0.5)
-    text = verdict([Candidate(d, 0.1) for d in (None, 0.5, 1.0)], 2, 0, votes, test)
+    text = verdict([Candidate(d, 0.1) for d in (0.0, 0.5, 1.0)], 2, 0, votes, test)
     assert text.startswith(
         "Explicit diversity costs on this data: at diversity 1 the vote is right on 80.3 %"
     )
@@ -292,7 +290,7 @@ def test_folds_of_any_size_train_as_the_estimator_does_on_them(table):
     seeds = rng.randint(np.iinfo(np.int32).max, size=4)
     for k, seed in enumerate(seeds[:3]):  # the last has as many steps as the first, one more than alone
         train, test = splits[k]
-        for c, diversity in enumerate((None, 0.5, 1.0)):
+        for c, diversity in enumerate((0.0, 0.5, 1.0)):
             model = search.estimator(diversity, int(seed)).fit(X[train], y[train])
             score = search.cv_results_[f"split{k}_test_score"][c]
             assert score == pytest.approx(model.score(X[test], y[test]))
@@ -356,7 +354,7 @@ BAD = [
     ({"diversities": ()}, ValueError, r"`diversities` must hold at least one number; got \(\)"),
     ({"diversities": (0.5, 0.5)}, ValueError, "`diversities` must be distinct numbers"),
     ({"diversities": 0.5}, ValueError, "`diversities` must be distinct numbers"),
-    ({"diversities": (-0.5,)}, ValueError, "`diversities` must be at least 0; got -0.5"),
+    ({"diversities": (-0.5,)}, ValueError, "`diversities` must be between 0 and 1; got -0.5"),
     ({"weight_decay": ()}, TypeError, "`weight_decay` must be a number or an array of numbers"),
     (
         {"weight_decay": (0.1, 0.1)},
@@ -366,7 +364,7 @@ BAD = [
     ({"weight_decay": [[0.1]]}, ValueError, "`weight_decay` must be a number or distinct numbers in a row"),
     ({"weight_decay": (0.1, -1)}, ValueError, "`weight_decay` must be at least 0; got -1"),
     ({"weight_decay": (0.1, np.inf)}, ValueError, r"`weight_decay` must be between 0 and 1e\+15; got inf"),
-    ({"diversities": (0.5, np.inf)}, ValueError, "`diversity` must be finite; got inf"),
+    ({"diversities": (0.5, np.inf)}, ValueError, "`diversities` must be between 0 and 1; got inf"),
     ({"epochs": 0}, ValueError, "`epochs` must be at least 1; got 0"),
     ({"voting": "loud"}, ValueError, "`voting` must be one of"),
     ({"cv": [(np.arange(90), np.arange(90, 121))]}, ValueError, "`cv` must give at least two folds; got 1"),
@@ -406,23 +404,6 @@ def test_a_search_by_tiny_weights_is_that_by_ordinary_ones(table):
     np.testing.assert_allclose(*found, atol=0.02)
 
 
-def test_what_is_said_of_the_fit_is_what_the_map_found():
-    record = json.loads(
-        (Path(__file__).parents[2] / "results" / "diversity-map.json").read_text(encoding="utf-8")
-    )
-    found = {True: [], False: []}
-    for cell in record["data"]:
-        independent, diverse = (np.sum(cell["wrong"]["soft"][loss]) for loss in ("independent", "0.5"))
-        underfits = cell["train"]["member"]["independent"] < FITS
-        found[underfits].append(np.log((independent + 0.5) / (diverse + 0.5)))
-    assert np.mean(found[True]) > 0.1  # errors taken away, as a logarithm
-    assert np.mean(np.array(found[True]) > 0) > 0.6
-    assert abs(np.mean(found[False])) < 0.05
-    assert np.mean(np.array(found[False]) > 0) < 0.5
-    assert "below 98 % diversity paid more often than not" in of_fit(FITS - 0.01)
-    assert "from 98 % on diversity paid less often than not" in of_fit(FITS)
-
-
 class OnAppleGPU(torch.Tensor):
     """A tensor that, until it is moved to the CPU, has no double precision."""
 
@@ -441,8 +422,8 @@ def test_a_fold_is_scored_where_there_is_no_double_precision(table, voting):
     search = small(voting=voting)
     search.classes_ = np.unique(y)
     part = diverse_cv._Part(search, rows, np.arange(0, len(y), 2), np.arange(1, len(y), 2), 0)
-    ensemble = Ensemble(part.fold.nets)
-    expected = part.score(ensemble, by_correlation=False)
+    ensemble = Ensemble(part.fold.nets, voting=voting)
+    expected = part.score(ensemble)
     part.fold = part.fold._replace(x=part.fold.x.as_subclass(OnAppleGPU))
     part.test_x, part.test_y = part.test_x.as_subclass(OnAppleGPU), part.test_y.as_subclass(OnAppleGPU)
-    assert part.score(ensemble, by_correlation=False) == expected
+    assert part.score(ensemble) == expected

@@ -188,7 +188,7 @@ def test_a_binary_net_with_one_logit_goes_to_onnx(iris, tmp_path):
     pytest.importorskip("onnx")
     X, y = iris[0][:100], iris[1][:100]
     nets = [nn.Linear(4, 1), nn.Linear(4, 1)]
-    model = small(nets, diversity=0.5, epochs=40, learning_rate=0.1).fit(X, y)
+    model = small(nets, loss="correlation", epochs=40, learning_rate=0.1).fit(X, y)
     model.to_onnx(tmp_path / "model.onnx")  # which holds the file against the estimator
     (width,) = {net(torch.zeros(1, 4)).shape[1] for net in model.estimators_}
     assert width == 2

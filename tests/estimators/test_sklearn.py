@@ -14,13 +14,13 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from counterpoint.estimators import DiverseEnsembleClassifier, DiverseEnsembleClassifierCV
 
 SMALL = DiverseEnsembleClassifier(n_estimators=2, hidden_layer_sizes=(16,), epochs=12, learning_rate=0.03)
-AUTO = clone(SMALL).set_params(diversity="auto")
+PAPER = clone(SMALL).set_params(loss="correlation")
 SEARCH = DiverseEnsembleClassifierCV(
     n_estimators=2, hidden_layer_sizes=(16,), epochs=8, learning_rate=0.05, diversities=(0.5,), cv=2
 )
 
 
-@parametrize_with_checks([SMALL, AUTO, SEARCH])
+@parametrize_with_checks([SMALL, PAPER, SEARCH])
 def test_the_checks_of_scikit_learn(estimator, check):
     check(estimator)
 

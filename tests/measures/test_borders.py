@@ -29,6 +29,8 @@ WITH_TRUTH = [
     "tandem_bound",
     "truth_learner_correlation",
 ]
+# their borders are in test_probability.py
+OF_PROBABILITIES = ["brier_score", "calibration_error", "combine", "log_loss", "reliability"]
 FOR_ONE_LEARNER = {
     "ambiguity_decomposition",
     "bias_variance_diversity",
@@ -103,7 +105,7 @@ def test_the_list_above_and_the_front_door_hold_the_same_functions():
     functions = {
         public for public in measures.__all__ if callable(getattr(measures, public)) and public[0].islower()
     }
-    assert functions == {*WITH_TRUTH, "learner_learner_correlation"}
+    assert functions == {*WITH_TRUTH, *OF_PROBABILITIES, "learner_learner_correlation"}
 
 
 @pytest.mark.parametrize("name", sorted({*WITH_TRUTH} - FOR_ONE_LEARNER))

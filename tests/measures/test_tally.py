@@ -3,6 +3,7 @@ import pytest
 
 from counterpoint.measures import MEASURES
 from counterpoint.measures._outputs import Outputs
+from counterpoint.measures._pool import pooled
 from counterpoint.measures._tally import tally
 from tests.measures.references import random_probabilities, random_votes
 
@@ -107,5 +108,5 @@ def test_classes_are_the_sorted_union_of_truth_and_votes(values):
 
 def test_vote_shares_are_weighted():
     read = Outputs([["a", "b"], ["c", "b"], ["a", "a"]], ["a", "b"])
-    shares = read.vote_shares(np.array([0.5, 0.3, 0.2]))
+    shares = pooled(read, np.array([0.5, 0.3, 0.2]), "hard")
     np.testing.assert_allclose(shares, [[0.7, 0.0, 0.3], [0.2, 0.8, 0.0]])

@@ -44,7 +44,7 @@ def thousand():
     rng = np.random.default_rng(2)
     truth = rng.integers(0, 3, 500)
     hundred = assess(truth, noisy_votes(truth, rng.uniform(0.4, 0.6, 100), rng, 3), name="Thousand")
-    arrays = ("r_tl_learners", "accuracies", "weights", "without", "without_error")
+    arrays = ("r_tl_learners", "accuracies", "weights", "without", "without_error", "learner_log_losses")
     return replace(
         hundred,
         n_learners=1000,

@@ -75,6 +75,7 @@ def test_sections_stand_in_reading_order(soft):
         "Verdict",
         "Advice",
         "Accuracy against diversity",
+        "Probabilities",
         "Members",
         "Correlations",
         "Measures of diversity",
@@ -202,6 +203,45 @@ def test_undefined_numbers_are_called_so(lonely, five):
     tiles = [e["text"] for e in page.all("dd") if e["class"] == "figure"]
     assert tiles[2:] == ["undefined", "undefined"]
     assert "| Soft vote | undefined | needs probabilities |" in EnsembleReport(five).markdown()
+
+
+def test_the_probabilities_of_a_soft_vote_are_shown_with_their_scores(soft, five):
+    report = EnsembleReport(soft)
+    page = Page(report.html())
+    (section,) = [e for e in page.all("section") if e.get("aria-labelledby") == "e1-probabilities"]
+    for score in (soft.log_loss, soft.brier_score, soft.calibration_error):
+        assert number(score) in section["text"]
+    assert f"| Log-loss | {number(soft.log_loss)} | mean learner " in report.markdown()
+    assert "| Geometric vote |" in report.markdown()
+    labels = EnsembleReport(five)
+    assert "-probabilities" not in labels.html()
+    assert "Log-loss" not in labels.markdown()
+
+
+def test_the_reliability_diagram_shows_every_bin_that_holds_samples(soft):
+    from counterpoint.report._probabilities import reliability_figure
+
+    figure = reliability_figure(soft)
+    frame, bins = figure["frame"], soft.reliability
+    full = np.flatnonzero(bins.count)
+    assert [p["x"] for p in figure["points"]] == [frame.at_x(x) for x in bins.confidence[full]]
+    assert [p["y"] for p in figure["points"]] == [frame.at_y(y) for y in bins.accuracy[full]]
+    assert [p["to"] for p in figure["points"]] == [frame.at_y(x) for x in bins.confidence[full]]
+    heights = np.array([b["height"] for b in figure["bars"]])
+    np.testing.assert_allclose(heights / heights.max(), bins.count[full] / bins.count.max(), atol=0.01)
+    assert figure["points"][-1]["title"].endswith(f": {bins.count[full[-1]]} samples")
+    assert figure["bars"][-1]["title"].endswith(f": {percent(bins.count[full[-1]] / 400)} of the samples")
+
+
+def test_a_comparison_shows_the_scores_of_the_votes_that_have_probabilities(five, soft):
+    report = EnsembleReport([five, soft])
+    scores = " | ".join(map(number, (soft.log_loss, soft.brier_score, soft.calibration_error)))
+    head = "| ensemble | vote | log-loss | Brier score | calibration error |\n|---|---|--:|--:|--:|\n"
+    assert f"{head}| Soft | soft | {scores} |\n\n" in report.markdown()
+    (table,) = [e for e in Page(report.html()).all("table") if "scores" in e.get("class", "")]
+    assert "Calibration error" in table["text"]
+    assert "Calibration error" not in EnsembleReport([five, five]).html()
+    assert "log-loss" not in EnsembleReport([five, five]).markdown()
 
 
 def test_advice_is_marked_in_words(five, awkward):

@@ -13,10 +13,9 @@ from counterpoint.training import (
     Callback,
     ClipGradients,
     CorrelationLoss,
+    DiversityLoss,
     DiversityWarmup,
     Ensemble,
-    FitGate,
-    IndependentLoss,
     NegativeCorrelationLoss,
     ProgressBar,
     TensorBoard,
@@ -131,28 +130,11 @@ def test_the_warm_up_grows_linearly_and_leaves_the_dial_as_it_was():
 
 
 @pytest.mark.parametrize(
-    ("loss", "name"), [(CorrelationLoss(lam=0.4), "lam"), (NegativeCorrelationLoss(0.4), "strength")]
+    ("loss", "name"), [(CorrelationLoss(lam=0.4), "lam"), (NegativeCorrelationLoss(0.4), "diversity")]
 )
 def test_the_warm_up_turns_the_dial_that_the_loss_has(loss, name):
     history = train([DiversityWarmup(1)], loss=loss, epochs=2)
     np.testing.assert_allclose(history[name], [0, 0.4])
-
-
-def test_the_gate_closes_as_the_members_fit():
-    loss = CorrelationLoss(0.8)
-    gate = FitGate(start=0.4, end=0.9)
-    history = train([gate], loss=loss, epochs=40, lr=0.05)
-    fit_before = history["member_accuracy"][:-1]
-    expected = 0.8 * np.clip((0.9 - fit_before) / 0.5, 0, 1)
-    np.testing.assert_allclose(history["diversity"], [0.8, *expected])
-    assert history["diversity"][-1] == 0
-    assert loss.diversity == 0.8
-
-
-def test_the_gate_can_go_by_the_correlation_and_multiplies_with_the_warm_up():
-    history = train([DiversityWarmup(10), FitGate(0.0, 1.0, by="r_tl")], epochs=5)
-    factor = np.clip(1 - np.array([0, *history["r_tl"][:-1]]), 0, 1)
-    np.testing.assert_allclose(history["diversity"], 0.5 * np.arange(5) / 10 * factor)
 
 
 def test_the_dial_is_put_back_after_an_error():
@@ -166,9 +148,12 @@ def test_the_dial_is_put_back_after_an_error():
     assert loss.diversity == 0.8
 
 
-def test_a_loss_without_a_dial_is_refused():
-    with pytest.raises(ValueError, match=r"`loss` must have a diversity.* got IndependentLoss\(\)"):
-        train([DiversityWarmup(4)], loss=IndependentLoss())
+@pytest.mark.parametrize("loss", [DiversityLoss(), lambda logits, y: logits.square().mean()])
+def test_a_loss_without_a_number_for_its_diversity_is_refused(loss):
+    with pytest.raises(
+        ValueError, match=r"`loss` must have a diversity that is a number, to be warmed up; got"
+    ):
+        train([DiversityWarmup(4)], loss=loss)
 
 
 @pytest.mark.parametrize(
@@ -178,9 +163,6 @@ def test_a_loss_without_a_dial_is_refused():
         (lambda: ClipGradients(np.nan), "`max_norm` must not be NaN"),
         (lambda: TensorBoard(""), "`log_dir` must be the path of a folder; got ''"),
         (lambda: DiversityWarmup(0), "`epochs` must be at least 1; got 0"),
-        (lambda: FitGate(0.9, 0.8), "`start` must be between 0 and 0.8; got 0.9"),
-        (lambda: FitGate(0.9, 0.9), "`start` must be less than `end`; got 0.9 and 0.9"),
-        (lambda: FitGate(by="loss"), "`by` must be one of 'member_accuracy', 'r_tl'; got 'loss'"),
     ],
 )
 def test_bad_settings_are_refused(make, message):
@@ -198,13 +180,7 @@ def test_the_folder_of_tensorboard_is_a_path():
         TensorBoard(5)
 
 
-@pytest.mark.parametrize("make", [lambda: DiversityWarmup(4), FitGate])
-def test_a_loss_that_sets_its_own_diversity_has_no_dial(make):
-    with pytest.raises(ValueError, match=r"`loss` must have no gate, .*; got DiversityGate\(.*\)\.$"):
-        train([make()], loss=CorrelationLoss("auto"))
-
-
-@pytest.mark.parametrize("make", [ClipGradients, DiversityWarmup, FitGate])
+@pytest.mark.parametrize("make", [ClipGradients, DiversityWarmup])
 def test_a_setting_is_one_number(make):
     with pytest.raises(TypeError, match=r"must be (an integer|one number); got \[0.5\]"):
         make([0.5])

@@ -132,7 +132,7 @@ SCRIPT = textwrap.dedent(
     from torch import nn
     from torch.utils.data import DataLoader, TensorDataset
     from counterpoint.training import (
-        CorrelationLoss, Callback, DiversityWarmup, Ensemble, FitGate, fit, save_checkpoint
+        CorrelationLoss, Callback, DiversityWarmup, Ensemble, fit, save_checkpoint
     )
 
     class Tell(Callback):
@@ -158,7 +158,7 @@ SCRIPT = textwrap.dedent(
             scheduler=lambda o: torch.optim.lr_scheduler.MultiStepLR(o, [10, 30]),
             epochs=epochs,
             validation=[(x[:50], y[:50])],
-            callbacks=[Tell(pipe), DiversityWarmup(20), FitGate(0.5)],
+            callbacks=[Tell(pipe), DiversityWarmup(20)],
             checkpoint=folder + "/run.safetensors",
             progress=False,
         )

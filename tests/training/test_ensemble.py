@@ -434,7 +434,7 @@ def test_state_dicts_round_trip(nets):
         (
             lambda: Ensemble([Odd()], voting="loud"),
             ValueError,
-            "`voting` must be one of 'soft', 'hard'; got 'loud'",
+            "`voting` must be one of 'auto', 'soft', 'hard', 'geometric'; got 'loud'",
         ),
         (
             lambda: Ensemble([Odd()], outputs="tanh"),

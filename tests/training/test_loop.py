@@ -626,7 +626,11 @@ def test_a_generator_within_a_sampler_goes_on_where_it_was(tmp_path, kind):
     [
         ({"epochs": 0}, ValueError, "`epochs` must be at least 1; got 0"),
         ({"patience": 3}, ValueError, "`patience` must be None without `validation`; got 3"),
-        ({"metric": "f1"}, ValueError, "`metric` must be one of 'vote_accuracy', 'loss'; got 'f1'"),
+        (
+            {"metric": "f1"},
+            ValueError,
+            "`metric` must be one of 'vote_accuracy', 'log_loss', 'loss'; got 'f1'",
+        ),
         (
             {"precision": "float16"},
             ValueError,
@@ -685,7 +689,11 @@ def test_a_generator_within_a_sampler_goes_on_where_it_was(tmp_path, kind):
         ({"callbacks": Callback()}, TypeError, "`callbacks` must be a list .* got <.*Callback object"),
         ({"callbacks": [Callback]}, TypeError, r"`callbacks` must be a list .* got \[<class"),
         ({"callbacks": "bar"}, TypeError, "`callbacks` must be a list .* got 'bar'"),
-        ({"metric": np.ones(2)}, ValueError, "`metric` must be one of 'vote_accuracy', 'loss'; got array"),
+        (
+            {"metric": np.ones(2)},
+            ValueError,
+            "`metric` must be one of 'vote_accuracy', 'log_loss', 'loss'; got array",
+        ),
         ({"validation": []}, ValueError, "`validation` must give at least one batch; got none"),
     ],
 )

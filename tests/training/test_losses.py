@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from torch import nn
 
 from counterpoint.measures import learner_learner_correlation, truth_learner_correlation
-from counterpoint.theory import critical_lambda
+from counterpoint.theory import critical_lambda, cross_entropy_diversity
 from counterpoint.training import (
     CorrelationLoss,
+    DiversityLoss,
     IndependentLoss,
     JointLoss,
     NegativeCorrelationLoss,
@@ -20,10 +21,13 @@ from counterpoint.training import (
 
 LOSSES = [
     CorrelationLoss(0.7),
+    DiversityLoss(),
+    DiversityLoss(0.6),
+    DiversityLoss(0.6, pool="probabilities"),
     IndependentLoss(),
     JointLoss(),
+    JointLoss(pool="logits"),
     NegativeCorrelationLoss(0.4),
-    NegativeCorrelationLoss(0.4, base="cross_entropy"),
 ]
 
 
@@ -173,10 +177,8 @@ def test_the_baselines_are_what_they_are_called():
     proba, truth = logits.softmax(-1), nn.functional.one_hot(target, 3).double()
     liu_yao = ((proba - truth) ** 2 - 0.4 * (proba - proba.mean(0)) ** 2).sum(-1).mean()
     assert NegativeCorrelationLoss(0.4)(logits, target).item() == pytest.approx(liu_yao.item())
-    ends = [NegativeCorrelationLoss(s, base="cross_entropy")(logits, target).item() for s in (0, 1)]
-    assert ends == pytest.approx(
-        [IndependentLoss()(logits, target).item(), JointLoss()(logits, target).item()]
-    )
+    pooled = cross_entropy(logits.mean(0), target)
+    assert JointLoss(pool="logits")(logits, target).item() == pytest.approx(pooled.item())
 
 
 def test_the_dial_is_lambda_over_the_critical_one():
@@ -190,6 +192,26 @@ def test_the_dial_is_lambda_over_the_critical_one():
     assert CorrelationLoss().diversity == 0.5
 
 
+def test_a_loss_with_another_dial_is_that_loss():
+    logits, target = batch(n_learners=5)
+    for loss in (
+        CorrelationLoss(lam=0.3),
+        CorrelationLoss(lam=0.3, reduction="sum"),
+        DiversityLoss(),
+        DiversityLoss(0.2),
+    ):
+        twin = loss.with_diversity(loss.effective_diversity(5))
+        assert twin(logits, target).item() == pytest.approx(loss(logits, target).item(), abs=1e-12)
+        assert loss.with_diversity(0.7)(logits, target).item() != pytest.approx(loss(logits, target).item())
+        assert twin.kind == loss.kind
+    kinds = {
+        one.kind for one in (DiversityLoss(), DiversityLoss(0.3), IndependentLoss(), JointLoss(pool="logits"))
+    }
+    assert len(kinds) == 1  # which a program computes together
+    others = {CorrelationLoss().kind, CorrelationLoss(reduction="sum").kind, NegativeCorrelationLoss().kind}
+    assert len(kinds | others | {JointLoss().kind}) == 5
+
+
 def test_the_last_correlations_can_be_read():
     logits, target = batch()
     loss = CorrelationLoss(0.5)
@@ -197,6 +219,124 @@ def test_the_last_correlations_can_be_read():
     found = correlations(logits.detach().softmax(-1), target)
     assert (loss.r_tl.item(), loss.r_ll.item()) == pytest.approx((found.r_tl.item(), found.r_ll.item()))
     assert not loss.r_tl.requires_grad
+
+
+# The family
+
+
+FAMILY = [
+    (partial(DiversityLoss), IndependentLoss(), JointLoss(pool="logits")),
+    (partial(DiversityLoss, pool="probabilities"), IndependentLoss(), JointLoss()),
+    (NegativeCorrelationLoss, NegativeCorrelationLoss(0.0), NegativeCorrelationLoss(1.0)),
+    (CorrelationLoss, CorrelationLoss(0.0), CorrelationLoss(1.0)),
+]
+
+
+@pytest.mark.parametrize(("kind", "own", "pooled"), FAMILY)
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("d", [0.0, 0.3, 0.9, 1.0])
+def test_every_member_lies_on_the_line_from_the_learners_own_loss_to_that_of_their_pool(
+    kind, own, pooled, weighted, d
+):
+    logits, target = batch(n_learners=5)
+    weight = torch.rand(40, dtype=torch.float64) + 0.1 if weighted else None
+    value, a, b = (loss(logits, target, weight) for loss in (kind(d), own, pooled))
+    assert value.item() == pytest.approx(((1 - d) * a + d * b).item(), abs=1e-10)
+    gradients = [torch.autograd.grad(one, logits)[0] for one in (value, a, b)]
+    torch.testing.assert_close(gradients[0], (1 - d) * gradients[1] + d * gradients[2], rtol=1e-9, atol=1e-12)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 6), st.integers(2, 5), st.floats(0, 1), st.floats(0.1, 20), st.integers(0, 10**6))
+def test_the_diversity_loss_is_the_learners_loss_less_their_diversity_whatever_the_label(
+    n, m, d, scale, seed
+):
+    # Wood et al. 2023; the diversity by NumPy, from counterpoint.theory
+    logits, target = batch(n, 20, m, seed)
+    logits = scale * logits
+    proba = logits.detach().softmax(-1).clamp(min=1e-300).numpy()
+    diversity = float(cross_entropy_diversity(proba).mean())
+    for labels in (target, target.roll(1), torch.full((20, m), 1 / m, dtype=torch.float64)):
+        gain = IndependentLoss()(logits, labels) - DiversityLoss(d)(logits, labels)
+        assert gain.item() == pytest.approx(d * diversity, abs=1e-10 * max(1, scale))
+
+
+def test_the_gradient_of_the_diversity_loss_is_the_one_of_the_theory():
+    logits, target = batch(n_learners=5)
+    (gradient,) = torch.autograd.grad(DiversityLoss(0.7)(logits, target), logits)
+    own, pooled = logits.softmax(-1), logits.mean(0).softmax(-1)
+    truth = nn.functional.one_hot(target, 3)
+    torch.testing.assert_close(gradient, (0.3 * own + 0.7 * pooled - truth) / (5 * 40), rtol=0, atol=1e-15)
+
+
+def test_the_papers_loss_is_negative_correlation_learning_on_standardised_outputs():
+    logits, target = batch(n_learners=5)
+    outputs, truth = logits.softmax(-1), nn.functional.one_hot(target, 3).double()
+
+    def standardised(x):
+        centred = x - x.mean(-2, keepdim=True)
+        return centred / centred.square().mean(-2, keepdim=True).sqrt()
+
+    z, t = standardised(outputs), standardised(truth)
+    for d in (0.0, 0.4, 1.0):
+        own = (z - t).square().mean((1, 2)).mean()
+        pooled = (z.mean(0) - t).square().mean()
+        lam = d * float(critical_lambda(5))
+        expected = (1 - d) * own / 2 + d * pooled / 2 - (1 - lam)
+        assert CorrelationLoss(d)(logits, target).item() == pytest.approx(expected.item(), abs=1e-12)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_smoothed_and_mixed_labels_are_means_of_labels(loss):
+    # The truth enters all losses linearly but for the squared error of the mean, and the scale of its columns.
+    logits, target = batch()
+    other, share = target.roll(1), 0.3
+    rows = [nn.functional.one_hot(labels, 3).double() for labels in (target, other)]
+    mixed = loss(logits, (1 - share) * rows[0] + share * rows[1])
+    mixed.backward()
+    assert torch.isfinite(logits.grad).all()
+    if isinstance(loss, DiversityLoss):
+        expected = (1 - share) * loss(logits, target) + share * loss(logits, other)
+        assert mixed.item() == pytest.approx(expected.item(), abs=1e-12)
+
+
+@pytest.mark.parametrize("loss", LOSSES[1:], ids=repr)
+def test_gradients_are_those_of_finite_differences(loss):
+    logits, target = batch(3, 6)
+    assert torch.autograd.gradcheck(lambda z: loss(z, target), (logits,))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [DiversityLoss, partial(DiversityLoss, pool="probabilities"), NegativeCorrelationLoss, CorrelationLoss],
+)
+def test_groups_may_have_a_dial_each(kind):
+    logits, target = torch.randn(3, 4, 20, 2, dtype=torch.float64), torch.randint(2, (3, 20))
+    dials = torch.tensor([0.0, 0.3, 1.0], dtype=torch.float64)
+    together = kind(dials)(logits, target)
+    alone = [kind(float(d))(logits[g], target[g]).item() for g, d in enumerate(dials)]
+    assert together.tolist() == pytest.approx(alone, abs=1e-12)
+
+
+@pytest.mark.parametrize(("n", "expected"), [(1, 0.0), (2, 0.5), (5, 0.8), (10, 0.9)])
+def test_by_default_the_learners_own_losses_weigh_as_much_as_one_vote(n, expected):
+    logits, target = batch(n_learners=n)
+    default, fixed = DiversityLoss(), DiversityLoss(expected)
+    assert default.effective_diversity(n) == pytest.approx(expected)
+    assert default(logits, target).item() == pytest.approx(fixed(logits, target).item(), abs=1e-12)
+    assert default(torch.stack([logits] * 2), target.expand(2, -1)).shape == (2,)
+
+
+def test_a_loss_says_which_vote_it_trains():
+    votes = {"geometric": [DiversityLoss(), JointLoss(pool="logits"), CorrelationLoss()]}
+    votes["soft"] = [
+        IndependentLoss(),
+        JointLoss(),
+        NegativeCorrelationLoss(),
+        DiversityLoss(pool="probabilities"),
+    ]
+    for vote, losses in votes.items():
+        assert {loss.voting for loss in losses} == {vote}
 
 
 # The edges, in values and in gradients
@@ -413,15 +553,20 @@ def test_the_cost_is_linear_in_the_number_of_learners():
             r"`diversity` must be one number; got \[0\.1, 0\.2\]",
         ),
         (lambda: CorrelationLoss(float("inf")), ValueError, "`diversity` must be finite; got inf"),
-        (lambda: NegativeCorrelationLoss([0.5]), TypeError, r"`strength` must be one number; got \[0\.5\]"),
+        (lambda: NegativeCorrelationLoss([0.5]), TypeError, r"`diversity` must be one number; got \[0\.5\]"),
         (
             lambda: CorrelationLoss(reduction="max"),
             ValueError,
             "`reduction` must be one of 'mean', 'sum'; got 'max'",
         ),
         (lambda: CorrelationLoss(outputs="tanh"), ValueError, "`outputs` must be one of"),
-        (lambda: NegativeCorrelationLoss(1.5), ValueError, r"`strength` must be between 0 and 1; got 1\.5"),
-        (lambda: NegativeCorrelationLoss(base="hinge"), ValueError, "`base` must be one of"),
+        (lambda: NegativeCorrelationLoss(1.5), ValueError, r"`diversity` must be between 0 and 1; got 1\.5"),
+        (lambda: NegativeCorrelationLoss(None), TypeError, "`diversity` must be one number; got None"),
+        (lambda: CorrelationLoss("auto"), TypeError, "`diversity` must be one number; got 'auto'"),
+        (lambda: DiversityLoss("much"), TypeError, "`diversity` must be one number; got 'much'"),
+        (lambda: DiversityLoss(1.1), ValueError, r"`diversity` must be between 0 and 1; got 1\.1"),
+        (lambda: DiversityLoss(pool="votes"), ValueError, "`pool` must be one of 'logits', 'probabilities'"),
+        (lambda: JointLoss(pool="sum"), ValueError, "`pool` must be one of 'logits', 'probabilities'"),
     ],
 )
 def test_bad_input_is_refused_by_name_rule_and_value(call, error, words):

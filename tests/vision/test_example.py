@@ -41,7 +41,9 @@ def test_the_example_makes_an_ensemble_of_a_folder_of_images(tmp_path, capsys):
     assert assessment.learners == ("1 resnet18", "2 shufflenet_v2_x1_0")
     assert assessment.n_samples == 40
     assert assessment.classes == (0, 1)
-    assert capsys.readouterr().out.count("of the held-out images") == 3
+    printed = capsys.readouterr().out.splitlines()
+    ways = [line.partition(":")[0] for line in printed if line.endswith("of the held-out images")]
+    assert ways == ["as they are", "IndependentLoss", "DiversityLoss"]
 
 
 @pytest.mark.filterwarnings("ignore::counterpoint.exceptions.UndefinedMeasureWarning")

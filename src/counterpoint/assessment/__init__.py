@@ -18,6 +18,7 @@ from counterpoint.exceptions import ModelRangeWarning
 from counterpoint.measures import MEASURES
 from counterpoint.measures._defined import mean_defined, mean_of_pairs, warn_undefined
 from counterpoint.measures._outputs import Outputs
+from counterpoint.measures._pool import VOTINGS
 from counterpoint.measures._tally import tally
 from counterpoint.measures.certificates import c_bound_of, tandem_bound_of
 from counterpoint.measures.correlation import shared_correlations
@@ -59,8 +60,9 @@ def assess(
     labels : array-like of shape (n_classes,), optional
         The classes, in the order of the columns of probabilities; by default the sorted labels of ``y_true``, and of
         ``outputs`` where those are labels.
-    voting : {"hard", "soft"}, default="hard"
-        The vote that counts: the most votes, or the highest mean probability.
+    voting : {"hard", "soft", "geometric"}, default="hard"
+        The vote that counts: the most votes, the highest mean probability, or the highest geometric mean of the
+        probabilities.
     learners : sequence of str, optional
         Names of the learners, no two alike; by default L1, L2, ...
     name : str, default="ensemble"
@@ -103,13 +105,13 @@ def assess(
     >>> [finding.code for finding in assessment.advice]
     ['more_learners', 'small_sample']
     """
-    check_choice(voting, "voting", ("hard", "soft"))
+    check_choice(voting, "voting", VOTINGS)
     check_flag(progress, "progress")
     if not isinstance(name, str):
         raise TypeError(f"`name` must be a string; got {name!r}.")
     read = Outputs(outputs, y_true, labels)
-    if voting == "soft" and read.probabilities is None:
-        raise ValueError("`voting` must be 'hard' where `outputs` are labels; got 'soft'.")
+    if voting != "hard" and read.probabilities is None:
+        raise ValueError(f"`voting` must be 'hard' where `outputs` are labels; got {voting!r}.")
     names = _check_names(learners, read.n_learners)
     with _progress_bar(progress, read.n_samples) as report:
         result = _assess(read, voting, names, name, report)
@@ -137,7 +139,7 @@ def assess_estimator(estimator: Any, X: Any, y: ArrayLike, *, name: str | None =
     Returns
     -------
     Assessment
-        The numbers and the advice. The vote that counts is soft if the ensemble averages probabilities.
+        The numbers and the advice. The vote that counts is that of the ensemble: soft if it averages probabilities.
 
     Examples
     --------
@@ -198,9 +200,15 @@ def _assess(
         r_tl_classes=mean_defined(by_class, axis=0),
         r_ll_classes=np.array([mean_of_pairs(matrix) for matrix in pairs_by_class]),
         learner_correlations=pairs,
-        hard_vote=votes.hard,
-        soft_vote=votes.soft,
+        hard_vote=votes.estimates["hard"],
+        soft_vote=votes.estimates["soft"],
+        geometric_vote=votes.estimates["geometric"],
         weighted_vote=votes.weighted,
+        log_loss=votes.scores.log_loss(),
+        brier_score=votes.scores.brier_score(),
+        calibration_error=votes.scores.calibration_error(),
+        reliability=votes.scores.reliability(),
+        learner_log_losses=votes.log_losses,
         weights=weights,
         ceiling=ceiling,
         without=votes.without,

@@ -16,7 +16,6 @@ from counterpoint.theory import error_correlation_bounds, jury_accuracy
 
 SEVERITIES = ("warning", "info", "good")
 DUPLICATE = 0.98
-TURNING_POINT = 0.85  # members' accuracy on training samples below which explicit diversity paid on images
 _NAMED = 5
 
 
@@ -146,20 +145,6 @@ def _more_learners(a: Assessment) -> Finding | None:
     return Finding("more_learners", "info", text, {"gain": gain, "most": most, "size": size})
 
 
-def _underfit(a: Assessment) -> Finding | None:
-    """Find members that underfit, should they have learnt from these samples, which the numbers cannot tell."""
-    accuracy = float(a.accuracies.mean())
-    noise = np.sqrt(accuracy * (1 - accuracy) / a.n_samples)  # at most: members err on different samples
-    if a.n_learners < 2 or a.n_classes < 2 or accuracy + 2 * noise >= TURNING_POINT:
-        return None
-    text = (
-        f"If these are training samples, members that are right on {100 * accuracy:.0f} % of them underfit, and "
-        f"explicit diversity may pay: on images it did below about {100 * TURNING_POINT:.0f} %, not above."
-    )
-    numbers = {"mean_accuracy": accuracy, "turning_point": TURNING_POINT}
-    return Finding("explicit_diversity", "info", text, numbers)
-
-
 def _alike(a: Assessment) -> Finding | None:
     """Find errors that coincide so much that voting cannot help."""
     if not a.error_correlation > 0.6:
@@ -230,7 +215,6 @@ RULES: Sequence[Callable[[Assessment], Finding | None]] = (
     _alike,
     _reweighting,
     _more_learners,
-    _underfit,
     _prediction,
     _least,
     _sample,

@@ -54,9 +54,8 @@ def member_outputs(estimator: Any, X: Any) -> MemberOutputs:
     (5, 150, 3)
     """
     estimator, X = _unwrap(estimator, X)
-    if hasattr(estimator, "member_predict_proba"):  # it knows best what its members see
-        proba = np.asarray(estimator.member_predict_proba(X))
-        voting = getattr(estimator, "voting", "soft")
+    if any(hasattr(estimator, method) for method in ("vote_members", "member_predict_proba")):
+        proba, voting = _own_outputs(estimator, X)
         names = tuple(f"L{i + 1}" for i in range(len(proba)))
         return MemberOutputs(proba, np.asarray(estimator.classes_), names, voting)
     members, names = _members(estimator)
@@ -71,6 +70,16 @@ def member_outputs(estimator: Any, X: Any) -> MemberOutputs:
     averages = getattr(estimator, "voting", "soft") == "soft" and not hasattr(estimator, "estimator_weights_")
     soft = outputs[0].ndim == 2 and averages
     return MemberOutputs(np.stack(outputs), classes, names, "soft" if soft else "hard")
+
+
+def _own_outputs(estimator: Any, X: Any) -> tuple[NDArray[Any], str]:
+    """Return the probabilities and the vote of an estimator that knows best what its members see."""
+    if hasattr(estimator, "vote_members"):  # the probabilities whose vote is its prediction
+        proba, voting = estimator.vote_members(X)
+        return np.asarray(proba), voting
+    # `voting_` is the vote that fit chose if `voting` is "auto"
+    voting = getattr(estimator, "voting_", getattr(estimator, "voting", "soft"))
+    return np.asarray(estimator.member_predict_proba(X)), voting
 
 
 def _unwrap(estimator: Any, X: Any) -> tuple[Any, Any]:

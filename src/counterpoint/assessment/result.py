@@ -10,6 +10,7 @@ import numpy as np
 
 from counterpoint._plain import plain
 from counterpoint._validation import FloatArray, IntArray, check_json
+from counterpoint.measures import Reliability
 
 __all__ = ["Assessment", "Estimate", "Finding", "Sizing"]
 
@@ -90,7 +91,7 @@ class Assessment:
         Names of the learners.
     outputs : {"labels", "probabilities"}
         What was assessed.
-    voting : {"hard", "soft"}
+    voting : {"hard", "soft", "geometric"}
         The vote that counts; ``vote`` is its accuracy.
     r_tl, r_ll : float
         Mean truth-learner and learner-learner correlation, over the classes that the truth has and learners or pairs.
@@ -103,10 +104,17 @@ class Assessment:
         The two means, class by class.
     learner_correlations : array, shape (n_learners, n_learners)
         Mean correlation over classes of every two learners.
-    hard_vote, soft_vote, weighted_vote : Estimate
-        Accuracy of the plurality vote, of the averaged probabilities (NaN for labels) and of the vote with the best
-        non-negative weights. A tie is shared. The weights were fitted to these very samples, so the last
-        is an upper estimate of what reweighting gives.
+    hard_vote, soft_vote, geometric_vote, weighted_vote : Estimate
+        Accuracy of the plurality vote, of the mean and of the geometric mean of the probabilities (NaN for labels), and
+        of the vote with the best non-negative weights. A tie is shared. The weights were fitted to these very samples,
+        so the last is an upper estimate of what reweighting gives.
+    log_loss, brier_score, calibration_error : float
+        How good the probabilities of the vote that counts are, by the functions of ``counterpoint.measures``; low is
+        good. NaN for labels and for the hard vote.
+    reliability : Reliability
+        How often that vote is right, by its confidence; without bins for labels and for the hard vote.
+    learner_log_losses : array, shape (n_learners,)
+        Each learner's log-loss; NaN for labels.
     weights : array, shape (n_learners,)
         The best non-negative weights, of a sum of one.
     ceiling : float
@@ -162,7 +170,13 @@ class Assessment:
     learner_correlations: FloatArray
     hard_vote: Estimate
     soft_vote: Estimate
+    geometric_vote: Estimate
     weighted_vote: Estimate
+    log_loss: float
+    brier_score: float
+    calibration_error: float
+    reliability: Reliability
+    learner_log_losses: FloatArray
     weights: FloatArray
     ceiling: float
     without: FloatArray
@@ -179,7 +193,8 @@ class Assessment:
     @property
     def vote(self) -> Estimate:
         """The accuracy of the vote that counts."""
-        return self.soft_vote if self.voting == "soft" else self.hard_vote
+        votes = {"hard": self.hard_vote, "soft": self.soft_vote, "geometric": self.geometric_vote}
+        return votes[self.voting]
 
     @property
     def verdict(self) -> str:
@@ -252,7 +267,7 @@ class Assessment:
             ("optimality: r_TL over that bound", rounded(self.optimality)),
             ("accuracy of a learner: lowest, mean, highest", ", ".join(map(rounded, self._accuracy_range()))),
             ("hard vote", str(self.hard_vote)),
-            ("soft vote", str(self.soft_vote) if self.outputs == "probabilities" else "needs probabilities"),
+            *self._probability_rows(),
             ("vote with the best weights (fitted here)", str(self.weighted_vote)),
             ("correlation of being correct", rounded(self.error_correlation)),
             (
@@ -260,6 +275,16 @@ class Assessment:
                 f"{rounded(self.predicted_vote)}, {rounded(self.predicted_mixed)}",
             ),
         ]
+
+    def _probability_rows(self) -> list[tuple[str, str]]:
+        if self.outputs == "labels":
+            return [("soft vote", "needs probabilities")]
+        rows = [("soft vote", str(self.soft_vote)), ("geometric vote", str(self.geometric_vote))]
+        if self.voting != "hard":
+            scores = (self.log_loss, self.brier_score, self.calibration_error)
+            label = f"{self.voting}: log-loss, Brier, calibration error"
+            rows.append((label, ", ".join(map(rounded, scores))))
+        return rows
 
     def _accuracy_range(self) -> tuple[float, float, float]:
         return float(self.accuracies.min()), float(self.accuracies.mean()), float(self.accuracies.max())
@@ -274,13 +299,12 @@ def _restore(value: Any, hint: Any) -> Any:
     """Return plain data as the type of its field."""
     if hint is float:
         return np.nan if value is None else float(value)
-    if hint == FloatArray:
-        return np.array(value, dtype=np.float64)
+    if hint in (FloatArray, IntArray):
+        return np.array(value, dtype=np.float64 if hint == FloatArray else np.int64)
     if hint is Estimate:
         return Estimate(**{key: _restore(entry, float) for key, entry in value.items()})
-    if hint is Sizing:
-        sizes, accuracy = value["sizes"], value["accuracy"]
-        return Sizing(np.array(sizes, dtype=np.int64), np.array(accuracy, dtype=np.float64))
+    if hint in (Sizing, Reliability):
+        return hint(**{key: _restore(value[key], kind) for key, kind in get_type_hints(hint).items()})
     if get_args(hint) and get_args(hint)[0] is Finding:
         return tuple(Finding(**entry) for entry in value)
     if isinstance(value, Mapping):

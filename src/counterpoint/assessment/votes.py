@@ -1,13 +1,12 @@
 """The votes of an ensemble, counted in blocks of samples.
 
 Notation: N learners, B samples in a block, m classes. A tally is what each class gets, shape (m, B): votes for the hard
-vote, probabilities for the soft one.
+vote, probabilities for the soft one, their logarithms for the geometric one.
 """
 
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +15,8 @@ from counterpoint._validation import FloatArray
 from counterpoint.assessment.result import Estimate
 from counterpoint.measures._credit import credit, margins
 from counterpoint.measures._outputs import Outputs
+from counterpoint.measures._pool import VOTINGS, given, log_probabilities, probabilities_of, tallies
+from counterpoint.measures.probability import ProbabilityScores
 
 N_BOOTSTRAP = 2000
 
@@ -47,97 +48,103 @@ class Ballot:
         return Estimate(float(values @ numbers / n), float(low), float(high))
 
 
+class LeaveOneOut:
+    """The change of the vote's accuracy without each learner, gathered over blocks."""
+
+    def __init__(self, outputs: Outputs, voting: str) -> None:
+        self.outputs, self.voting = outputs, voting
+        self.change, self.square = np.zeros(outputs.n_learners), np.zeros(outputs.n_learners)
+
+    def add(self, block: slice, tally: FloatArray, codes: NDArray[np.intp]) -> None:
+        """Take in a block with its tally."""
+        if self.outputs.n_learners > 1:
+            (self._add_hard if self.voting == "hard" else self._add_proba)(block, tally, codes)
+
+    def mean_and_error(self) -> tuple[FloatArray, FloatArray]:
+        """Return the mean change, (N,), and its standard error; NaN for one learner alone."""
+        n = self.outputs.n_samples
+        undefined = np.nan if self.outputs.n_learners == 1 else 0.0
+        mean = self.change / n + undefined
+        return mean, np.sqrt(np.maximum(self.square / n - mean**2, 0) / n)
+
+    def _add_hard(self, block: slice, tally: FloatArray, codes: NDArray[np.intp]) -> None:
+        # What a missing vote changes depends on the class it was for, not on whose it was: one table (m, B) serves all.
+        before = credit(tally, codes)
+        for k in range(len(tally)):
+            fewer = tally.copy()
+            fewer[k] -= 1
+            delta = credit(fewer, codes) - before
+            votes = self.outputs.one_hot(k, block)
+            self.change += votes @ delta.astype(np.float32)
+            self.square += votes @ (delta**2).astype(np.float32)
+
+    def _add_proba(self, block: slice, tally: FloatArray, codes: NDArray[np.intp]) -> None:
+        before = credit(tally, codes)
+        for i in range(self.outputs.n_learners):
+            delta = credit(tally - given(self.outputs, i, block, self.voting), codes) - before
+            self.change[i] += delta.sum()
+            self.square[i] += (delta**2).sum()
+
+
 @dataclass(frozen=True)
 class Votes:
     """What came of voting."""
 
-    hard: Estimate
-    soft: Estimate
+    estimates: dict[str, Estimate]  # by the way of voting, undefined if it needs probabilities
     weighted: Estimate
     without: FloatArray  # (N,), change of the accuracy if a learner is left out
     without_error: FloatArray  # (N,), its standard error
     margin_moments: tuple[float, float]  # of the share of the truth less that of its best rival
+    scores: ProbabilityScores  # of the vote that counts, empty if it is hard
+    log_losses: FloatArray  # (N,), of the learners, NaN for labels
 
 
 def count_votes(
     outputs: Outputs, weights: FloatArray, voting: str, progress: Callable[[int, int], None] | None
 ) -> Votes:
-    """Count the hard, the soft and the weighted vote, and each vote without one of the learners."""
-    hard, soft, weighted = Ballot(), Ballot(), Ballot()
+    """Count every way of voting, the weighted vote, and each vote without one of the learners."""
+    ways = VOTINGS if outputs.probabilities is not None else ("hard",)
+    ballots, weighted = {way: Ballot() for way in VOTINGS}, Ballot()
+    leave_one_out, scores = LeaveOneOut(outputs, voting), ProbabilityScores()
     n, n_learners = outputs.n_samples, outputs.n_learners
-    change, square = np.zeros(n_learners), np.zeros(n_learners)
+    both = np.stack([np.ones(n_learners), weights])
+    losses = np.zeros(n_learners)
     first = second = 0.0
     truth = outputs.truth_codes
     assert truth is not None
     for block in outputs.blocks():
         codes = truth[block]
-        equal, scaled = _tallies(outputs, block, weights, soft=False)
-        hard.add(credit(equal, codes))
-        margin = margins(equal, codes) / n_learners
+        counted = tallies(
+            outputs, both, block, ways
+        )  # (2, m, B): with equal weights, and with the given ones
+        for way, (equal, _) in counted.items():
+            ballots[way].add(credit(equal, codes))
+        margin = margins(counted["hard"][0], codes) / n_learners
         first, second = first + margin.sum(), second + (margin**2).sum()
-        if outputs.probabilities is not None:
-            summed, scaled_sum = _tallies(outputs, block, weights, soft=True)
-            soft.add(credit(summed, codes))
-            equal, scaled = (summed, scaled_sum) if voting == "soft" else (equal, scaled)
+        equal, scaled = counted[voting]
         weighted.add(credit(scaled, codes))
-        if n_learners > 1:
-            leave_out = _leave_out_soft if voting == "soft" else _leave_out_hard
-            block_change, block_square = leave_out(outputs, block, equal, codes)
-            change, square = change + block_change, square + block_square
+        leave_one_out.add(block, equal, codes)
+        if voting != "hard":
+            scores.add(probabilities_of(equal / n_learners, voting), codes)
+        losses += _log_losses(outputs, block, codes)
         if progress is not None:
             progress(block.stop, n)
-    without = change / n
-    error = np.sqrt(np.maximum(square / n - without**2, 0) / n)
-    undefined = np.nan if n_learners == 1 else 0.0
+    without, without_error = leave_one_out.mean_and_error()
     return Votes(
-        hard.estimate(),
-        soft.estimate(),
-        weighted.estimate(),
-        without + undefined,
-        error + undefined,
-        (float(first / n), float(second / n)),
+        estimates={way: ballot.estimate() for way, ballot in ballots.items()},
+        weighted=weighted.estimate(),
+        without=without,
+        without_error=without_error,
+        margin_moments=(float(first / n), float(second / n)),
+        scores=scores,
+        log_losses=losses / n,
     )
 
 
-def _tallies(
-    outputs: Outputs, block: slice, weights: FloatArray, *, soft: bool
-) -> tuple[FloatArray, FloatArray]:
-    """Return the tally with equal weights and with the given ones.
-
-    Both in 64 bits: in 32 the rounding of the weights would break ties.
-    """
-    both = np.stack([np.ones_like(weights), weights])
-    read: Callable[[int, slice], NDArray[Any]] = outputs.column if soft else outputs.voted
-    tallies = np.stack([both @ read(k, block) for k in range(len(outputs.classes))])
-    return tallies[:, 0], tallies[:, 1]
-
-
-def _leave_out_hard(
-    outputs: Outputs, block: slice, tally: FloatArray, codes: NDArray[np.intp]
-) -> tuple[FloatArray, FloatArray]:
-    """Return the summed change of credit, and its square, without each learner.
-
-    What a missing vote changes depends on the class it was for, not on whose it was: one table (m, B) serves all.
-    """
-    before = credit(tally, codes)
-    change, square = np.zeros(outputs.n_learners), np.zeros(outputs.n_learners)
-    for k in range(len(tally)):
-        fewer = tally.copy()
-        fewer[k] -= 1
-        delta = credit(fewer, codes) - before
-        votes = outputs.one_hot(k, block)
-        change += votes @ delta.astype(np.float32)
-        square += votes @ (delta**2).astype(np.float32)
-    return change, square
-
-
-def _leave_out_soft(
-    outputs: Outputs, block: slice, tally: FloatArray, codes: NDArray[np.intp]
-) -> tuple[FloatArray, FloatArray]:
-    assert outputs.probabilities is not None
-    before = credit(tally, codes)
-    change, square = np.zeros(outputs.n_learners), np.zeros(outputs.n_learners)
-    for i in range(outputs.n_learners):
-        delta = credit(tally - outputs.probabilities[i, block].T, codes) - before
-        change[i], square[i] = delta.sum(), (delta**2).sum()
-    return change, square
+def _log_losses(outputs: Outputs, block: slice, codes: NDArray[np.intp]) -> FloatArray:
+    """Return the summed log-loss of each learner, (N,)."""
+    if outputs.probabilities is None:
+        return np.full(outputs.n_learners, np.nan)
+    true = outputs.probabilities[:, block][:, np.arange(len(codes)), codes]
+    losses: FloatArray = -log_probabilities(true).sum(axis=1)
+    return losses

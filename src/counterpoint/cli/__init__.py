@@ -32,7 +32,7 @@ Out = Annotated[Path, typer.Option(help="Folder to write to.", show_default=True
 
 # Targets that alone take an option say so in its help.
 _PRETRAINED = "table-4, table-5, table-6"
-_CONVNETS = "image-map, image-scratch"
+_CONVNETS = "image-dial, image-map, image-scratch"
 
 Epochs = Annotated[int | None, typer.Option(min=1, help=f"Epochs of each network alone ({_PRETRAINED}).")]
 MoreEpochs = Annotated[
@@ -41,7 +41,8 @@ MoreEpochs = Annotated[
 Size = Annotated[int | None, typer.Option(min=16, help=f"Pixels that images are resized to ({_PRETRAINED}).")]
 Networks = Annotated[str | None, typer.Option(help=f"Such as resnet18,mobilenet_v2 ({_PRETRAINED}).")]
 Parts = Annotated[
-    str | None, typer.Option(help=f"Beginnings of the names of parts, such as tune,width-8 ({_CONVNETS}).")
+    str | None,
+    typer.Option(help=f"Beginnings of the names of parts, such as width-8,cifar10-w8 ({_CONVNETS})."),
 ]
 Weights = Annotated[
     Path | None,

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = """[b]Examples[/b]
 
-counterpoint arena --sets labor,iris --methods independent,diverse-cv,random-forest
+counterpoint arena --sets labor,iris --methods independent,diversity,random-forest
 
 counterpoint arena --data animals.csv --target species --out out/animals
 
@@ -19,9 +19,9 @@ counterpoint arena --suite uci15 --jobs 4 --repeats 3"""
 SUITES = ("uci15",)
 # written out, since to import them would make every command wait
 METHODS = (
-    "one-net, independent, bagged, joint, ncl, correlation-0.25, correlation-0.5, correlation-0.9, correlation-1.0, "
-    "diverse-cv, decorate-tree, decorate-net, random-forest, extra-trees, hist-gradient-boosting, lightgbm, catboost, "
-    "tabm"
+    "one-net, independent, bagged, joint, joint-logits, ncl, diversity, diversity-0.5, diversity-0.9, diverse-cv, "
+    "correlation-0.25, correlation-0.5, correlation-0.9, correlation-1.0, correlation-cv, decorate-tree, decorate-net, "
+    "random-forest, extra-trees, hist-gradient-boosting, lightgbm, catboost, tabm"
 )
 
 Methods = Annotated[
@@ -150,11 +150,17 @@ def _listed(names: str) -> list[str]:
 def _show(folder: Path, paths: list[Path]) -> None:
     import json
 
+    from counterpoint.experiments.arena.page import overview
+
     summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
-    if ranks := summary["ranks"]:
-        for method in sorted(ranks["methods"], key=lambda method: ranks["mean_rank"][method]):
-            error = 100 * ranks["mean_error"][method]
-            typer.echo(f"{method:24}{ranks['mean_rank'][method]:6.2f} mean rank{error:8.2f} % mean error")
+    title, headings, rows, _ = overview(summary)
+    if rows:
+        typer.echo(title)
+        widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
+        for first, *numbers in (headings, *rows):
+            cells = [first.ljust(widths[0]), *map(str.rjust, numbers, widths[1:])]
+            typer.echo("  ".join(cells).rstrip())
+        typer.echo()
     for paid in summary["paid"].values():
         if paid:
             typer.echo(paid["sentence"])

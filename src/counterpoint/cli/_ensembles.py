@@ -48,7 +48,10 @@ Drop = Annotated[
     ),
 ]
 Voting = Annotated[
-    Literal["hard", "soft"], typer.Option(help="The vote that counts: most votes, or mean probability.")
+    Literal["hard", "soft", "geometric"],
+    typer.Option(
+        help="The vote that counts: most votes, mean probability, or geometric mean of probabilities."
+    ),
 ]
 Html = Annotated[
     Path | None,
@@ -164,12 +167,16 @@ def select(
     diversity: Annotated[
         float,
         typer.Option(
-            min=0, help="How much difference counts with greedy: 0 not at all, 1 as much as is sensible."
+            min=0, help="How much difference counts with greedy: 0 not at all, 1 is the recommended maximum."
         ),
     ] = 0.5,
     method: Annotated[
         Literal["greedy", "caruana"], typer.Option(help="By correlations, or by the accuracy of the vote.")
     ] = "greedy",
+    voting: Annotated[
+        Literal["auto", "hard", "soft", "geometric"],
+        typer.Option(help="The vote that counts; auto is hard for labels and soft for probabilities."),
+    ] = "auto",
     bags: Annotated[
         int, typer.Option(min=0, help="Average over this many random halves of the pool, against noise.")
     ] = 0,
@@ -195,6 +202,7 @@ def select(
         dials: dict[str, Any] = {
             "diversity": diversity,
             "method": method,
+            "voting": voting,
             "n_bags": bags,
             "random_state": seed,
         }

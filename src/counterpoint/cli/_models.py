@@ -18,7 +18,7 @@ FIT_EXAMPLES = """[b]Examples[/b]
 
 counterpoint fit animals.csv --target species --drop id
 
-counterpoint fit animals.parquet --target species --diversity 0.5 --out model"""
+counterpoint fit animals.parquet --target species --search --out model"""
 
 PREDICT_EXAMPLES = """[b]Examples[/b]
 
@@ -26,7 +26,7 @@ counterpoint predict model new.csv --out predictions.csv --proba
 
 counterpoint predict model judged.csv --members --out members.csv
 
-counterpoint assess members.csv --truth species --voting soft"""
+counterpoint assess members.csv --truth species --voting geometric"""
 
 
 def _path(text: str | Path) -> Path:
@@ -48,7 +48,14 @@ _FOLDER = typer.Option(
 )
 _DROP = typer.Option(metavar="COLUMN", help="Leave this column out; may be repeated.", show_default=False)
 _DIVERSITY = typer.Option(
-    metavar="auto|NUMBER", help="As a share of the critical one, or chosen by cross-validation."
+    min=0,
+    max=1,
+    metavar="NUMBER",
+    help="Weight of diversity in the loss, from 0 (independent networks) to 1.",
+    show_default="1 - 1 / learners",
+)
+_SEARCH = typer.Option(
+    "--search", help="Choose the diversity by cross-validation, and say whether diversity pays."
 )
 _PAGE = typer.Option(
     metavar="PAGE",
@@ -63,7 +70,8 @@ def fit(
     target: Annotated[str, _TARGET],
     out: Annotated[Path, _FOLDER] = Path("model"),
     drop: Annotated[list[str] | None, _DROP] = None,
-    diversity: Annotated[str, _DIVERSITY] = "auto",
+    diversity: Annotated[float | None, _DIVERSITY] = None,
+    search: Annotated[bool, _SEARCH] = False,
     learners: Annotated[int, typer.Option(min=2, help="Number of networks.")] = 15,
     epochs: Annotated[int, typer.Option(min=1, help="Times that all rows are gone through.")] = 100,
     test_share: Annotated[float, typer.Option(help="Share of the rows that is held out to judge by.")] = 0.2,
@@ -74,7 +82,6 @@ def fit(
     from counterpoint._validation import check_number
     from counterpoint.models import check_destination, fit_table, read_training_table
 
-    share = _diversity(diversity)
     check_number(test_share, "--test-share", 0, 1, closed=False)
     check_destination(out)
     terminal = sys.stderr.isatty()
@@ -82,7 +89,8 @@ def fit(
     _show_table(table)
     found = fit_table(
         table,
-        diversity=share,
+        diversity=diversity,
+        search=search,
         n_learners=learners,
         epochs=epochs,
         test_share=test_share,
@@ -143,21 +151,6 @@ def predict(
         typer.echo(f"Wrote {out}", err=True)
 
 
-def _diversity(given: str) -> float | None:
-    """Return the number that was given, or None for a choice by cross-validation."""
-    from math import isfinite
-
-    if given == "auto":
-        return None
-    try:
-        number = float(given)
-    except ValueError:
-        number = -1.0
-    if not (isfinite(number) and number >= 0):
-        raise ValueError(f"`--diversity` must be 'auto' or a number of at least 0; got {given!r}.")
-    return number
-
-
 def _show_table(table: "TrainingTable") -> None:
     """Print what was taken for what."""
     import numpy as np
@@ -200,7 +193,7 @@ def _show_fit(found: "TableFit") -> None:
     console = Console()
     if found.verdict is not None:
         console.print(Text(found.verdict))
-        if found.diversity is None:
+        if found.diversity == 0:
             choice = "Chosen: independent training, for no diversity leads by more than the standard error."
         else:
             choice = f"Chosen: diversity {found.diversity:g}, for it leads by more than the standard error."

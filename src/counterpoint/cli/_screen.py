@@ -15,6 +15,7 @@ _STYLES = {"good": "green", "info": "cyan", "warning": "yellow"}
 # What is compared, short enough for a terminal of 80 columns, and what is left of it for a name at least.
 _HEADERS = ("size", "vote (95 % interval)", "mean\nmember", "r_TL", "r_LL", "opti-\nmality", "error\ncorr.")
 _NAME_WIDTH = 8
+_SCORES = ("log-loss", "Brier score", "calibration error")
 
 # Rows of a selection that are shown; JSON has them all.
 _ROWS = 20
@@ -54,10 +55,11 @@ def show_comparison(assessments: Sequence[Assessment]) -> None:
             table.add_row(Text(assessment.name), *row, style=style)
         console.print(table)
         console.print()
+        _print_scores(console, assessments)
     else:
         for assessment, row, style in zip(assessments, rows, styles, strict=True):
             console.print(Text(assessment.name, style=f"{style} underline"))
-            for header, value in zip(_HEADERS, row, strict=True):
+            for header, value in (*zip(_HEADERS, row, strict=True), *_scores(assessment)):
                 whole = header.replace("-\n", "").replace("\n", " ")
                 console.print(Text(f"{whole}: {value}", style=style))
             console.print()
@@ -68,6 +70,28 @@ def show_comparison(assessments: Sequence[Assessment]) -> None:
             style="dim",
         )
     )
+
+
+def _print_scores(console: Console, assessments: Sequence[Assessment]) -> None:
+    """Print how good the probabilities of the votes are, where there are any."""
+    scored = [(a, scores) for a in assessments if (scores := _scores(a))]
+    if scored:
+        table = Table(box=None, padding=(0, 1), pad_edge=False, header_style="dim")
+        table.add_column("ensemble", overflow="fold", min_width=_NAME_WIDTH)
+        table.add_column("vote")
+        for header in _SCORES:
+            table.add_column(header, justify="right", no_wrap=True)
+        for a, scores in scored:
+            table.add_row(Text(a.name), a.voting, *(value for _, value in scores))
+        console.print(table)
+        console.print()
+
+
+def _scores(a: Assessment) -> list[tuple[str, str]]:
+    """Return the scores of the vote's probabilities with their names; none if it has no probabilities."""
+    if not len(a.reliability.count):
+        return []
+    return list(zip(_SCORES, map(rounded, (a.log_loss, a.brier_score, a.calibration_error)), strict=True))
 
 
 def _compared(a: Assessment) -> list[str]:

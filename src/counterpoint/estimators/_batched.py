@@ -14,11 +14,12 @@ import torch
 from torch import Tensor, nn
 
 from counterpoint.estimators._making import private_generator
-from counterpoint.training import CorrelationLoss, Ensemble, IndependentLoss, correlation_loss
+from counterpoint.training import DiversityLoss, Ensemble, EnsembleLoss, IndependentLoss
 from counterpoint.training.ensemble import evaluating
 from counterpoint.training.preparation import autocast
 from counterpoint.training.readout import Readout
 from counterpoint.training.stacked import Stacked
+from counterpoint.training.voting import Vote
 
 __all__ = ["Fold", "Group", "Program", "Schedule", "train_groups", "train_path"]
 
@@ -39,13 +40,12 @@ class Fold(NamedTuple):
 class Group(NamedTuple):
     """An ensemble to train: on which fold, by which loss.
 
-    Groups that hold the same loss object are computed together, and so are all that hold a :class:`CorrelationLoss` of
-    one reduction.
+    Groups whose losses are of one kind, and differ in the number of their dial alone, are computed together.
     """
 
     fold: Fold
-    loss: nn.Module
-    warmup_epochs: int = 0  # of independent training, before a correlation loss
+    loss: EnsembleLoss
+    warmup_epochs: int = 0  # of independent training, before
     weight_decay: float | None = None  # None is that of the schedule
 
 
@@ -75,6 +75,9 @@ class Program:
         self.fold_of = torch.tensor([places[id(group.fold)] for group in groups])
         self.n_learners = len(self.folds[0].nets)
         self.device = self.folds[0].x.device
+        self.dtype = (
+            torch.float32 if self.device.type == "mps" else torch.float64
+        )  # Apple's GPUs have no more
         self.net = self._copies().to(self.device).train()
 
     def forward(self, x: Tensor) -> Tensor:
@@ -95,12 +98,12 @@ class Program:
         return [logits[:, :size] for logits, size in zip(found, sizes, strict=True)]
 
     def readouts(self) -> list[Readout | None]:
-        """Return the read-out of each group, None where the loss has given probabilities."""
-        trained = self.logits([group.fold.x for group in self.groups])
+        """Return the read-out of each group, None where the loss needs none."""
         found: list[Readout | None] = [None] * len(self.groups)
-        by_correlation = [g for g, group in enumerate(self.groups) if isinstance(group.loss, CorrelationLoss)]
+        needed = [g for g, group in enumerate(self.groups) if group.loss.needs_readout]
+        trained = self.logits([group.fold.x for group in self.groups]) if needed else []
         for k, fold in enumerate(self.folds):
-            some = [g for g in by_correlation if self.fold_of[g] == k]
+            some = [g for g in needed if self.fold_of[g] == k]
             if not some:
                 continue
             logits = torch.cat([trained[g] for g in some])
@@ -109,24 +112,33 @@ class Program:
             together = start.refit(logits, fold.y, fold.weight)
             scales, offsets = (torch.split(t, self.n_learners) for t in (together.scale, together.offset))
             for g, scale, offset in zip(some, scales, offsets, strict=True):
-                found[g] = Readout(scale, offset)
+                found[g] = Readout(scale, offset).refit_pool(trained[g], fold.y, fold.weight)
         return found
 
     def proba(self, xs: Sequence[Tensor]) -> list[Tensor]:
-        """Return the members' probabilities in each group, (N, n, m), for rows (n, F) of its own."""
-        dtype = torch.float32 if self.device.type == "mps" else torch.float64  # Apple's GPUs have no more
+        """Return the learners' own probabilities in each group, (N, n, m), for rows (n, F) of its own."""
         return [
-            (logits if readout is None else readout(logits)).to(dtype).softmax(-1)
+            (logits if readout is None else readout(logits)).to(self.dtype).softmax(-1)
             for logits, readout in zip(self.logits(xs), self.readouts(), strict=True)
         ]
 
-    def ensembles(self) -> list[Ensemble]:
-        """Return the groups as ordinary ensembles."""
-        learners, n = self.net.eval().learners, self.n_learners
+    def votes(self, xs: Sequence[Tensor]) -> list[Tensor]:
+        """Return the probabilities of each group's vote, (n, m), for rows (n, F) of its own."""
         return [
-            Ensemble(learners[start : start + n]).to(self.device).eval()
-            for start in range(0, len(learners), n)
+            Vote(group.loss.voting, readout=readout, decode=True)(logits.to(self.dtype))
+            for group, logits, readout in zip(self.groups, self.logits(xs), self.readouts(), strict=True)
         ]
+
+    def ensembles(self, voting: str = "auto") -> list[Ensemble]:
+        """Return the groups as ordinary ensembles, which vote as their losses have trained them to."""
+        learners, n = self.net.eval().learners, self.n_learners
+        found = []
+        for g, (group, readout) in enumerate(zip(self.groups, self.readouts(), strict=True)):
+            ensemble = Ensemble(learners[g * n : (g + 1) * n], voting=voting).to(self.device).eval()
+            ensemble.trained_by(group.loss)
+            ensemble.readout = readout
+            found.append(ensemble)
+        return found
 
     def _copies(self) -> Ensemble:
         """Return all networks of all groups as one ensemble, which holds copies."""
@@ -200,35 +212,38 @@ def train_path(
     *,
     weight_decays: Sequence[float | None] = (None,),
     warmup_epochs: int = 0,
+    voting: str = "auto",
     progress: bool = False,
 ) -> list[list[Ensemble]]:
     """Return the trained ensemble of each candidate on each fold.
 
-    The candidates are independent training, then the diversities, each with all weight decays in a row. Where networks
-    have batch normalisation they are trained fold by fold.
+    The candidates are the diversities, each with all weight decays in a row. Where networks have batch normalisation
+    they are trained fold by fold.
 
     Parameters
     ----------
     folds : sequence of Fold
         What is trained on; the networks are left as they are.
     diversities : sequence of float
-        Those that are tried beside independent training.
+        Those that are tried; 0 is independent training.
     schedule : Schedule
         How to train.
     weight_decays : sequence of float or None, default=(None,)
         Those of each; None is that of the schedule.
     warmup_epochs : int, default=0
         Epochs of independent training, before a diversity.
+    voting : str, default="auto"
+        That of the ensembles.
     progress : bool, default=False
         Whether to show a bar over the epochs.
     """
-    losses = [IndependentLoss(), *map(CorrelationLoss, diversities)]
+    losses = [DiversityLoss(diversity) for diversity in diversities]
     candidates = [(loss, decay) for loss in losses for decay in weight_decays]
     normalised = any(isinstance(part, _BATCH_NORMS) for net in folds[0].nets for part in net.modules())
     path: list[list[Ensemble]] = [[] for _ in candidates]
     for some in [[fold] for fold in folds] if normalised else [list(folds)]:
         groups = [Group(fold, loss, warmup_epochs, decay) for loss, decay in candidates for fold in some]
-        trained = train_groups(groups, schedule, progress=progress).ensembles()
+        trained = train_groups(groups, schedule, progress=progress).ensembles(voting)
         for c, ensembles in enumerate(path):
             ensembles += trained[c * len(some) : (c + 1) * len(some)]
     return path
@@ -239,43 +254,30 @@ class _Losses:
 
     def __init__(self, groups: Sequence[Group], epoch: int) -> None:
         independent = IndependentLoss()
-        kinds: dict[object, tuple[nn.Module, list[int]]] = {}
+        kinds: dict[object, list[tuple[int, EnsembleLoss]]] = {}
         for g, group in enumerate(groups):
-            loss = group.loss
-            if epoch < group.warmup_epochs and isinstance(loss, CorrelationLoss):
-                loss = independent
-            by_correlation = isinstance(loss, CorrelationLoss)
-            key = (loss.reduction, loss.outputs) if by_correlation else id(loss)
-            kinds.setdefault(key, (loss, []))[1].append(g)
-        self.parts = [(loss, _index(some), self._lam(groups, loss, some)) for loss, some in kinds.values()]
-
-    @staticmethod
-    def _lam(groups: Sequence[Group], loss: nn.Module, some: list[int]) -> Tensor | None:
-        """Return the weight of the likeness in each of the groups, None where the loss has none."""
-        if not isinstance(loss, CorrelationLoss):
-            return None
-        n, device = len(groups[0].fold.nets), groups[0].fold.x.device
-        own = [cast(CorrelationLoss, groups[g].loss).weight_of_likeness(n) for g in some]
-        return torch.tensor(own, dtype=torch.float32, device=device)
+            loss = independent if epoch < group.warmup_epochs else group.loss
+            kinds.setdefault(loss.kind, []).append((g, loss))
+        fold = groups[0].fold
+        self.parts = [
+            (_joined([loss for _, loss in some], fold), _index([g for g, _ in some]))
+            for some in kinds.values()
+        ]
 
     def __call__(self, logits: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
         total = logits.new_zeros(())
-        for loss, some, lam in self.parts:
+        for loss, some in self.parts:
             own = None if weight is None else weight[some]
-            if lam is not None:
-                kind = cast(CorrelationLoss, loss)
-                found = correlation_loss(
-                    logits[some],
-                    target[some],
-                    lam=lam,
-                    reduction=kind.reduction,
-                    outputs=kind.outputs,
-                    weight=own,
-                )
-            else:
-                found = loss(logits[some], target[some], own)
-            total = total + found.sum()
+            total = total + loss(logits[some], target[some], own).sum()
         return total
+
+
+def _joined(losses: Sequence[EnsembleLoss], fold: Fold) -> EnsembleLoss:
+    """Return losses of one kind as one, with a dial for each group where they differ in it."""
+    dials = [loss.effective_diversity(len(fold.nets)) for loss in losses]
+    if len(set(dials)) == 1:
+        return losses[0]
+    return losses[0].with_diversity(torch.tensor(dials, dtype=torch.float32, device=fold.x.device))
 
 
 class _Batches:

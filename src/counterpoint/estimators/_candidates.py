@@ -1,6 +1,7 @@
 """What a search for the diversity tries, and what its scores say.
 
-Candidates stand in one order: independent training, then the diversities, each with all weight decays in a row.
+Candidates stand in one order: independent training, which is diversity 0, then the other diversities, each with all
+weight decays in a row. Scores are arrays ``(n_candidates, n_folds)``.
 """
 
 from typing import Any, NamedTuple
@@ -11,27 +12,26 @@ from scipy.stats import rankdata
 from counterpoint._validation import FloatArray, IntArray
 from counterpoint.estimators._paired import PairedTest, corrected_paired_test
 
-__all__ = ["FITS", "Candidate", "Choice", "at_best_decay", "choose", "of_fit", "results", "verdict"]
+__all__ = ["Candidate", "Choice", "Scores", "at_best_decay", "choose", "results", "verdict"]
 
 _LEVEL = 0.05  # of the test behind the verdict
 
-# Where networks that train independently are right on so many of their training rows, explicit diversity did not pay on
-# average over six tables, and below it did: docs/when-does-diversity-pay.md.
-FITS = 0.98
-
 
 class Candidate(NamedTuple):
-    """What is tried: a diversity, None for independent training, with a weight decay."""
+    """What is tried: a diversity, 0 for independent training, with a weight decay."""
 
-    diversity: float | None
+    diversity: float
     weight_decay: float
 
-    @property
-    def params(self) -> dict[str, Any]:
-        """As parameters of the estimator."""
-        if self.diversity is None:
-            return {"loss": "independent", "weight_decay": self.weight_decay}
-        return {"loss": "correlation", **self._asdict()}
+
+class Scores(NamedTuple):
+    """How a candidate does on a fold: its vote on the rows held out, its learners on the rows trained on."""
+
+    accuracy: Any
+    log_loss: Any
+    brier_score: Any
+    calibration_error: Any
+    member_train_accuracy: Any
 
 
 def at_best_decay(votes: FloatArray, n_decays: int) -> IntArray:
@@ -77,29 +77,31 @@ def choose(votes: FloatArray, test_share: float) -> Choice:
     return Choice(best if test.difference > test.standard_error else 0, best, test)
 
 
-def results(candidates: list[Candidate], votes: FloatArray, members: FloatArray) -> dict[str, Any]:
-    """Return the scores, (candidates, folds) of the vote and of the members, as ``GridSearchCV`` lays them out."""
+def results(candidates: list[Candidate], scores: Scores) -> dict[str, Any]:
+    """Return the scores as ``GridSearchCV`` lays them out."""
+    votes = scores.accuracy
     mean = votes.mean(axis=1)
     found: dict[str, Any] = {
-        "param_diversity": np.array([c.diversity for c in candidates], dtype=np.float64),  # None is NaN
+        "param_diversity": np.array([c.diversity for c in candidates]),
         "param_weight_decay": np.array([c.weight_decay for c in candidates]),
-        "params": [c.params for c in candidates],
+        "params": [c._asdict() for c in candidates],
     }
     found |= {f"split{k}_test_score": votes[:, k] for k in range(votes.shape[1])}
     found |= {
         "mean_test_score": mean,
         "std_test_score": votes.std(axis=1),
         "rank_test_score": rankdata(-mean.round(12), method="min").astype(int),
-        "mean_member_train_score": members.mean(axis=1),
     }
-    return found
+    for name in ("log_loss", "brier_score", "calibration_error"):
+        found[f"mean_test_{name}"] = getattr(scores, name).mean(axis=1)
+    return found | {"mean_member_train_score": scores.member_train_accuracy.mean(axis=1)}
 
 
 def verdict(
     candidates: list[Candidate], best: int, independent: int, votes: FloatArray, test: PairedTest
 ) -> str:
     """Return in words how the best candidate does against one of independent training."""
-    n_decays = sum(candidate.diversity is None for candidate in candidates)
+    n_decays = sum(candidate.diversity == 0 for candidate in candidates)
     n_tried = len(candidates) - n_decays
     what = "diversities" if n_decays == 1 else "pairs of diversity and weight decay"
     tried = f"the best of {n_tried} {what}" if n_tried > 1 else "one diversity"
@@ -108,7 +110,7 @@ def verdict(
         ours += f" and weight decay {candidates[best].weight_decay:g}"
         theirs += f" at weight decay {candidates[independent].weight_decay:g}"
     numbers = (
-        f"at {ours} the vote is right on {100 * votes[best].mean():.1f} % of the rows held out, with the same nets "
+        f"at {ours} the vote is right on {100 * votes[best].mean():.1f} % of the rows held out, with the same networks "
         f"trained {theirs} on {100 * votes[independent].mean():.1f} % (corrected paired t-test over {votes.shape[1]} "
         f"folds for {tried}: p = {test.p_value:.2g})."
     )
@@ -117,19 +119,3 @@ def verdict(
     if test.difference > 0:
         return f"Explicit diversity pays on this data: {numbers}"
     return f"Explicit diversity costs on this data: {numbers}"
-
-
-def of_fit(accuracy: float) -> str:
-    """Return in words how well members fit their training rows, and what that meant elsewhere.
-
-    Examples
-    --------
-    >>> of_fit(0.9).partition("; ")[2]
-    'below 98 % diversity paid more often than not on other tables.'
-    """
-    meant = "more often than not" if accuracy < FITS else "less often than not"
-    side = f"{'below' if accuracy < FITS else 'from'} {100 * FITS:g} %{'' if accuracy < FITS else ' on'}"
-    return (
-        f"Trained independently, a member is right on {100 * accuracy:.1f} % of its training rows; {side} diversity "
-        f"paid {meant} on other tables."
-    )

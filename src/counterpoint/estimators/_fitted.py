@@ -22,9 +22,10 @@ from counterpoint._validation import FloatArray, check_labels
 from counterpoint.estimators._rows import Rows
 from counterpoint.exceptions import MemberWarning
 from counterpoint.training import Ensemble, History, correlations
-from counterpoint.training.correlation import two_columns
+from counterpoint.training.columns import two_columns
 from counterpoint.training.preparation import autocast
 from counterpoint.training.readout import Readout
+from counterpoint.training.voting import Vote
 
 if TYPE_CHECKING:
     from counterpoint.assessment import Assessment
@@ -64,7 +65,7 @@ class FittedNetworks(ClassifierMixin, BaseEstimator):
         return self.classes_[proba.argmax(axis=1)]  # type: ignore[no-any-return]
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Return the averaged probabilities, or the shares of the votes.
+        """Return the probabilities of the vote, or the shares of the votes if it is hard.
 
         Parameters
         ----------
@@ -75,10 +76,7 @@ class FittedNetworks(ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n_samples, n_classes)
         """
-        members = self.member_predict_proba(X)
-        if self.voting == "hard":
-            members = np.eye(len(self.classes_))[members.argmax(axis=2)]
-        return members.mean(axis=0)  # type: ignore[no-any-return]
+        return self._rule()(self._logits(X)).numpy()
 
     def member_predict_proba(self, X: Any) -> FloatArray:
         """Return the probabilities of each network.
@@ -92,14 +90,27 @@ class FittedNetworks(ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n_learners, n_samples, n_classes)
         """
-        check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
-        rows = Rows(X, np.zeros(len(X), dtype=np.int64), np.ones(len(X)))
-        x, *_ = rows.tensors(self.scaler_, next(self.ensemble_.parameters()).device)
-        logits = self._raw_logits(x)
-        if self.readout_ is not None:
-            logits = self.readout_(logits)
-        return logits.cpu().double().softmax(-1).numpy()
+        logits, readout = self._logits(X), self._rule().readout
+        return (logits if readout is None else readout(logits)).softmax(-1).numpy()
+
+    def vote_members(self, X: Any) -> tuple[FloatArray, str]:
+        """Return the probabilities of each network whose vote is the prediction, and that vote.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            A table of numbers.
+
+        Returns
+        -------
+        proba : ndarray of shape (n_learners, n_samples, n_classes)
+            As :meth:`member_predict_proba`, unless a read-out decodes the mean of the networks' outputs: then each
+            network has its share of that mean.
+        voting : {"soft", "geometric", "hard"}
+            How they are combined.
+        """
+        logits, rule = self._logits(X), self._rule()
+        return rule.members(logits).exp().numpy(), rule.kind
 
     def assess(self, X: Any, y: ArrayLike) -> "Assessment":
         """Say where the ensemble stands on some data, what its ceiling is and what would help.
@@ -117,7 +128,13 @@ class FittedNetworks(ClassifierMixin, BaseEstimator):
         """
         from counterpoint.assessment import assess
 
-        return assess(y, self.member_predict_proba(X), labels=self.classes_, voting=self.voting)
+        proba, voting = self.vote_members(X)
+        return assess(y, proba, labels=self.classes_, voting=voting)
+
+    @property
+    def voting_(self) -> str:
+        """The vote in use."""
+        return self._rule().kind
 
     @property
     def estimators_(self) -> list[nn.Module]:
@@ -157,6 +174,22 @@ class FittedNetworks(ClassifierMixin, BaseEstimator):
         check_classification_targets(y)
         check_labels(y, "y")
         return X, np.asarray(y)
+
+    def _logits(self, X: Any) -> Tensor:
+        """Return what the networks put out for a table, before any read-out, in double precision on the CPU."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        rows = Rows(X, np.zeros(len(X), dtype=np.int64), np.ones(len(X)))
+        x, *_ = rows.tensors(self.scaler_, next(self.ensemble_.parameters()).device)
+        return self._raw_logits(x).cpu().double()
+
+    def _rule(self) -> Vote:
+        """Return the vote of now, on the CPU."""
+        check_is_fitted(self)
+        self.ensemble_.voting = self.voting  # which may have changed since
+        rule = self.ensemble_.rule
+        readout = None if rule.readout is None else copy.deepcopy(rule.readout).cpu()
+        return rule._replace(weights=None, readout=readout)
 
     @torch.no_grad()
     def _raw_logits(self, x: Tensor) -> Tensor:

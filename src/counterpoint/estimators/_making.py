@@ -16,18 +16,18 @@ from counterpoint._validation import check_choice, check_count, check_flag, chec
 from counterpoint.estimators._rows import check_class_weight
 from counterpoint.training import (
     CorrelationLoss,
+    DiversityLoss,
     Ensemble,
     IndependentLoss,
     JointLoss,
     NegativeCorrelationLoss,
 )
 from counterpoint.training.ensemble import evaluating
-from counterpoint.training.gate import gates_of
 from counterpoint.training.preparation import check_value
+from counterpoint.training.voting import VOTES
 
 __all__ = [
     "Module",
-    "can_go_on",
     "check_loss",
     "check_networks",
     "check_settings",
@@ -41,7 +41,7 @@ __all__ = [
 
 Module = Callable[[int, int], nn.Module] | Sequence[nn.Module] | None
 
-LOSSES = ("correlation", "independent", "joint", "ncl")
+LOSSES = ("diversity", "independent", "joint", "ncl", "correlation")
 
 _LARGEST = 1e15  # of rates, whose product torch has to hold in float32
 
@@ -91,7 +91,8 @@ def check_settings(estimator: Any) -> None:
     check_number(estimator.learning_rate, "learning_rate", 0, _LARGEST, closed=False)
     check_number(estimator.weight_decay, "weight_decay", 0, _LARGEST)
     check_number(estimator.validation_fraction, "validation_fraction", 0, 0.9)
-    check_choice(estimator.voting, "voting", ("soft", "hard"))
+    check_choice(estimator.voting, "voting", ("auto", *VOTES))
+    check_choice(estimator.reduction, "reduction", ("mean", "sum"))
     check_flag(estimator.standardize, "standardize")
     check_flag(estimator.warm_start, "warm_start")
     check_class_weight(estimator.class_weight)
@@ -106,7 +107,7 @@ def check_settings(estimator: Any) -> None:
 
 
 def make_loss(
-    loss: str | nn.Module | None, diversity: float | str | None, lam: float | None, reduction: str
+    loss: str | nn.Module | None, diversity: float | None, lam: float | None, reduction: str
 ) -> Callable[..., Tensor]:
     """Return the loss of a name, or the loss that was given."""
     if loss is None:  # as `load` leaves it where the file names a loss that it does not hold
@@ -123,13 +124,12 @@ def make_loss(
     check_choice(loss, "loss", LOSSES)
     if loss == "correlation":
         return CorrelationLoss(diversity, lam=lam, reduction=reduction)
-    if loss == "ncl":
-        _refuse_dials(loss, lam=lam)
-        if isinstance(diversity, str):
-            raise TypeError(f"`diversity` must be a number with the loss 'ncl'; got {diversity!r}.")
-        return NegativeCorrelationLoss() if diversity is None else NegativeCorrelationLoss(diversity)
-    _refuse_dials(loss, diversity=diversity, lam=lam)
-    return IndependentLoss() if loss == "independent" else JointLoss()
+    _refuse_dials(loss, lam=lam)
+    if loss in ("independent", "joint"):
+        _refuse_dials(loss, diversity=diversity)
+        return IndependentLoss() if loss == "independent" else JointLoss()
+    kind: Any = DiversityLoss if loss == "diversity" else NegativeCorrelationLoss
+    return kind() if diversity is None else kind(diversity)  # type: ignore[no-any-return]
 
 
 def check_loss(
@@ -173,13 +173,6 @@ def check_networks(estimator: Any, before: dict[str, Any]) -> None:
             raise ValueError(
                 f"`{name}` must stay {value!r:.80} where training goes on; got {getattr(estimator, name)!r:.80}."
             )
-
-
-def can_go_on(estimator: Any) -> bool:
-    """Tell whether an estimator can train on as rows come: "auto" decides after a share of all there will be."""
-    if gates_of(estimator.loss) or (isinstance(estimator.diversity, str) and estimator.diversity == "auto"):
-        raise AttributeError("`diversity` must be a number for partial_fit; got 'auto'.")
-    return True
 
 
 def draw_seeds(random_state: int | np.random.RandomState | None, count: int = 2) -> list[int]:
@@ -227,7 +220,7 @@ def _check_net(net: Any, n_features: int, n_classes: int) -> None:
         raise ValueError(f"`module` must give nets that put out {rule}; got {got}.")
 
 
-def _refuse_dials(loss: Any, **dials: float | str | None) -> None:
+def _refuse_dials(loss: Any, **dials: float | None) -> None:
     for name, value in dials.items():
         if value is not None:
             raise ValueError(f"`{name}` must be None with the loss {loss!r}; got {value!r}.")

@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from counterpoint._extras import import_extra
 from counterpoint._files import replacing
 from counterpoint._validation import FloatArray, check_path
-from counterpoint.training.readout import Readout
 
 if TYPE_CHECKING:
     from counterpoint.estimators.diverse import DiverseEnsembleClassifier
@@ -41,19 +39,14 @@ class _Deployed(nn.Module):
         scale = np.ones(n_features) if scaler is None else scaler.scale_
         self.register_buffer("mean", torch.as_tensor(mean, dtype=torch.float64))
         self.register_buffer("scale", torch.as_tensor(scale, dtype=torch.float64))
-        n_classes = len(estimator.classes_)
         self.learners = nn.ModuleList(copy.deepcopy(estimator.ensemble_.learners))  # to be moved to the CPU
-        readout = copy.deepcopy(estimator.readout_)
-        self.readout = readout or Readout.identity(len(self.learners), n_classes)
-        self.hard = estimator.voting == "hard"
+        self.rule = estimator._rule()
+        self.readout = self.rule.readout  # a part of this module, so that it is exported
 
     def forward(self, features: Tensor) -> Tensor:
         # as the estimator does: the mean may be large beside the scale, and then float32 keeps little of the difference
         x = ((features.double() - self.mean) / self.scale).float()
-        proba: Tensor = self.readout(torch.stack([learner(x) for learner in self.learners])).softmax(-1)
-        if self.hard:
-            proba = F.one_hot(proba.argmax(-1), proba.shape[-1]).to(features.dtype)
-        return proba.mean(0)
+        return self.rule(torch.stack([learner(x) for learner in self.learners]))
 
 
 def export(estimator: "DiverseEnsembleClassifier", path: str | os.PathLike[str]) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["load", "save"]
 
-_FORMAT = 1
+_FORMAT = 2
 # Parameters that may hold code or belong to a machine, and are left out of a file.
 _NOT_KEPT = ("module", "loss", "device")
 
@@ -45,6 +45,7 @@ def save(estimator: "DiverseEnsembleClassifier", path: str | os.PathLike[str]) -
             "classes": {"values": estimator.classes_.tolist(), "dtype": _kind(estimator.classes_)},
             "learners": [learner.state_dict() for learner in learners],
             "readout": None if readout is None else readout.state_dict(),
+            "vote": estimator.ensemble_.get_extra_state(),
             "scaler": None if scaler is None else _scaler_state(scaler),
             "history": estimator.history_.to_dict(),
         },
@@ -55,7 +56,10 @@ def load(cls: Any, path: str | os.PathLike[str], module: Module, loss: nn.Module
     """Return the estimator of a file."""
     state = load_checkpoint(path)
     if state.get("format") != _FORMAT:
-        raise ValueError(f"`path` must be a file that `save` wrote; got {os.fspath(path)!r}.")
+        raise ValueError(
+            f"`path` must be a file that `save` wrote, of format {_FORMAT}; got {os.fspath(path)!r}, of format "
+            f"{state.get('format')!r}."
+        )
     if module is None and state["module"] is not None:
         raise ValueError(f"`module` must be given, for nets made by {state['module']}; got None.")
     if loss is None and isinstance(state["loss"], str):
@@ -70,6 +74,7 @@ def load(cls: Any, path: str | os.PathLike[str], module: Module, loss: nn.Module
     estimator._networks = networks_of(estimator)
     if "n_estimators" in estimator._networks:  # which may have been changed since they were made
         estimator._networks["n_estimators"] = len(state["learners"])
+    estimator.ensemble_.set_extra_state(state["vote"])
     if state["readout"] is not None:
         device = next(estimator.ensemble_.parameters()).device
         estimator.ensemble_.readout = Readout(**state["readout"]).to(device)

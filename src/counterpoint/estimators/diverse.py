@@ -8,15 +8,12 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
-from counterpoint.estimators._candidates import FITS
 from counterpoint.estimators._fitted import FittedNetworks, all_or_nothing
 from counterpoint.estimators._making import (
     Module,
-    can_go_on,
     check_loss,
     check_networks,
     check_settings,
@@ -42,9 +39,6 @@ from counterpoint.training.preparation import autocast
 
 __all__ = ["DiverseEnsembleClassifier"]
 
-# The diversity of the correlation loss where none is given; docs/estimator.md says how it was chosen.
-DEFAULT_DIVERSITY = 0.5
-
 
 class DiverseEnsembleClassifier(FittedNetworks):
     """Networks that are trained together to be accurate and to differ, and that vote.
@@ -60,21 +54,18 @@ class DiverseEnsembleClassifier(FittedNetworks):
         The number of networks; where ``module`` is a list, its length counts.
     hidden_layer_sizes : int or sequence of int, default=(64,)
         The hidden layers of the perceptrons.
-    loss : {"correlation", "independent", "joint", "ncl"} or Module, default="correlation"
-        What is trained: :class:`~counterpoint.training.CorrelationLoss`, ``IndependentLoss``, ``JointLoss``,
-        ``NegativeCorrelationLoss``, or a module that is called as they are.
-    diversity : float or "auto", optional
-        The weight of diversity: for "correlation" as a share of the critical one, or "auto", by a
-        :class:`~counterpoint.training.DiversityGate`; for "ncl" its strength. If ``lam`` is not given either,
-        "correlation" takes 0.5 after a warm-up of half the epochs, unless the networks fit their rows by then, right on
-        98 % of them: explicit diversity would not pay, and they go on by themselves.
+    loss : {"diversity", "independent", "joint", "ncl", "correlation"} or Module, default="diversity"
+        What is trained: :class:`~counterpoint.training.DiversityLoss`, ``IndependentLoss``, ``JointLoss``,
+        ``NegativeCorrelationLoss``, ``CorrelationLoss`` (the paper's), or a module that is called as they are.
+    diversity : float, optional
+        The dial of the loss, from 0, independent training, to 1, training of the vote end to end. None is the default
+        of the loss: ``1 - 1 / n_estimators`` for "diversity", 0.5 for "ncl" and "correlation".
     lam : float, optional
-        The paper's own weight, in the place of ``diversity``.
+        The weight in the paper's loss, "correlation", in the place of ``diversity``.
     reduction : {"mean", "sum"}, default="mean"
         Whether ``lam`` weighs averaged correlations, as the paper's equation, or summed ones, as its algorithm.
     warmup_epochs : int, default=0
-        So many of the epochs, the first ones, train each network by itself with the cross-entropy. Where neither
-        ``diversity`` nor ``lam`` is given for "correlation", at least half of them do.
+        Number of initial epochs with independent training.
     epochs : int, default=100
         How many times all rows are gone through.
     learning_rate, weight_decay : float, default=0.003, 0.1
@@ -86,8 +77,9 @@ class DiverseEnsembleClassifier(FittedNetworks):
         end of the warm-up and at the end.
     patience : int, optional
         End the warm-up, and the training, after so many epochs without a lower loss on the rows set aside.
-    voting : {"soft", "hard"}, default="soft"
-        Average the probabilities, or count the votes.
+    voting : {"auto", "soft", "geometric", "hard"}, default="auto"
+        Average the probabilities, average the logits, or count the votes. "auto" is the vote that the loss trains:
+        geometric for "diversity", soft for "independent".
     standardize : bool, default=True
         Whether features are scaled to mean 0 and standard deviation 1.
     class_weight : dict, "balanced" or None, default=None
@@ -110,7 +102,9 @@ class DiverseEnsembleClassifier(FittedNetworks):
     ensemble_ : Ensemble
         The networks as they are trained: it puts out logits before the read-out, and its ``predict_proba`` applies it.
     readout_ : Module or None
-        The scale and the class offsets that each network got after training by the correlation loss.
+        What reads probabilities from the networks after training by the correlation loss.
+    voting_ : {"soft", "geometric", "hard"}
+        The vote in use.
     scaler_ : StandardScaler or None
         What standardises the features.
     history_ : History
@@ -127,8 +121,8 @@ class DiverseEnsembleClassifier(FittedNetworks):
     Notes
     -----
     A correlation does not see shift and scale, and so says nothing about where a network draws the line between
-    classes. After training by the correlation loss each network gets one factor for its logits and an offset for each
-    class, those with the least cross-entropy on the training rows.
+    classes. After training by the correlation loss there is a read-out, fitted to the training rows: one that decodes
+    the mean of the networks' standardised outputs for the vote, and one of each network for its own predictions.
 
     Rows that are equal are merged and their weights summed. A row of weight 0 is absent, one of weight 2 is there
     twice, and the order of rows does not matter.
@@ -153,8 +147,8 @@ class DiverseEnsembleClassifier(FittedNetworks):
         n_estimators: int = 15,
         *,
         hidden_layer_sizes: int | Sequence[int] = (64,),
-        loss: str | nn.Module = "correlation",
-        diversity: float | str | None = None,
+        loss: str | nn.Module = "diversity",
+        diversity: float | None = None,
         lam: float | None = None,
         reduction: str = "mean",
         warmup_epochs: int = 0,
@@ -164,7 +158,7 @@ class DiverseEnsembleClassifier(FittedNetworks):
         weight_decay: float = 0.1,
         validation_fraction: float = 0.0,
         patience: int | None = None,
-        voting: str = "soft",
+        voting: str = "auto",
         standardize: bool = True,
         class_weight: Mapping[Any, float] | str | None = None,
         warm_start: bool = False,
@@ -230,7 +224,6 @@ class DiverseEnsembleClassifier(FittedNetworks):
         self._warn_of_members(rows)
         return self
 
-    @available_if(can_go_on)  # type: ignore[untyped-decorator]
     @all_or_nothing
     def partial_fit(
         self, X: Any, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
@@ -256,7 +249,6 @@ class DiverseEnsembleClassifier(FittedNetworks):
         -----
         The mean and the standard deviation of the features are those of all rows so far. No rows are set aside, and
         there is no warm-up. Parameters may change between calls, but not ``standardize`` and those of the networks.
-        With the diversity "auto", which decides after a share of the training, there is no such method.
         """
         first = not hasattr(self, "ensemble_")
         self._check_parameters()
@@ -281,7 +273,8 @@ class DiverseEnsembleClassifier(FittedNetworks):
             self.history_.append({**record, "epoch": len(self.history_) + 1})
         if known is not None and self.readout_ is not None:  # a few rows move what all before them have given
             x, codes, weight = self._tensors(rows)
-            self.ensemble_.readout = known.refit(self._raw_logits(x), codes, weight)
+            fresh = self.readout_
+            self.ensemble_.readout = known.refit(self._raw_logits(x), codes, weight).with_pool_of(fresh)
         return self
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -331,12 +324,7 @@ class DiverseEnsembleClassifier(FittedNetworks):
         self._loss()
 
     def _loss(self) -> Any:
-        diversity = DEFAULT_DIVERSITY if self._is_undecided() else self.diversity
-        return make_loss(self.loss, diversity, self.lam, self.reduction)
-
-    def _is_undecided(self) -> bool:
-        """Tell whether it is left to training if there is explicit diversity."""
-        return self.loss == "correlation" and self.diversity is None and self.lam is None
+        return make_loss(self.loss, self.diversity, self.lam, self.reduction)
 
     def _begin(self, classes: NDArray[Any], seed: int) -> None:
         """Make new networks for the task."""
@@ -371,9 +359,7 @@ class DiverseEnsembleClassifier(FittedNetworks):
             validation = [tensor for tensor in self._tensors(held) if tensor is not None]
             more |= {"validation": [validation], "metric": "loss", "patience": self.patience}
         check_loss(self._loss(), self.ensemble_, x, y, weight)
-        undecided = self._is_undecided()
-        least = int(self.epochs) // 2 if undecided else 0
-        warmup = max(int(self.warmup_epochs), least) if epochs > 1 else 0
+        warmup = int(self.warmup_epochs) if epochs > 1 else 0
         self.ensemble_.voting = self.voting  # which may have changed since the ensemble was made
         self.ensemble_.readout = None  # fit gives one where the loss needs it
         history = History()
@@ -381,8 +367,6 @@ class DiverseEnsembleClassifier(FittedNetworks):
             # A few small batches may leave a learner where chance put it; fit looks at the end.
             warnings.simplefilter("ignore", MemberWarning)
             for loss, count in ((IndependentLoss(), warmup), (self._loss(), epochs - warmup)):
-                if undecided and len(history) and history[-1]["member_accuracy"] >= FITS:
-                    loss = IndependentLoss()
                 if count:
                     part = fit(self.ensemble_, batches, loss=loss, epochs=count, **more)
                     before = len(history)

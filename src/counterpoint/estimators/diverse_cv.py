@@ -10,27 +10,26 @@ from numpy.typing import ArrayLike
 from sklearn.model_selection import StratifiedKFold, check_cv
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
-from torch import nn
 
 from counterpoint._validation import FloatArray, IntArray, check_interval
 from counterpoint.estimators._batched import Fold, Schedule, train_path
-from counterpoint.estimators._candidates import Candidate, at_best_decay, choose, of_fit, results, verdict
+from counterpoint.estimators._candidates import Candidate, Scores, at_best_decay, choose, results, verdict
 from counterpoint.estimators._fitted import FittedNetworks, all_or_nothing
 from counterpoint.estimators._making import Module, draw_seeds, make_nets, private_generator
 from counterpoint.estimators._rows import Rows, check_sample_weight, distinct_rows, n_batches, scaled_by
 from counterpoint.estimators.diverse import DiverseEnsembleClassifier
 from counterpoint.estimators.diversity_path import DiversityPathDisplay
-from counterpoint.training import Ensemble
+from counterpoint.training import DiversityLoss, Ensemble
 from counterpoint.training.device import pick_device
 from counterpoint.training.preparation import autocast
-from counterpoint.training.readout import Readout
+from counterpoint.training.tally import Tally
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["DiverseEnsembleClassifierCV"]
 
-_TRY = (0.0, 0.25, 0.5, 0.75, 0.9, 1.0)
+_TRY = (0.25, 0.5, 0.75, 0.9, 1.0)
 # Folds that train as one program take as many steps. One that is smaller than this share of the largest would have
 # batches too small for it, and trains in a program of its own.
 _ALIKE = 0.8
@@ -46,8 +45,9 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
     ----------
     module, n_estimators, hidden_layer_sizes
         The networks, as for :class:`DiverseEnsembleClassifier`.
-    diversities : sequence of float, default=(0.0, 0.25, 0.5, 0.75, 0.9, 1.0)
-        The diversities to try, as shares of the critical one. Independent training is always tried too.
+    diversities : sequence of float, default=(0.25, 0.5, 0.75, 0.9, 1.0)
+        The dials of :class:`~counterpoint.training.DiversityLoss` to try. Independent training, diversity 0, is always
+        tried too.
     cv : int, splitter or iterable, default=5
         The number of stratified folds, or any splitter of scikit-learn; with repeated folds the verdict is sharper.
     warmup_epochs, epochs, learning_rate, batch_size
@@ -59,19 +59,19 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
 
     Attributes
     ----------
-    best_diversity_ : float or None
-        The choice; None is independent training.
+    best_diversity_ : float
+        The choice; 0 is independent training.
     best_weight_decay_ : float
         That of the choice.
     verdict_ : str
-        Whether explicit diversity beats independent training of the same networks on this data, with the test; and how
-        well the members fit: diversity pays where they underfit.
+        Whether explicit diversity beats independent training of the same networks on this data, with the test.
     test_ : PairedTest
         Of the best diversity against independent training, each at its best weight decay: mean difference in accuracy,
         standard error, p-value.
     cv_results_ : dict of arrays
-        As that of ``GridSearchCV``, a row for each diversity and weight decay, with independent training first (its
-        diversity is NaN), and the accuracy of the members on their own training rows.
+        As that of ``GridSearchCV``, a row for each diversity and weight decay, with independent training first:
+        the accuracy of the vote, ``mean_test_log_loss``, ``mean_test_brier_score`` and
+        ``mean_test_calibration_error``, and the accuracy of the learners on their own training rows.
     best_index_ : int
         The row of the choice.
     best_estimator_ : DiverseEnsembleClassifier
@@ -118,7 +118,7 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
         learning_rate: float = 0.003,
         batch_size: int = 32,
         weight_decay: float | Sequence[float] = 0.1,
-        voting: str = "soft",
+        voting: str = "auto",
         standardize: bool = True,
         class_weight: Mapping[Any, float] | str | None = None,
         device: str | torch.device = "auto",
@@ -187,14 +187,14 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
         return self
 
     def estimator(
-        self, diversity: float | None, random_state: Any = None, *, weight_decay: float | None = None
+        self, diversity: float, random_state: Any = None, *, weight_decay: float | None = None
     ) -> DiverseEnsembleClassifier:
-        """Return the unfitted estimator of one diversity, or None for independent training.
+        """Return the unfitted estimator of one diversity.
 
         Parameters
         ----------
-        diversity : float or None
-            A candidate.
+        diversity : float
+            A candidate; 0 is independent training.
         random_state : int, RandomState or None, default=None
             Its randomness.
         weight_decay : float, optional
@@ -210,10 +210,7 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
         shared["weight_decay"] = (
             float(np.ravel(self.weight_decay)[0]) if weight_decay is None else weight_decay
         )
-        kind = "independent" if diversity is None else "correlation"
-        if diversity is None:
-            shared["warmup_epochs"] = 0  # all of it is independent training
-        return DiverseEnsembleClassifier(**shared, loss=kind, diversity=diversity, random_state=random_state)
+        return DiverseEnsembleClassifier(**shared, diversity=diversity, random_state=random_state)
 
     def plot_path(self, ax: "Axes | None" = None) -> "DiversityPathDisplay":
         """Draw the accuracy over the diversities, beside that of independent training; each at its best weight decay.
@@ -231,10 +228,10 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
         return DiversityPathDisplay.from_estimator(self).plot(ax)
 
     def _check_parameters(self) -> tuple[list[float], list[float]]:
-        """Return the diversities and the weight decays to try."""
+        """Return the diversities and the weight decays to try, independent training first."""
         if not np.size(self.diversities):
             raise ValueError(f"`diversities` must hold at least one number; got {self.diversities!r}.")
-        diversities: FloatArray = check_interval(np.asarray(self.diversities), "diversities", 0)
+        diversities: FloatArray = check_interval(np.asarray(self.diversities), "diversities", 0, 1)
         if diversities.ndim != 1 or len(np.unique(diversities)) < len(diversities):
             raise ValueError(f"`diversities` must be distinct numbers in a row; got {self.diversities!r}.")
         decays: FloatArray = check_interval(np.asarray(self.weight_decay), "weight_decay", 0)
@@ -244,7 +241,10 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
             )
         for diversity, decay in product(diversities.tolist(), decays.ravel().tolist()):
             self.estimator(diversity, weight_decay=decay)._check_parameters()
-        return diversities.tolist(), np.atleast_1d(decays).tolist()
+        others = [diversity for diversity in diversities.tolist() if diversity]
+        if not others:
+            raise ValueError(f"`diversities` must hold a number above 0; got {self.diversities!r}.")
+        return [0.0, *others], np.atleast_1d(decays).tolist()
 
     def _splits(
         self, rows: Rows, n_samples: int, kept: IntArray, seed: int
@@ -263,8 +263,9 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
 
     def _judge(self, diversities: list[float], decays: list[float], parts: "list[_Part]") -> None:
         """Train the path, score it, choose and give the verdict."""
-        candidates = [Candidate(d, decay) for d in (None, *diversities) for decay in decays]
-        votes, members = self._scores(diversities, decays, candidates, parts)
+        candidates = [Candidate(d, decay) for d in diversities for decay in decays]
+        scores = self._scores(diversities, decays, parts)
+        votes = scores.accuracy
         rows = at_best_decay(votes, len(decays))  # independent training first
         self._test_share = float(np.mean([part.n_test / part.n_train for part in parts]))
         chosen, best, test = choose(votes[rows], self._test_share)
@@ -272,20 +273,12 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
         self.test_ = test._replace(p_value=min(1.0, test.p_value * n_tried))
         self.best_index_ = int(rows[chosen])
         self.best_diversity_, self.best_weight_decay_ = candidates[self.best_index_]
-        self.cv_results_ = results(candidates, votes, members)
-        self.verdict_ = (
-            f"{verdict(candidates, rows[best], rows[0], votes, self.test_)} {of_fit(members[rows[0]].mean())}"
-        )
+        self.cv_results_ = results(candidates, scores)
+        self.verdict_ = verdict(candidates, rows[best], rows[0], votes, self.test_)
 
-    def _scores(
-        self,
-        diversities: list[float],
-        decays: list[float],
-        candidates: list[Candidate],
-        parts: "list[_Part]",
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return the accuracies of the vote on held-out rows and of members on their own, (candidates, folds) each."""
-        scores = np.empty((len(candidates), len(parts), 2))
+    def _scores(self, diversities: list[float], decays: list[float], parts: "list[_Part]") -> Scores:
+        """Return how each candidate does on each fold."""
+        scores = np.empty((len(Scores._fields), len(diversities) * len(decays), len(parts)))
         for places in _alike([part.n_rows for part in parts]):
             some = [parts[k] for k in places]
             schedule = Schedule(
@@ -300,12 +293,13 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
                 schedule,
                 weight_decays=decays,
                 warmup_epochs=int(self.warmup_epochs),
+                voting=self.voting,
                 progress=self.verbose > 0,
             )
-            for c, (candidate, row) in enumerate(zip(candidates, path, strict=True)):
+            for c, row in enumerate(path):
                 for k, ensemble in zip(places, row, strict=True):
-                    scores[c, k] = parts[k].score(ensemble, candidate.diversity is not None)
-        return scores[..., 0], scores[..., 1]
+                    scores[:, c, k] = parts[k].score(ensemble)
+        return Scores(*scores)
 
 
 def _alike(sizes: list[int]) -> list[list[int]]:
@@ -352,25 +346,22 @@ class _Part:
         self.fold = Fold(x, y, weight, nets, order_seed)
         held = rows.take(test)
         self.test_x, self.test_y, _ = held.tensors(scaler, device)
-        self.test_weight = held.weight
+        share = held.weight / held.weight.max()  # of any size, also below what float32 can hold
+        self.test_weight = torch.as_tensor(share, dtype=torch.float32, device=device)
         self.train_weight = taken.weight[np.isin(taken.codes, weighted.codes)]
-        self.n_classes, self.hard = len(search.classes_), search.voting == "hard"
 
     @torch.no_grad()
-    def score(self, ensemble: Ensemble, by_correlation: bool) -> tuple[float, float]:
-        """Return the accuracy of the vote on the test rows, and of the members on the training rows."""
-        x, y, weight = self.fold[:3]
-        readout = Readout.identity(ensemble.n_learners, self.n_classes).to(x.device)
-        with autocast("float32", x.device):
-            trained, held = ensemble(x), ensemble(self.test_x)
-        if by_correlation:
-            readout = readout.refit(trained, y, weight)
-        proba = readout(held).cpu().double().softmax(-1)  # Apple's GPUs have no double
-        if self.hard:
-            proba = nn.functional.one_hot(proba.argmax(-1), self.n_classes).double()
-        right = (proba.mean(0).argmax(-1) == self.test_y.cpu()).numpy()
-        own = (readout(trained).argmax(-1) == y).cpu().numpy().mean(axis=0)
-        return (
-            float(np.average(right, weights=self.test_weight)),
-            float(np.average(own, weights=self.train_weight)),
+    def score(self, ensemble: Ensemble) -> Scores:
+        """Return the scores of the vote on the test rows, and of the learners on the training rows."""
+        with autocast("float32", self.fold.x.device):
+            held, own = ensemble(self.test_x), ensemble.member_proba(self.fold.x)
+        tally = Tally(ensemble, DiversityLoss(0.0))
+        found = tally.add(held, self.test_y, self.test_weight, held.new_zeros(())).means()
+        right = (own.argmax(-1) == self.fold.y).cpu().numpy().mean(axis=0)
+        return Scores(
+            found["vote_accuracy"],
+            found["log_loss"],
+            found["brier_score"],
+            found["calibration_error"],
+            float(np.average(right, weights=self.train_weight)),
         )

@@ -40,7 +40,7 @@ class DiversityPathDisplay:
     >>> from matplotlib.figure import Figure
     >>> display = DiversityPathDisplay(np.array([0.0, 1.0]), np.array([[0.8, 0.9], [0.9, 0.9]]), np.array([0.8, 0.8]))
     >>> display.plot(Figure().subplots()).ax_.get_xlabel()
-    'Diversity (share of the critical lambda)'
+    'Diversity'
     """
 
     ax_: "Axes"
@@ -69,7 +69,7 @@ class DiversityPathDisplay:
         n_folds = sum(name.startswith("split") for name in results)
         votes = np.stack([results[f"split{k}_test_score"] for k in range(n_folds)], axis=1)
         diversities = results["param_diversity"]
-        rows = at_best_decay(votes, int(np.isnan(diversities).sum()))
+        rows = at_best_decay(votes, int((diversities == 0).sum()))  # independent training first
         diversities, votes = diversities[rows], votes[rows]
         order = 1 + np.argsort(diversities[1:])
         return cls(diversities[order], votes[order], votes[0], search._test_share)
@@ -108,9 +108,7 @@ class DiversityPathDisplay:
                 color=PALETTE["blue"],
                 label="trained together",
             )
-            ax.set(
-                xlabel="Diversity (share of the critical lambda)", ylabel="Accuracy of the vote, held out (%)"
-            )
+            ax.set(xlabel="Diversity", ylabel="Accuracy of the vote, held out (%)")
             ax.grid(visible=True)
             ax.legend(loc="best")
         self.ax_, self.figure_ = ax, ax.figure

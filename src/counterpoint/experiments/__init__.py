@@ -41,6 +41,7 @@ TARGETS: Mapping[str, Target] = {
     "table-6": Target("pretrained.study", "table_6", "EfficientNets, copied and apart: CIFAR-10"),
     "table-6-cifar100": Target("pretrained.study", "table_6_cifar100", "EfficientNets: CIFAR-100"),
     "diversity-map": Target("diversity_map.study", "reproduce", "When explicit diversity pays, on tables"),
+    "image-dial": Target("convnets.dial", "reproduce", "The dial of diversity on images"),
     "image-map": Target("convnets.map", "reproduce", "Small ConvNets: when diversity pays on images"),
     "image-scratch": Target("convnets.scratch", "reproduce", "Ensembles from scratch: error against seconds"),
 }

@@ -20,7 +20,7 @@ from counterpoint.estimators._batched import Fold, Group, Program, Schedule, tra
 from counterpoint.estimators._candidates import choose
 from counterpoint.estimators._making import draw_seeds, make_nets, private_generator
 from counterpoint.estimators._rows import n_batches
-from counterpoint.training import CorrelationLoss, IndependentLoss
+from counterpoint.training import CorrelationLoss, EnsembleLoss, IndependentLoss
 
 __all__ = [
     "SMOKE",
@@ -109,7 +109,7 @@ def _splits(table: FloatArray, labels: IntArray, n_folds: int, seed: int) -> lis
     return splits
 
 
-def losses_of(settings: Settings) -> dict[str, torch.nn.Module]:
+def losses_of(settings: Settings) -> dict[str, EnsembleLoss]:
     """Return independent training, and the paper's loss in the forms of its equation and of its algorithm."""
     return {
         "independent": IndependentLoss(),

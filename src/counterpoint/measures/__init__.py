@@ -37,6 +37,14 @@ from counterpoint.measures.pooled import (
     interrater_agreement,
     kohavi_wolpert_variance,
 )
+from counterpoint.measures.probability import (
+    Reliability,
+    brier_score,
+    calibration_error,
+    combine,
+    log_loss,
+    reliability,
+)
 
 __all__ = [
     "MEASURES",
@@ -44,11 +52,15 @@ __all__ = [
     "BiasVarianceDiversity",
     "Contingency",
     "Measure",
+    "Reliability",
     "TandemBound",
     "ambiguity_decomposition",
     "bias_variance_diversity",
+    "brier_score",
     "c_bound",
+    "calibration_error",
     "coincident_failure_diversity",
+    "combine",
     "contingency",
     "correlation_rho",
     "difficulty",
@@ -62,9 +74,11 @@ __all__ = [
     "kappa",
     "kohavi_wolpert_variance",
     "learner_learner_correlation",
+    "log_loss",
     "pairwise_measures",
     "q_statistic",
     "ratio_errors",
+    "reliability",
     "tandem_bound",
     "truth_learner_correlation",
 ]

@@ -56,7 +56,7 @@ class Outputs:
         self._votes = check_labels(array, "outputs") if array.ndim == 2 else None
         self.n_learners, self.n_samples = array.shape[:2]
         self._truth = None if isinstance(y_true, EllipsisType) else self._check_truth(y_true, array)
-        self._labels = None if labels is None else self._check_classes(labels)
+        self._labels = None if labels is None else check_classes(labels, self._truth)
         if self.n_learners < at_least:
             raise ValueError(
                 f"`outputs` must hold at least {at_least} learners, on its first axis; got {self.n_learners}."
@@ -78,18 +78,7 @@ class Outputs:
     @cached_property
     def truth_codes(self) -> NDArray[np.intp] | None:
         """The place of each true label among the classes."""
-        if self._truth is None:
-            return None
-        order = np.argsort(self.classes)
-        place = np.searchsorted(self.classes, self._truth, sorter=order)
-        codes = order[np.minimum(place, len(order) - 1)]
-        if (bad := self.classes[codes] != self._truth).any():
-            sample = int(np.argmax(bad))
-            raise ValueError(
-                f"`labels` must hold every label of `y_true`; "
-                f"got {self._truth[sample].item()!r} at sample {sample}."
-            )
-        return codes
+        return None if self._truth is None else place_labels(self._truth, self.classes)
 
     @cached_property
     def truth(self) -> NDArray[Any]:
@@ -138,18 +127,8 @@ class Outputs:
         right: NDArray[np.bool_] = self.votes[:, block] == self.truth[block]
         return right.astype(np.float32)
 
-    def vote_shares(self, weights: FloatArray) -> FloatArray:
-        """Return the weighted share of the votes that each class gets, (n_samples, n_classes)."""
-        shares = np.empty((self.n_samples, len(self.symbols)))
-        for block in self.blocks():
-            for k in range(len(self.symbols)):
-                shares[block, k] = weights @ self.voted(k, block)
-        return shares
-
     def _check_truth(self, y_true: ArrayLike, outputs: NDArray[Any]) -> NDArray[Any]:
-        truth = check_labels(y_true, "y_true")
-        if truth.ndim != 1:
-            raise ValueError(f"`y_true` must have one axis, the samples; got shape {truth.shape}.")
+        truth = check_truth(y_true)
         if len(truth) != self.n_samples:
             hint = "; transpose it" if len(truth) == self.n_learners else ""
             raise ValueError(
@@ -162,16 +141,6 @@ class Outputs:
                 f"got {_kind(self._votes)}."
             )
         return truth
-
-    def _check_classes(self, labels: ArrayLike) -> NDArray[Any]:
-        classes = check_labels(labels, "labels")
-        if classes.ndim != 1 or len(np.unique(classes)) != classes.size:
-            raise ValueError(f"`labels` must be one row of distinct labels; got {_short(classes.tolist())}.")
-        if self._truth is not None and _kind(classes) != _kind(self._truth):
-            raise TypeError(
-                f"`labels` must be of the kind of `y_true`, {_kind(self._truth)}; got {_kind(classes)}."
-            )
-        return classes
 
     def _voted_classes(self) -> NDArray[Any]:
         voted = _distinct(self.votes)
@@ -188,31 +157,68 @@ class Outputs:
 
     def _column_classes(self) -> NDArray[Any]:
         assert self.probabilities is not None
-        n_columns = self.probabilities.shape[2]
-        if self._labels is not None:
-            classes, source = self._labels, "`labels`"
-        elif self._truth is not None:
-            classes, source = np.unique(self._truth), "`y_true`"
-        else:
-            return np.arange(n_columns)
-        if len(classes) != n_columns:
-            raise ValueError(
-                f"`labels` must name the {n_columns} columns of `outputs`; got {len(classes)} from {source}."
-            )
-        return classes
+        return column_classes(self.probabilities.shape[2], self._labels, self._truth, "outputs")
 
 
-def as_array(outputs: ArrayLike) -> NDArray[Any]:
-    """Return the outputs as an array, not copied if they are one."""
-    if hasattr(outputs, "detach"):  # a tensor on which gradients or another device hang
-        outputs = outputs.detach().cpu()
-    check_unmasked(outputs, "outputs")
-    try:
-        return np.asarray(outputs)
-    except ValueError:  # learners with different numbers of samples
+def check_truth(y_true: ArrayLike) -> NDArray[Any]:
+    """Return the true labels, one for each sample."""
+    truth = check_labels(y_true, "y_true")
+    if truth.ndim != 1:
+        raise ValueError(f"`y_true` must have one axis, the samples; got shape {truth.shape}.")
+    return truth
+
+
+def check_classes(labels: ArrayLike, truth: NDArray[Any] | None) -> NDArray[Any]:
+    """Return the classes, distinct and of the kind of the truth."""
+    classes = check_labels(labels, "labels")
+    if classes.ndim != 1 or len(np.unique(classes)) != classes.size:
+        raise ValueError(f"`labels` must be one row of distinct labels; got {_short(classes.tolist())}.")
+    if truth is not None and _kind(classes) != _kind(truth):
+        raise TypeError(f"`labels` must be of the kind of `y_true`, {_kind(truth)}; got {_kind(classes)}.")
+    return classes
+
+
+def column_classes(
+    n_columns: int, labels: NDArray[Any] | None, truth: NDArray[Any] | None, name: str
+) -> NDArray[Any]:
+    """Return the class of each column of probabilities: the given labels, else those of the truth, else numbers."""
+    if labels is not None:
+        classes, source = labels, "`labels`"
+    elif truth is not None:
+        classes, source = np.unique(truth), "`y_true`"
+    else:
+        return np.arange(n_columns)
+    if len(classes) != n_columns:
         raise ValueError(
-            "`outputs` must hold as many samples for each learner; got a ragged sequence."
-        ) from None
+            f"`labels` must name the {n_columns} columns of `{name}`; got {len(classes)} from {source}."
+        )
+    return classes
+
+
+def place_labels(truth: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
+    """Return the place of each true label among the classes."""
+    order = np.argsort(classes)
+    place = np.searchsorted(classes, truth, sorter=order)
+    codes = order[np.minimum(place, len(order) - 1)]
+    if (bad := classes[codes] != truth).any():
+        sample = int(np.argmax(bad))
+        raise ValueError(
+            f"`labels` must hold every label of `y_true`; got {truth[sample].item()!r} at sample {sample}."
+        )
+    return codes
+
+
+def as_array(
+    values: ArrayLike, name: str = "outputs", *, rows: str = "samples for each learner"
+) -> NDArray[Any]:
+    """Return the values as an array, not copied if they are one."""
+    if hasattr(values, "detach"):  # a tensor on which gradients or another device hang
+        values = values.detach().cpu()
+    check_unmasked(values, name)
+    try:
+        return np.asarray(values)
+    except ValueError:  # rows of different lengths
+        raise ValueError(f"`{name}` must hold as many {rows}; got a ragged sequence.") from None
 
 
 def _kind(array: NDArray[Any]) -> str:

@@ -16,6 +16,7 @@ from counterpoint._validation import FloatArray, check_interval, check_weights
 from counterpoint.measures._credit import margins
 from counterpoint.measures._defined import warn_undefined
 from counterpoint.measures._outputs import Outputs
+from counterpoint.measures._pool import pooled
 from counterpoint.measures._tally import Correctness, tally
 
 
@@ -89,7 +90,7 @@ def c_bound(
     0.25
     """
     read = Outputs(outputs, y_true, labels)
-    shares = read.vote_shares(check_weights(weights, "weights", read.n_learners))
+    shares = pooled(read, check_weights(weights, "weights", read.n_learners), "hard")
     assert read.truth_codes is not None
     margin = margins(shares.T, read.truth_codes)
     bound = c_bound_of(float(margin.mean()), float((margin**2).mean()))

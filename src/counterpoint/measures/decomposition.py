@@ -16,6 +16,7 @@ from counterpoint._validation import (
     check_weights,
 )
 from counterpoint.measures._outputs import BLOCK_ENTRIES, Outputs, as_array
+from counterpoint.measures._pool import log_normalise
 from counterpoint.measures._tally import Columns, tally
 
 
@@ -230,9 +231,9 @@ def _squared(truth: FloatArray, block: FloatArray) -> FloatArray:
 def _cross_entropy(truth: FloatArray, block: FloatArray) -> FloatArray:
     """Return loss, bias, variance, diversity, summed over samples; block is (t, N, n, m)."""
     n_trials, n_learners = block.shape[:2]
-    logs = _log_normalise(np.log(block))
-    ensemble = _log_normalise(logs.mean(axis=1, keepdims=True))
-    centroid = _log_normalise(logs.mean(axis=0, keepdims=True))
+    logs = log_normalise(np.log(block))
+    ensemble = log_normalise(logs.mean(axis=1, keepdims=True))
+    centroid = log_normalise(logs.mean(axis=0, keepdims=True))
     return np.array(
         [
             -(truth * ensemble).sum() / n_trials,
@@ -241,11 +242,3 @@ def _cross_entropy(truth: FloatArray, block: FloatArray) -> FloatArray:
             (np.exp(ensemble) * (ensemble - logs)).sum() / (n_trials * n_learners),
         ]
     )
-
-
-def _log_normalise(logs: FloatArray) -> FloatArray:
-    """Scale the exponentials of the last axis to sum to one."""
-    top = logs.max(axis=-1, keepdims=True)
-    shifted: FloatArray = logs - top
-    shifted -= np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
-    return shifted

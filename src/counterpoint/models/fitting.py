@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,9 +34,9 @@ class TableFit:
     trajectory : OperatingPoint
         The way which that ensemble took in training, epoch by epoch.
     diversity : float or None
-        The diversity, given or chosen; None is independent training.
+        The diversity, given or chosen; 0 is independent training, None the default.
     verdict : str or None
-        Whether explicit diversity pays here, where it was chosen.
+        Whether explicit diversity pays here, where cross-validation chose it.
 
     Examples
     --------
@@ -55,6 +55,7 @@ def fit_table(
     table: TrainingTable,
     *,
     diversity: float | None = None,
+    search: bool = False,
     n_learners: int = 15,
     epochs: int = 100,
     test_share: float = 0.2,
@@ -68,8 +69,11 @@ def fit_table(
     table : TrainingTable
         What :func:`read_training_table` returned.
     diversity : float, optional
-        The diversity as a share of the critical one. By default folds of the training rows choose it, or independent
-        training, and a verdict says whether explicit diversity pays.
+        The dial of :class:`~counterpoint.training.DiversityLoss`, from 0 (independent training) to 1; by default
+        ``1 - 1 / n_learners``.
+    search : bool, default=False
+        Let folds of the training rows choose the diversity, and say whether explicit diversity pays. ``diversity`` must
+        then be None.
     n_learners : int, default=15
         The number of networks.
     epochs : int, default=100
@@ -108,17 +112,20 @@ def fit_table(
     check_whole(random_state, "random_state", minimum=0, maximum=2**32 - 1)  # what scikit-learn takes
     check_flag(progress, "progress")
     if diversity is not None:
-        check_number(diversity, "diversity", 0)
+        check_number(diversity, "diversity", 0, 1)
+        if search:
+            raise ValueError(f"`diversity` must be None where `search` chooses it; got {diversity!r}.")
+    check_flag(search, "search")
     train, test = _split(table, test_share, random_state)
     settings: dict[str, Any] = {"n_estimators": n_learners, "epochs": epochs, "random_state": random_state}
     transformer = make_transformer(table.columns)
     X_train, y_train = transformer.fit_transform(table.frame.iloc[train]), table.y[train]
-    if diversity is None:
+    if search:
         with _spinner("choosing the diversity by cross-validation", progress):
             judged, verdict = _search(X_train, y_train, settings)
     else:
         judged, verdict = _estimator(diversity, settings, progress).fit(X_train, y_train), None
-    chosen = cast(float | None, judged.diversity)  # None is independent training
+    chosen = judged.diversity
     assessment = judged.assess(transformer.transform(table.frame.iloc[test]), table.y[test])
     final = make_transformer(table.columns)
     X = final.fit_transform(table.frame)
@@ -138,11 +145,9 @@ def fit_table(
             **settings,
         },
     )
-    # The rows are held out, so what would be said of training rows does not apply.
-    advice = tuple(finding for finding in assessment.advice if finding.code != "explicit_diversity")
     return TableFit(
         model,
-        replace(assessment, name=table.path.stem, advice=advice),
+        replace(assessment, name=table.path.stem),
         judged.history_.trajectory,
         chosen,
         verdict,
@@ -179,8 +184,7 @@ def _estimator(
 ) -> "DiverseEnsembleClassifier":
     from counterpoint.estimators import DiverseEnsembleClassifier
 
-    loss = "independent" if diversity is None else "correlation"
-    return DiverseEnsembleClassifier(loss=loss, diversity=diversity, verbose=int(progress), **settings)
+    return DiverseEnsembleClassifier(diversity=diversity, verbose=int(progress), **settings)
 
 
 @contextmanager

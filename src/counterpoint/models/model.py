@@ -184,10 +184,8 @@ class TableModel:
             cells = read_cells(table, needed + [self.target] * (self.target in names))
         strangers = [name for name in names if name not in {*needed, *self.unused, self.target}]
         notes = [f"{path}: ignored what the model does not know: {listed(strangers)}."] if strangers else []
-        members = self.estimator.member_predict_proba(
-            self.transformer.transform(frame_of(cells, self.columns))
-        )
-        proba = members.mean(axis=0)
+        X = self.transformer.transform(frame_of(cells, self.columns))
+        members, proba = self.estimator.member_predict_proba(X), self.estimator.predict_proba(X)
         return TablePredictions(
             self.estimator.classes_[proba.argmax(axis=1)],
             proba,

@@ -5,6 +5,7 @@ matplotlib is imported when something is drawn, and its global state is left alo
 """
 
 from counterpoint.plots.correlation import CorrelationDisplay
+from counterpoint.plots.reliability import ReliabilityDisplay
 from counterpoint.plots.sizing import VoteCurve, VoteCurveDisplay
 from counterpoint.plots.style import PALETTE, house_style
 from counterpoint.plots.tradeoff import TradeoffBounds, TradeoffDisplay
@@ -12,6 +13,7 @@ from counterpoint.plots.tradeoff import TradeoffBounds, TradeoffDisplay
 __all__ = [
     "PALETTE",
     "CorrelationDisplay",
+    "ReliabilityDisplay",
     "TradeoffBounds",
     "TradeoffDisplay",
     "VoteCurve",

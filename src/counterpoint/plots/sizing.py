@@ -192,5 +192,5 @@ class VoteCurveDisplay:
 def _measure(read: Outputs, rng: np.random.Generator) -> VoteCurve:
     """Return the mean accuracy of growing ensembles, over 20 orders of the learners."""
     orders = (rng.permutation(read.n_learners).tolist() for _ in range(20))
-    accuracy = np.mean([accuracies_along(read, order) for order in orders], axis=0)
+    accuracy = np.mean([accuracies_along(read, "hard", order) for order in orders], axis=0)
     return VoteCurve(np.arange(1, read.n_learners + 1, 2), accuracy[::2])

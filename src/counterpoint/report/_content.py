@@ -17,6 +17,7 @@ from counterpoint.report._figures import (
     what_if_frame,
 )
 from counterpoint.report._matrix import matrix_figure, pairs
+from counterpoint.report._probabilities import probabilities, scored, scores
 from counterpoint.report._words import EXPLANATIONS, interval, measure_name, number, percent, points, shorten
 from counterpoint.theory import OperatingPoint
 
@@ -98,6 +99,7 @@ def _ensemble(
         "plane": plane_figure([a], paths, limits.dots),
         "dots_left_out": max(a.n_learners - limits.dots, 0),
         "classes": _classes(a),
+        "probabilities": probabilities(a),
         "members": _members(a, limits),
         "matrix": matrix_figure(a, limits.side),
         "pairs": pairs(a),
@@ -135,18 +137,18 @@ def _tiles(a: Assessment) -> list[tuple[str, str, str]]:
 
 def _votes(a: Assessment) -> list[tuple[str, str, str]]:
     """Return each way of voting, measured, predicted or bounded, as (label, accuracy, remark)."""
-    known = a.outputs == "probabilities"
 
     def measured(label: str, estimate: Estimate, remark: str) -> tuple[str, str, str]:
         return label, percent(estimate.value), f"95 % interval {interval(estimate)}{remark}"
 
-    soft = (
-        measured("Soft vote", a.soft_vote, "") if known else ("Soft vote", "undefined", "needs probabilities")
-    )
+    if a.outputs == "probabilities":
+        pooled = [measured("Soft vote", a.soft_vote, ""), measured("Geometric vote", a.geometric_vote, "")]
+    else:
+        pooled = [("Soft vote", "undefined", "needs probabilities")]
     low = "; lies low with more than two classes" if a.n_classes > 2 else ""
     return [
         measured("Hard vote", a.hard_vote, ""),
-        soft,
+        *pooled,
         measured("Vote with the best weights", a.weighted_vote, "; weights fitted to these samples"),
         (
             "Majority predicted, equal learners",
@@ -268,6 +270,7 @@ def _comparison(
     return {
         "verdict": _compare(assessments, votes),
         "best": int(np.argmax(votes)),
+        "scores": [(a.name, a.voting, scores(a)) for a in assessments if scored(a)],
         "rows": [
             {
                 "name": a.name,

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from counterpoint._validation import FloatArray, check_choice, check_number, check_whole
 from counterpoint.measures._outputs import Outputs
+from counterpoint.measures._pool import VOTINGS
 from counterpoint.selection._choosers import Caruana, Chooser, Greedy
 from counterpoint.selection._vote import Vote, accuracies_along, size_within_noise
 from counterpoint.selection.result import Selection
@@ -25,6 +26,7 @@ def select(
     *,
     diversity: float = 0.5,
     method: str = "greedy",
+    voting: str = "auto",
     labels: ArrayLike | None = None,
     n_bags: int = 0,
     random_state: int | np.random.Generator | None = None,
@@ -36,7 +38,7 @@ def select(
     y_true : array-like of shape (n_samples,)
         The true labels, of any kind, of samples that no learner was trained on.
     outputs : array-like of shape (n_learners, n_samples) or (n_learners, n_samples, n_classes)
-        Labels, which vote, or probabilities, which are averaged.
+        Labels or probabilities.
     size : int, optional
         How many picks to make, in each bag. By default as many as the vote bears: see Notes.
     diversity : float, default=0.5
@@ -45,6 +47,9 @@ def select(
     method : {"greedy", "caruana"}, default="greedy"
         "greedy" adds the learner that gives the best score. "caruana" adds, with replacement, the
         learner that gives the most accurate vote; how often a learner was picked is its weight.
+    voting : {"auto", "hard", "soft", "geometric"}, default="auto"
+        The vote whose accuracy counts: the most votes, the highest mean probability, or the highest
+        geometric mean of the probabilities. "auto" is "hard" for labels and "soft" for probabilities.
     labels : array-like of shape (n_classes,), optional
         The classes, in the order of the columns of probabilities; by default the sorted labels of
         ``y_true``, and of ``outputs`` where those are labels.
@@ -70,7 +75,8 @@ def select(
     also scores weights w, which is used with bags, read it as
     :math:`\sum_i w_i r_i - \tfrac12 \text{diversity} \sum_{i \ne j} w_i w_j r_{ij}`. At diversity 1
     and fixed n the best score has the mean of the standardised learners nearest to the standardised
-    truth. After one pass over the samples for all correlations a step takes O(N) operations.
+    truth. After one pass over the samples for all correlations a step takes O(N) operations. The correlations
+    are of the outputs as given, whatever the vote.
 
     "caruana" starts from the best learners, as many (up to 25) as give the most accurate vote: from
     a single start a vote of labels would never move. Each step costs a pass over the samples.
@@ -100,28 +106,40 @@ def select(
     ([0, 1, 2, 3, 4], 0.958)
     """
     check_choice(method, "method", ("greedy", "caruana"))
+    check_choice(voting, "voting", ("auto", *VOTINGS))
     picks = None if size is None else check_whole(size, "size", minimum=1)
     bags = check_whole(n_bags, "n_bags", minimum=0)
     dial = check_number(diversity, "diversity", 0)
     rng = _generator(random_state)
     read = Outputs(outputs, y_true, labels)
-    chooser: Chooser = Greedy(read, dial) if method == "greedy" else Caruana(read)
+    way = _resolve_voting(voting, read)
+    chooser: Chooser = Greedy(read, dial) if method == "greedy" else Caruana(read, way)
     _check_size(picks, chooser, read.n_learners, bags)
-    chosen = _bagged(read, chooser, picks, bags, rng) if bags else _single(read, chooser, picks)
+    chosen = _bagged(read, way, chooser, picks, bags, rng) if bags else _single(read, way, chooser, picks)
     return Selection(
         **chosen,
         method=method,
+        voting=way,
         diversity=dial if method == "greedy" else None,
         n_learners=read.n_learners,
         n_bags=bags,
     )
 
 
-def _single(read: Outputs, chooser: Chooser, size: int | None) -> dict[str, Any]:
+def _resolve_voting(voting: str, read: Outputs) -> str:
+    """Return the vote that counts for these outputs."""
+    if read.probabilities is not None:
+        return "soft" if voting == "auto" else voting
+    if voting not in ("auto", "hard"):
+        raise ValueError(f"`voting` must be 'auto' or 'hard' where `outputs` are labels; got {voting!r}.")
+    return "hard"
+
+
+def _single(read: Outputs, voting: str, chooser: Chooser, size: int | None) -> dict[str, Any]:
     """Select once from the whole pool."""
     picks, scores = chooser.walk(chooser.pool, size)
-    accuracies = accuracies_along(read, picks)
-    size = size_within_noise(read, picks, accuracies) if size is None else size
+    accuracies = accuracies_along(read, voting, picks)
+    size = size_within_noise(read, voting, picks, accuracies) if size is None else size
     indices = list(dict.fromkeys(picks[:size]))
     return {
         "indices": np.array(indices, dtype=np.int64),
@@ -134,7 +152,7 @@ def _single(read: Outputs, chooser: Chooser, size: int | None) -> dict[str, Any]
 
 
 def _bagged(
-    read: Outputs, chooser: Chooser, size: int | None, n_bags: int, rng: np.random.Generator
+    read: Outputs, voting: str, chooser: Chooser, size: int | None, n_bags: int, rng: np.random.Generator
 ) -> dict[str, Any]:
     """Average the weights of selections from random halves of the pool (Caruana et al., 2004)."""
     total = np.zeros(read.n_learners)
@@ -142,10 +160,12 @@ def _bagged(
     for bag in range(1, n_bags + 1):
         half = np.sort(rng.choice(chooser.pool, _half(len(chooser.pool)), replace=False))
         picks, _ = chooser.walk(half, size)
-        kept = size_within_noise(read, picks, accuracies_along(read, picks)) if size is None else size
+        kept = size
+        if kept is None:
+            kept = size_within_noise(read, voting, picks, accuracies_along(read, voting, picks))
         total += _shares(picks[:kept], read.n_learners)
         scores.append(chooser.score(total / bag))
-        accuracies.append(float(Vote(read, total / bag).credit().mean()))
+        accuracies.append(float(Vote(read, voting, total / bag).credit().mean()))
     indices = np.argsort(-total.round(9), kind="stable")[: np.count_nonzero(total)]
     return {
         "indices": indices,

@@ -100,18 +100,18 @@ class Greedy:
 class Caruana:
     """Forward selection with replacement by the accuracy of the vote."""
 
-    def __init__(self, read: Outputs) -> None:
-        self.read = read
+    def __init__(self, read: Outputs, voting: str) -> None:
+        self.read, self.voting = read, voting
         self.pool: IntArray = np.arange(read.n_learners)
 
     def walk(self, pool: IntArray, size: int | None) -> tuple[list[int], list[float]]:
         size = _CARUANA_PICKS if size is None else size
-        alone = Vote(self.read).accuracies_with(pool)
+        alone = Vote(self.read, self.voting).accuracies_with(pool)
         ranked = pool[np.argsort(-alone.round(9), kind="stable")][: min(_LARGEST_START, size)].tolist()
-        together = accuracies_along(self.read, ranked)
+        together = accuracies_along(self.read, self.voting, ranked)
         start = first_best(together) + 1
         picks, scores = ranked[:start], together[:start].tolist()
-        vote = Vote(self.read)
+        vote = Vote(self.read, self.voting)
         for i in picks:
             vote.add(i)
         while len(picks) < size:
@@ -123,4 +123,4 @@ class Caruana:
         return picks, scores
 
     def score(self, weights: FloatArray) -> float:
-        return float(Vote(self.read, weights).credit().mean())
+        return float(Vote(self.read, self.voting, weights).credit().mean())

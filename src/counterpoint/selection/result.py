@@ -38,6 +38,8 @@ class Selection:
         The score and the accuracy of the vote after each step of the path; with bags after each bag.
     method : {"greedy", "caruana"}
         The method.
+    voting : {"hard", "soft", "geometric"}
+        The vote whose accuracy is given, and which :meth:`vote` holds.
     diversity : float or None
         Lambda over its critical value; None where the method has no lambda.
     n_learners, n_bags : int
@@ -62,6 +64,7 @@ class Selection:
     scores: FloatArray
     accuracies: FloatArray
     method: str
+    voting: str
     diversity: float | None
     n_learners: int
     n_bags: int
@@ -82,7 +85,7 @@ class Selection:
         Parameters
         ----------
         outputs : array-like of shape (n_learners, n_samples) or (n_learners, n_samples, n_classes)
-            Outputs of the whole pool, on these or other samples.
+            Outputs of the whole pool, on these or other samples: probabilities unless ``voting`` is "hard".
         labels : array-like of shape (n_classes,), optional
             The classes, in the order of the columns of probabilities; by default their numbers.
 
@@ -92,7 +95,9 @@ class Selection:
             Labels.
         """
         read = Outputs(self.take(outputs), labels=labels)
-        winners = leaders(Vote(read, self.weights).tally).argmax(axis=0)
+        if self.voting != "hard" and read.probabilities is None:
+            raise ValueError(f"`outputs` must be probabilities for the {self.voting} vote; got labels.")
+        winners = leaders(Vote(read, self.voting, self.weights).tally).argmax(axis=0)
         labels_won: NDArray[Any] = read.classes[winners]
         return labels_won
 
@@ -124,7 +129,7 @@ class Selection:
         bags = f", {self.n_bags} bags" if self.n_bags else ""
         lines = [
             f"{len(self.indices)} of {self.n_learners} learners ({how}{bags})",
-            f"Their vote is right on {100 * self.accuracy:.1f} % of the samples it was chosen on.",
+            f"Their {self.voting} vote is right on {100 * self.accuracy:.1f} % of the samples it was chosen on.",
             "learner  weight",
         ]
         rows = list(zip(self.indices.tolist(), self.weights.tolist(), strict=True))

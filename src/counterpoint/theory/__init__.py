@@ -19,6 +19,7 @@ from counterpoint.theory.bounds import (
     truth_correlation_bounds,
 )
 from counterpoint.theory.mixed import mixed_vote_accuracy
+from counterpoint.theory.pooling import cross_entropy_diversity, geometric_pool
 from counterpoint.theory.tradeoff import (
     BestWeights,
     OperatingPoint,
@@ -42,8 +43,10 @@ __all__ = [
     "best_weights",
     "correlation_from_accuracy",
     "critical_lambda",
+    "cross_entropy_diversity",
     "error_correlation",
     "error_correlation_bounds",
+    "geometric_pool",
     "is_correlation_matrix",
     "jury_accuracy",
     "learner_correlation_bounds",

@@ -75,6 +75,21 @@ def critical_lambda(n_learners: ArrayLike, *, reduction: str = "mean") -> Any:
     The two reductions are related by :math:`\lambda_{mean} = \lambda_{sum} (N - 1) / 2`: equal at
     :math:`N = 3`, seven times apart at :math:`N = 15`.
 
+    It is also where negative correlation learning becomes end-to-end training. With columns :math:`z_i` of mean 0 and
+    mean square 1, their mean :math:`\bar z`, the truth T scaled likewise, :math:`|\cdot|^2` the mean square over the
+    samples and :math:`d = \lambda / \lambda_c`, the loss (mean form, one class) is
+
+    .. math:: 2 (\lambda r_{LL} - r_{TL}) + 2 (1 - \lambda)
+              = (1 - d) \frac1N \sum_i |T - z_i|^2 + d \, |T - \bar z|^2.
+
+    So d, the library's ``diversity``, is Liu and Yao's strength on standardised outputs [1]_. At :math:`d = 1` only
+    :math:`\bar z` counts. The identity holds for each class, and for the averages over classes; a constant column has
+    no :math:`z_i` and is outside it.
+
+    References
+    ----------
+    .. [1] Y. Liu and X. Yao (1999). Ensemble learning via negative correlation. Neural Networks 12(10), 1399-1404.
+
     Examples
     --------
     >>> float(critical_lambda(15).round(4)), float(critical_lambda(15, reduction="sum").round(4))

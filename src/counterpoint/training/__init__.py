@@ -4,28 +4,29 @@ from counterpoint._extras import import_extra
 
 import_extra("torch", "train")
 
-from counterpoint.training.callbacks import (  # noqa: E402 - a missing torch is one sentence
+from counterpoint.training.calibration import calibrate  # noqa: E402 - a missing torch is one sentence
+from counterpoint.training.callbacks import (  # noqa: E402
     Callback,
     ClipGradients,
     DiversityWarmup,
-    FitGate,
     ProgressBar,
     State,
     TensorBoard,
 )
 from counterpoint.training.checkpoint import load_checkpoint, save_checkpoint  # noqa: E402
 from counterpoint.training.correlation import Correlations, correlation_loss, correlations  # noqa: E402
-from counterpoint.training.ensemble import Ensemble  # noqa: E402
-from counterpoint.training.gate import DiversityGate  # noqa: E402
+from counterpoint.training.ensemble import Ensemble, SharedTrunk  # noqa: E402
 from counterpoint.training.history import History  # noqa: E402
 from counterpoint.training.loop import fit  # noqa: E402
 from counterpoint.training.losses import (  # noqa: E402
     CorrelationLoss,
+    DiversityLoss,
+    EnsembleLoss,
     IndependentLoss,
     JointLoss,
     NegativeCorrelationLoss,
 )
-from counterpoint.training.readout import Readout, calibrate  # noqa: E402
+from counterpoint.training.readout import Readout  # noqa: E402
 from counterpoint.training.stacked import Stacked, can_stack  # noqa: E402
 
 __all__ = [
@@ -33,16 +34,17 @@ __all__ = [
     "ClipGradients",
     "CorrelationLoss",
     "Correlations",
-    "DiversityGate",
+    "DiversityLoss",
     "DiversityWarmup",
     "Ensemble",
-    "FitGate",
+    "EnsembleLoss",
     "History",
     "IndependentLoss",
     "JointLoss",
     "NegativeCorrelationLoss",
     "ProgressBar",
     "Readout",
+    "SharedTrunk",
     "Stacked",
     "State",
     "TensorBoard",

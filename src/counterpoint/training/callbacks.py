@@ -12,15 +12,14 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from counterpoint._extras import import_extra
-from counterpoint._validation import check_choice, check_number, check_path, check_whole
-from counterpoint.training.gate import gates_of
+from counterpoint._validation import check_number, check_path, check_whole
 from counterpoint.training.history import History
 from counterpoint.training.tally import Tally
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["Callback", "ClipGradients", "DiversityWarmup", "FitGate", "ProgressBar", "State", "TensorBoard"]
+__all__ = ["Callback", "ClipGradients", "DiversityWarmup", "ProgressBar", "State", "TensorBoard"]
 
 
 @dataclass
@@ -133,44 +132,7 @@ class ClipGradients(Callback):
         nn.utils.clip_grad_norm_(parameters, self.max_norm)
 
 
-class _DiversityDial(Callback):
-    """Scales the loss's ``diversity`` (or ``lam``, or ``strength``) for each epoch and puts it back after it.
-
-    Several may act together: each scales what it finds, and all put back what was there at the start.
-    """
-
-    def factor(self, state: State) -> float:
-        """Return the scale of this epoch."""
-        raise NotImplementedError
-
-    def on_train_begin(self, state: State) -> None:
-        names = [
-            name for name in ("diversity", "lam", "strength") if getattr(state.loss, name, None) is not None
-        ]
-        if not names:
-            raise ValueError(
-                f"`loss` must have a diversity to be scaled, as CorrelationLoss has; got {state.loss!r}."
-            )
-        if gates := gates_of(state.loss):
-            raise ValueError(
-                "`loss` must have no gate, as diversity='auto' has, where a callback scales its diversity; "
-                f"got {gates[0]!r}."
-            )
-        self._name = names[0]
-        self._value = getattr(state.loss, self._name)
-
-    def on_epoch_begin(self, state: State) -> None:
-        setattr(state.loss, self._name, getattr(state.loss, self._name) * self.factor(state))
-
-    def on_epoch_end(self, state: State) -> None:
-        state.history[-1].setdefault(self._name, float(getattr(state.loss, self._name)))
-        self.on_train_end(state)
-
-    def on_train_end(self, state: State) -> None:
-        setattr(state.loss, self._name, self._value)
-
-
-class DiversityWarmup(_DiversityDial):
+class DiversityWarmup(Callback):
     """The diversity of the loss grows from 0 to its value, linearly.
 
     Parameters
@@ -180,8 +142,8 @@ class DiversityWarmup(_DiversityDial):
 
     Notes
     -----
-    What was used stands in the history, under the name that the loss gives it. The loss on validation data moves with
-    it: choose another metric than ``"loss"``. A loss that decides on its diversity itself, by a gate, is refused.
+    What was used stands in the history, under the name that the loss gives it (``diversity``, or the paper's ``lam``).
+    The loss on validation data moves with it: choose another metric than ``"loss"``.
 
     Examples
     --------
@@ -191,44 +153,28 @@ class DiversityWarmup(_DiversityDial):
     def __init__(self, epochs: int) -> None:
         self.epochs = check_whole(epochs, "epochs", minimum=1)
 
-    def factor(self, state: State) -> float:
-        """Return the scale of this epoch."""
-        return min(1.0, (state.epoch - 1) / self.epochs)
+    def on_train_begin(self, state: State) -> None:
+        """Find the dial of the loss."""
+        dials = {name: getattr(state.loss, name, None) for name in ("diversity", "lam")}
+        found = {name: value for name, value in dials.items() if isinstance(value, int | float | Tensor)}
+        if not found:
+            raise ValueError(
+                f"`loss` must have a diversity that is a number, to be warmed up; got {state.loss!r}."
+            )
+        self._name, self._value = next(iter(found.items()))
 
+    def on_epoch_begin(self, state: State) -> None:
+        """Set the dial of the epoch."""
+        setattr(state.loss, self._name, self._value * min(1.0, (state.epoch - 1) / self.epochs))
 
-class FitGate(_DiversityDial):
-    """The diversity of the loss fades as the learners come to fit their training data.
+    def on_epoch_end(self, state: State) -> None:
+        """Put the dial on record, and back to its value."""
+        state.history[-1].setdefault(self._name, float(getattr(state.loss, self._name)))
+        self.on_train_end(state)
 
-    Explicit diversity pays where learners underfit and costs where they fit.
-
-    Parameters
-    ----------
-    start, end : float, default=0.9, 1.0
-        Where the fit of the last epoch is under ``start`` the loss has all of its diversity, over ``end`` none, and in
-        between it falls linearly.
-    by : {"member_accuracy", "r_tl"}, default="member_accuracy"
-        What the fit is: the mean training accuracy of the learners, or their correlation with the truth.
-
-    Notes
-    -----
-    As for :class:`DiversityWarmup`, with which it may be combined.
-
-    Examples
-    --------
-    >>> gate = FitGate(start=0.8, end=0.95)
-    """
-
-    def __init__(self, start: float = 0.9, end: float = 1.0, *, by: str = "member_accuracy") -> None:
-        self.end = check_number(end, "end", 0, 1)
-        self.start = check_number(start, "start", 0, self.end)
-        if self.start == self.end:
-            raise ValueError(f"`start` must be less than `end`; got {start!r} and {end!r}.")
-        self.by = check_choice(by, "by", ("member_accuracy", "r_tl"))
-
-    def factor(self, state: State) -> float:
-        """Return the scale of this epoch."""
-        fit = state.history[-1][self.by] if len(state.history) else 0.0
-        return min(1.0, max(0.0, (self.end - fit) / (self.end - self.start)))
+    def on_train_end(self, state: State) -> None:
+        """Put the dial back to its value."""
+        setattr(state.loss, self._name, self._value)
 
 
 class TensorBoard(Callback):

@@ -2,10 +2,8 @@ r"""The two correlations of a batch, their loss, and its gradient.
 
 Notation: N learners, B samples, m classes. Logits are ``(..., N, B, m)``: leading axes are groups that train side by
 side (folds, diversities), each with a loss of its own. :math:`z_{nk}` is column k of learner n, with mean 0 and mean
-square 1 over the batch, :math:`y_k` that of the truth; ``lam`` is the paper's :math:`\lambda`.
-
-Inside, the batch comes last, ``(..., N, m, B)``: sums over it then run along memory, and a softmax over few classes is
-several times faster. Stacked networks put out their logits so, and pay nothing for it.
+square 1 over the batch, :math:`y_k` that of the truth; ``lam`` is the paper's :math:`\lambda`. Inside, the batch comes
+last (:mod:`counterpoint.training.columns`).
 """
 
 from typing import Any, NamedTuple
@@ -13,9 +11,16 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
-from torch.nn import functional as F
 
 from counterpoint._validation import check_choice, check_number
+from counterpoint.training.columns import (
+    check_tensor,
+    check_weight,
+    class_columns,
+    one_hot,
+    shares,
+    wide,
+)
 
 __all__ = ["Correlations", "correlation_loss", "correlations"]
 
@@ -121,97 +126,12 @@ def loss_and_state(
     logits: Tensor, target: Tensor, lam: float | Tensor, reduction: str, outputs: str, weight: Tensor | None
 ) -> tuple[Tensor, "Standardised"]:
     """Return the loss, and the columns that made it, detached."""
-    logits = _wide(logits, outputs)
+    logits = wide(logits, outputs)
     lam = lam.to(logits) if isinstance(lam, Tensor) else float(lam)
     task = _Task(target, lam, reduction == "mean", outputs == "softmax", weight)
     states: list[Standardised] = []
     loss: Tensor = _CorrelationFunction.apply(logits, task, states)  # type: ignore[no-untyped-call]
     return loss, states[0]
-
-
-def class_columns(logits: Tensor, outputs: str = "softmax") -> Tensor:
-    """Return ``(..., N, B, m)`` as ``(..., N, m, B)`` in memory, of two classes at least, in float32 or float64."""
-    return _wide(logits, outputs).mT.contiguous()
-
-
-def two_columns(logits: Tensor, outputs: str = "softmax") -> Tensor:
-    """Return one column as two: the logit of class 0 is always 0, its probability the rest."""
-    if logits.shape[-1] != 1:
-        return logits
-    return F.pad(logits, (1, 0)) if outputs == "softmax" else torch.cat([1 - logits, logits], -1)
-
-
-def _wide(logits: Tensor, outputs: str) -> Tensor:
-    """Return logits, or probabilities, of two classes at least, in float32 or float64."""
-    check_axes(logits)
-    logits = two_columns(logits, outputs)
-    return logits if logits.dtype == torch.float64 else logits.float()
-
-
-def check_tensor(value: object, name: str) -> None:
-    """Refuse what is no tensor, such as an array."""
-    if not isinstance(value, Tensor):
-        raise TypeError(f"`{name}` must be a tensor; got {type(value).__name__}.")
-
-
-def check_axes(logits: Tensor) -> None:
-    """Refuse logits without an axis of learners, or of no learner, sample or class."""
-    check_tensor(logits, "logits")
-    if logits.dim() < 3 or 0 in logits.shape[-3:]:
-        raise ValueError(
-            f"`logits` must have axes (n_learners, batch, n_classes); got shape {tuple(logits.shape)}."
-        )
-
-
-def is_one_hot(target: Tensor, columns: Tensor) -> bool:
-    """Tell one-hot rows (..., B, m) from labels (..., B), for columns (..., N, m, B).
-
-    One-hot rows have an axis more than the labels of the groups. Rows for all groups alike, without the axes of the
-    groups, must be of floating point: as integers they might be labels.
-    """
-    check_tensor(target, "target")
-    n_classes, batch = columns.shape[-2:]
-    shape, n_groups = target.shape, columns.dim() - 3
-    rows = target.is_floating_point() or len(shape) == n_groups + 2
-    needed = (batch, n_classes) if rows else (batch,)
-    if shape[-len(needed) :] == needed and len(shape) <= n_groups + len(needed):
-        return rows
-    raise ValueError(
-        f"`target` must hold {batch} labels, or rows of {n_classes} for them, as `logits`; "
-        f"got {target.dtype} of shape {tuple(shape)}."
-    )
-
-
-def check_weight(weight: Tensor, batch: int, n_groups: int = 0) -> None:
-    """Refuse weights that are not one for each sample."""
-    check_tensor(weight, "weight")
-    if weight.shape[-1:] != (batch,) or weight.dim() > n_groups + 1:
-        raise ValueError(
-            f"`weight` must hold one number for each of the {batch} samples; got shape {tuple(weight.shape)}."
-        )
-
-
-def one_hot(target: Tensor, columns: Tensor) -> Tensor:
-    """Return the target, labels or one-hot rows, as columns of zeros and ones (..., m, B)."""
-    return target.mT.to(columns.dtype) if is_one_hot(target, columns) else indicators(target, columns)
-
-
-def indicators(labels: Tensor, columns: Tensor) -> Tensor:
-    """Return labels (..., B) as columns of zeros and ones (..., m, B)."""
-    n_classes, batch = columns.shape[-2:]
-    try:
-        zeros = columns.new_zeros(*labels.shape[:-1], n_classes, batch)
-        return zeros.scatter_(-2, labels.long().unsqueeze(-2), 1.0)
-    except RuntimeError:
-        check_classes(labels, n_classes)
-        raise
-
-
-def check_classes(labels: Tensor, n_classes: int) -> None:
-    """Refuse labels of no class; asked for where an operation has failed, since looking takes time."""
-    bad = labels[(labels < 0) | (labels >= n_classes)]
-    if bad.numel():
-        raise ValueError(f"`target` must hold labels from 0 to {n_classes - 1}; got {bad[0].item()}.")
 
 
 class Standardised(NamedTuple):
@@ -291,17 +211,6 @@ def _root(weight: Tensor, outputs: Tensor) -> Tensor:
     """Return the square roots of the weights, scaled to a mean square of one, (..., 1, 1, B)."""
     check_weight(weight, outputs.shape[-1], outputs.dim() - 3)
     return (shares(weight, outputs.dtype) * weight.shape[-1]).sqrt()[..., None, None, :]
-
-
-def shares(weight: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return the weights, scaled to a sum of one; all zero where they are.
-
-    They are scaled to the largest first, since sums of the smallest numbers have few digits and their squares none.
-    """
-    tiny = torch.finfo(dtype).tiny
-    weight = weight.to(dtype)
-    weight = weight / weight.amax(-1, keepdim=True).clamp(min=tiny)
-    return weight / weight.sum(-1, keepdim=True).clamp(min=tiny)
 
 
 class _Task(NamedTuple):

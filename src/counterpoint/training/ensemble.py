@@ -1,4 +1,4 @@
-"""An ensemble of any networks as one module."""
+"""Networks that vote: an ensemble of any networks as one module, and one network with several heads."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -7,15 +7,99 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from counterpoint._validation import check_choice, check_weights
-from counterpoint.training.correlation import two_columns
+from counterpoint._validation import check_choice, check_weights, check_whole
+from counterpoint.training.columns import two_columns
 from counterpoint.training.readout import Readout
 from counterpoint.training.stacked import Stacked, can_stack
+from counterpoint.training.voting import VOTES, Vote, combine
 
-__all__ = ["Ensemble"]
+__all__ = ["Ensemble", "SharedTrunk", "Voters", "evaluating"]
 
 
-class Ensemble(nn.Module):
+class Voters(nn.Module):
+    """Learners that vote; what they put out is left to the classes that hold them.
+
+    Parameters
+    ----------
+    n_learners : int
+        How many there are.
+    voting, weights, outputs
+        As for :class:`Ensemble`.
+    """
+
+    weights: Tensor
+
+    def __init__(self, n_learners: int, voting: str, weights: Sequence[float] | None, outputs: str) -> None:
+        super().__init__()
+        self.voting = check_choice(voting, "voting", ("auto", *VOTES))
+        self.outputs = check_choice(outputs, "outputs", ("softmax", "identity"))
+        self.n_learners = n_learners
+        share = check_weights(weights, "weights", n_learners)
+        self.register_buffer("weights", torch.as_tensor(share, dtype=torch.float32))
+        self.readout: Readout | None = None
+        self._trained_vote = "soft"
+        self.register_load_state_dict_pre_hook(_make_room)  # type: ignore[no-untyped-call]
+
+    @property
+    def vote(self) -> str:
+        """The vote in use: ``voting``, or where that is "auto" the one that the last loss has trained."""
+        return self._trained_vote if self.voting == "auto" else self.voting
+
+    @property
+    def rule(self) -> Vote:
+        """How what the learners put out becomes the probabilities of the vote, as it is now."""
+        return Vote(self.vote, self.outputs, self.weights, self.readout, decode=self.voting == "auto")
+
+    def trained_by(self, loss: Any) -> None:
+        """Take over the vote that a loss trains; :func:`fit` does so."""
+        self._trained_vote = check_choice(getattr(loss, "voting", "soft"), "voting", VOTES)
+
+    def member_proba(self, x: Tensor | list[Tensor]) -> Tensor:
+        """Return the probabilities of each learner, (n_learners, batch, n_classes), in evaluation mode."""
+        with evaluating(self):
+            logits = two_columns(self(x), self.outputs).float()
+            if self.outputs == "identity":
+                return logits
+            return (logits if self.readout is None else self.readout(logits)).softmax(-1)
+
+    def vote_members(self, x: Tensor | list[Tensor]) -> tuple[Tensor, str]:
+        """Return the probabilities whose vote is the prediction, (n_learners, batch, n_classes), and that vote.
+
+        They are those of :meth:`member_proba`, unless a read-out decodes the mean of the learners' standardised
+        outputs: then each learner has its share of that mean, and the vote is geometric.
+        """
+        with evaluating(self):
+            rule = self.rule
+            return rule.members(self(x)).exp(), rule.kind
+
+    def predict_proba(self, x: Tensor | list[Tensor]) -> Tensor:
+        """Return the probabilities of the vote, (batch, n_classes), in evaluation mode."""
+        with evaluating(self):
+            return self.rule(self(x))
+
+    def predict(self, x: Tensor | list[Tensor]) -> Tensor:
+        """Return the class that wins the vote, (batch,)."""
+        return self.predict_proba(x).argmax(-1)
+
+    def combine(self, proba: Tensor) -> Tensor:
+        """Return the vote (batch, n_classes) of probabilities (n_learners, batch, n_classes)."""
+        tiny = torch.finfo(proba.dtype).tiny
+        return combine(proba.clamp(min=tiny).log(), self.vote, self.weights)
+
+    def get_extra_state(self) -> Tensor:
+        """Return which vote was trained."""
+        return torch.tensor(VOTES.index(self._trained_vote))
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Take up which vote was trained."""
+        self._trained_vote = VOTES[int(state)]
+
+    def extra_repr(self) -> str:
+        """Return the settings."""
+        return f"n_learners={self.n_learners}, voting={self.voting!r}, outputs={self.outputs!r}"
+
+
+class Ensemble(Voters):
     """Networks that answer, vote and train together.
 
     Parameters
@@ -23,8 +107,9 @@ class Ensemble(nn.Module):
     learners : sequence of Module
         Any mix of networks, new or pretrained, with the same outputs. Equal sequences of common layers are stacked and
         run as one batched program; their values are copied, and ``learners`` gives them back as ordinary modules.
-    voting : {"soft", "hard"}, default="soft"
-        Average the probabilities, or count the votes.
+    voting : {"auto", "soft", "geometric", "hard"}, default="auto"
+        Average the probabilities, average the logits (the geometric mean of the probabilities), or count the votes.
+        ``"auto"`` is the vote that belongs to the loss of the last :func:`fit`, and soft before.
     weights : sequence of float, optional
         Weights of the learners in the vote.
     outputs : {"softmax", "identity"}, default="softmax"
@@ -33,6 +118,8 @@ class Ensemble(nn.Module):
 
     Attributes
     ----------
+    vote : {"soft", "geometric", "hard"}
+        The vote in use.
     readout : Readout or None
         The scale and class offsets with which probabilities are read from what the learners put out; given by
         :func:`~counterpoint.training.calibrate`.
@@ -59,32 +146,23 @@ class Ensemble(nn.Module):
     (torch.Size([10, 3]), torch.Size([10]))
     """
 
-    weights: Tensor
-
     def __init__(
         self,
         learners: Sequence[nn.Module],
         *,
-        voting: str = "soft",
+        voting: str = "auto",
         weights: Sequence[float] | None = None,
         outputs: str = "softmax",
     ) -> None:
-        super().__init__()
         # A Sequential is one network, though it can be gone through like a list.
         several = isinstance(learners, Iterable) and not isinstance(learners, nn.Sequential)
         given, learners = learners, list(learners) if several else []
         if not learners or not all(isinstance(learner, nn.Module) for learner in learners):
             raise TypeError(f"`learners` must be a list of at least one torch Module; got {given!r}.")
-        self.voting = check_choice(voting, "voting", ("soft", "hard"))
-        self.outputs = check_choice(outputs, "outputs", ("softmax", "identity"))
-        self.n_learners = len(learners)
-        share = check_weights(weights, "weights", len(learners))
-        self.register_buffer("weights", torch.as_tensor(share, dtype=torch.float32))
-        self.readout: Readout | None = None
+        super().__init__(len(learners), voting, weights, outputs)
         self.members: nn.ModuleList | Stacked = (
             Stacked(learners) if can_stack(learners) else nn.ModuleList(learners)
         )
-        self.register_load_state_dict_pre_hook(_make_room)  # type: ignore[no-untyped-call]
 
     @property
     def is_stacked(self) -> bool:
@@ -119,43 +197,81 @@ class Ensemble(nn.Module):
             raise ValueError(f"`learners` must put out as many classes each; got the shapes {shapes}.")
         return torch.stack(outputs)
 
-    def member_proba(self, x: Tensor | list[Tensor]) -> Tensor:
-        """Return the probabilities of each learner, (n_learners, batch, n_classes), in evaluation mode."""
-        with evaluating(self):
-            logits = two_columns(self(x), self.outputs).float()
-            if self.outputs == "identity":
-                return logits
-            return (logits if self.readout is None else self.readout(logits)).softmax(-1)
-
-    def predict_proba(self, x: Tensor | list[Tensor]) -> Tensor:
-        """Return the averaged probabilities, or the shares of the votes, (batch, n_classes)."""
-        return self.combine(self.member_proba(x))
-
-    def predict(self, x: Tensor | list[Tensor]) -> Tensor:
-        """Return the class that wins the vote, (batch,)."""
-        return self.predict_proba(x).argmax(-1)
-
-    def combine(self, proba: Tensor) -> Tensor:
-        """Return the vote of probabilities (n_learners, batch, n_classes)."""
-        if self.voting == "hard":
-            proba = nn.functional.one_hot(proba.argmax(-1), proba.shape[-1]).to(proba.dtype)
-        return torch.einsum("n,nbk->bk", self.weights.to(proba), proba)
-
     def extra_repr(self) -> str:
         """Return the settings."""
-        settings = f"n_learners={self.n_learners}, voting={self.voting!r}, outputs={self.outputs!r}"
-        return f"{settings}, stacked={self.is_stacked}"
+        return f"{super().extra_repr()}, stacked={self.is_stacked}"
+
+
+class SharedTrunk(Voters):
+    """One network that puts out the answers of several learners: heads on a trunk, BatchEnsemble, TabM.
+
+    It trains with the losses and :func:`fit`, and votes, as an :class:`Ensemble` does.
+
+    Parameters
+    ----------
+    net : Module
+        Puts out ``(batch, n_learners, n_classes)``, or ``(n_learners, batch, n_classes)``.
+    n_learners : int
+        How many learners share it.
+    learner_axis : {1, 0}, default=1
+        The axis of the learners in what the network puts out.
+    voting, weights, outputs
+        As for :class:`Ensemble`.
+
+    Examples
+    --------
+    >>> heads = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 5 * 3), nn.Unflatten(1, (5, 3)))
+    >>> ensemble = SharedTrunk(heads, n_learners=5)
+    >>> x = torch.randn(10, 4)
+    >>> ensemble(x).shape  # (n_learners, batch, n_classes)
+    torch.Size([5, 10, 3])
+    >>> ensemble.predict(x).shape
+    torch.Size([10])
+    """
+
+    def __init__(
+        self,
+        net: nn.Module,
+        n_learners: int,
+        *,
+        learner_axis: int = 1,
+        voting: str = "auto",
+        weights: Sequence[float] | None = None,
+        outputs: str = "softmax",
+    ) -> None:
+        if not isinstance(net, nn.Module):
+            raise TypeError(f"`net` must be a torch Module; got {net!r}.")
+        n_learners = check_whole(n_learners, "n_learners", minimum=1)
+        super().__init__(n_learners, voting, weights, outputs)
+        self.learner_axis = check_whole(learner_axis, "learner_axis", minimum=0, maximum=1)
+        self.net = net
+
+    def forward(self, x: Any) -> Tensor:
+        """Return what each learner puts out, (n_learners, batch, n_classes)."""
+        found = self.net(x)
+        if (
+            not isinstance(found, Tensor)
+            or found.dim() != 3
+            or found.shape[self.learner_axis] != self.n_learners
+        ):
+            shape = (
+                "(batch, n_learners, n_classes)" if self.learner_axis else "(n_learners, batch, n_classes)"
+            )
+            got = f"shape {tuple(found.shape)}" if isinstance(found, Tensor) else f"a {type(found).__name__}"
+            raise ValueError(f"`net` must put out {shape} with {self.n_learners} learners; got {got}.")
+        return found.transpose(0, 1) if self.learner_axis else found
 
 
 def _make_room(module: nn.Module, state_dict: Mapping[str, Any], prefix: str, *_: Any) -> None:
     """Give an ensemble a read-out to be filled if the learners it is about to take up have one, else none."""
-    ensemble = cast(Ensemble, module)
-    scale, offset = (state_dict.get(f"{prefix}readout.{name}") for name in ("scale", "offset"))
-    if scale is not None and offset is not None:
-        if len(scale) == ensemble.n_learners:  # else torch is about to refuse the state
-            room = Readout(torch.empty_like(scale), torch.empty_like(offset))
+    ensemble = cast(Voters, module)
+    start = f"{prefix}readout."
+    held = {name.removeprefix(start): value for name, value in state_dict.items() if name.startswith(start)}
+    if held:
+        if len(held["scale"]) == ensemble.n_learners:  # else torch is about to refuse the state
+            room = Readout(**{name: torch.empty_like(value) for name, value in held.items()})
             ensemble.readout = room.to(ensemble.weights.device)
-    elif any(name.startswith(f"{prefix}members.") for name in state_dict):
+    elif any(name.startswith((f"{prefix}members.", f"{prefix}net.")) for name in state_dict):
         ensemble.readout = None
 
 

@@ -27,7 +27,8 @@ class History:
     Notes
     -----
     :func:`fit` records ``epoch``, ``loss``, ``r_tl``, ``r_ll``, ``vote_accuracy``, ``member_accuracy`` (the mean over
-    the learners), ``lr`` and ``seconds``. Losses, correlations and accuracies are averages over the training batches,
+    the learners), ``log_loss``, ``brier_score`` and ``calibration_error`` of the vote, ``lr`` and ``seconds``. Losses,
+    correlations and what is said of the vote are averages over the training batches,
     each before its own step; where an epoch has 16 batches or more, all but the loss are over one batch in two to four,
     others each epoch. Those of the validation data are over all of it and have ``val_`` before their names.
 

@@ -16,6 +16,7 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from counterpoint._validation import check_flag, check_whole
 from counterpoint.exceptions import MemberWarning
+from counterpoint.training.calibration import calibrate
 from counterpoint.training.callbacks import ProgressBar, State, call, hooks
 from counterpoint.training.checkpoint import (
     load_checkpoint,
@@ -23,8 +24,7 @@ from counterpoint.training.checkpoint import (
     restore_random_state,
     save_checkpoint,
 )
-from counterpoint.training.ensemble import Ensemble, evaluating
-from counterpoint.training.gate import gates_of, gates_on_trial
+from counterpoint.training.ensemble import Voters, evaluating
 from counterpoint.training.history import History
 from counterpoint.training.preparation import (
     Batches,
@@ -53,7 +53,6 @@ from counterpoint.training.preparation import (
     steps_by_batch,
     weights,
 )
-from counterpoint.training.readout import calibrate
 from counterpoint.training.tally import NotFiniteError, Tally
 from counterpoint.training.unwrapping import unwrapped
 from counterpoint.training.watch import MemberWatch
@@ -84,8 +83,9 @@ def fit(
     Parameters
     ----------
     ensemble : Module
-        An :class:`Ensemble`, also one that ``torch.compile`` or ``DistributedDataParallel`` has wrapped, or any module
-        that puts out ``(n_learners, batch, n_classes)``. It is trained in place, where it is, in training mode.
+        An :class:`Ensemble` or a :class:`SharedTrunk`, also one that ``torch.compile`` or ``DistributedDataParallel``
+        has wrapped, or any module that puts out ``(n_learners, batch, n_classes)``. It is trained in place, where it
+        is, in training mode.
     batches : iterable, or callable
         What gives ``(x, y)`` or ``(x, y, weight)``, anew each epoch: a ``DataLoader``, a list of batches, or a callable
         that takes the number of the epoch, from 1. ``x`` may be a list with a view for each learner; weights come with
@@ -100,11 +100,11 @@ def fit(
         One on the optimizer, or what makes one of it.
     validation : iterable, or callable, optional
         Batches to choose the best epoch by. The ensemble ends with the weights of that epoch.
-    metric : {"vote_accuracy", "loss"} or callable, default="vote_accuracy"
-        What is best on the validation data; a callable takes all logits ``(n_learners, n_samples, n_classes)`` and the
-        targets, and more is better.
+    metric : {"vote_accuracy", "log_loss", "loss"} or callable, default="vote_accuracy"
+        What is best on the validation data: the accuracy of the vote, the log-loss of its probabilities, or the loss;
+        a callable takes all logits ``(n_learners, n_samples, n_classes)`` and the targets, and more is better.
     patience : int, optional
-        Stop after so many epochs without a better one, those in which a :class:`DiversityGate` is on trial not counted.
+        Stop after so many epochs without a better one.
     callbacks : sequence of Callback, default=()
         Hooks into the loop.
     checkpoint : path, optional
@@ -138,9 +138,12 @@ def fit(
 
     Notes
     -----
+    An ensemble whose ``voting`` is ``"auto"`` takes over the vote that the loss trains: geometric after a
+    :class:`DiversityLoss`, soft after an :class:`IndependentLoss`.
+
     A correlation is blind to the scale and offset of a column. If a :class:`CorrelationLoss` has left them open, an
     :class:`Ensemble` is calibrated on the training batches at the end, and on some of them before each validation by
-    ``"vote_accuracy"``; the accuracies measured on the way in training are of the raw outputs and may look poor.
+    a measure of the vote; what is measured of the vote on the way in training is of the raw outputs and may look poor.
 
     Dropout and shuffling draw from torch's global generator, which is left for the user to seed; only resuming sets it,
     along with those of NumPy and Python and of the ``DataLoader``, to what they were. A run that was killed and resumes
@@ -149,7 +152,7 @@ def fit(
     Examples
     --------
     >>> import torch
-    >>> from counterpoint.training import CorrelationLoss, Ensemble
+    >>> from counterpoint.training import DiversityLoss, Ensemble
     >>> _ = torch.manual_seed(0)
     >>> x = torch.randn(128, 2)
     >>> y = (x[:, 0] * x[:, 1] > 0).long()
@@ -157,11 +160,11 @@ def fit(
     >>> history = fit(
     ...     Ensemble(learners),
     ...     list(zip(x.split(32), y.split(32))),
-    ...     loss=CorrelationLoss(diversity=0.5),
+    ...     loss=DiversityLoss(),
     ...     optimizer=lambda parameters: torch.optim.Adam(parameters, lr=0.03),
     ...     epochs=10,
     ... )
-    >>> bool(history["r_tl"][-1] > 0.5 > history["r_tl"][0])
+    >>> bool(history["log_loss"][-1] < 0.5 < history["log_loss"][0])
     True
     """
     trained = parameters_to_train(ensemble)
@@ -227,36 +230,34 @@ class _Run:
         self.on_batch_end = hooks(self.callbacks, "on_batch_end")
         self.last = weights(state.ensemble)  # after the last epoch
         self.best: dict[str, Any] = {}  # after the best epoch, if there is one
-        self.watch, self.decided = MemberWatch(), 0  # the epoch in which a gate has decided
-        self.gates = gates_of(state.loss)
-        for gate in self.gates:
-            gate.train().reset()  # a loss may have served another run
+        self.watch = MemberWatch()
+        if isinstance(ensemble := unwrapped(state.ensemble), Voters):
+            ensemble.trained_by(state.loss)
 
     def read_out(self, max_samples: int = 10_000) -> None:
         """Fit probabilities to what the learners put out, where the loss has not done so."""
         ensemble = unwrapped(self.state.ensemble)
-        if isinstance(ensemble, Ensemble) and getattr(self.state.loss, "needs_readout", False):
+        if isinstance(ensemble, Voters) and getattr(self.state.loss, "needs_readout", False):
             before = random_state(self.device, self.generators)
             batches = self.batches(self.state.epoch) if callable(self.batches) else self.batches
             with self.autocast:
-                calibrate(ensemble, batches, max_samples=max_samples)
+                calibrate(ensemble, batches, max_samples=max_samples, decode=True)
             restore_random_state(before, self.device, self.generators)  # as if the batches had not been drawn
 
     def forget_readout(self) -> None:
-        if isinstance(ensemble := unwrapped(self.state.ensemble), Ensemble):
+        if isinstance(ensemble := unwrapped(self.state.ensemble), Voters):
             ensemble.readout = None
 
     def is_over(self) -> bool:
-        """Tell whether there is nothing more to train."""
+        """Return True if training is finished."""
         history = self.state.history
-        waited = len(history) - max(history.best_epoch or 0, self.decided)
-        on_trial = any(gates_on_trial(self.gates))  # with a loss that is not the one to wait for
-        impatient = self.patience is not None and waited >= self.patience and not on_trial
+        waited = len(history) - (history.best_epoch or 0)
+        impatient = self.patience is not None and waited >= self.patience
         return self.state.stop or impatient or len(history) >= self.state.epochs
 
     def begin_epoch(self) -> None:
         self.state.epoch += 1
-        self.started, self.on_trial = time.perf_counter(), gates_on_trial(self.gates)
+        self.started = time.perf_counter()
         call(hooks(self.callbacks, "on_epoch_begin"), self.state)
 
     def train(self) -> dict[str, float]:
@@ -278,7 +279,7 @@ class _Run:
         """Return what was measured on the validation data, from which nothing is learned."""
         if self.validation is None:
             return {}
-        if self.metric == "vote_accuracy":
+        if self.metric in ("vote_accuracy", "log_loss"):
             self.read_out(max_samples=2_000)
         tally = Tally(self.state.ensemble, self.state.loss, keep=callable(self.metric))
         self.forget_readout()  # it belongs to these weights alone
@@ -307,8 +308,6 @@ class _Run:
 
     def train_step(self, x: Any, y: Tensor, *weight: Tensor) -> tuple[Tensor, Tensor]:
         state = self.state
-        for gate in self.gates:
-            gate.progress = state.progress
         with self.autocast:
             logits = outputs_of(state.ensemble, x, "batches")
             loss = state.loss(logits, y, *weight)
@@ -336,18 +335,15 @@ class _Run:
             raise NotFiniteError("the weights must stay finite; got NaN or infinity after the last batch")
         self.last = weights(state.ensemble)
         history.append({**record, "seconds": time.perf_counter() - self.started})
-        decided = gates_on_trial(self.gates) != self.on_trial
-        if decided:  # the loss is another now, and with it what is best
-            self.best, history.best_epoch, self.decided = {}, None, state.epoch
         if self.validation is not None and self.is_best(record[self.monitor]):
             self.best, history.best_epoch = self.last, state.epoch
         if state.scheduler is not None and not self.by_batch:
-            step_after_epoch(state.scheduler, record, anew=decided)
+            step_after_epoch(state.scheduler, record)
         call(hooks(self.callbacks, "on_epoch_end"), state)
 
     def is_best(self, value: float) -> bool:
         """Tell whether a value of the metric beats the best so far; NaN does not."""
-        history, sign = self.state.history, -1 if self.metric == "loss" else 1
+        history, sign = self.state.history, -1 if self.metric in ("log_loss", "loss") else 1
         best = history[history.best_epoch - 1][self.monitor] if history.best_epoch else -sign * math.inf
         return bool(sign * value > sign * best)
 
@@ -378,7 +374,6 @@ class _Run:
             "history": state.history.to_dict(),
             "watch": self.watch.state(),
             "stop": state.stop,
-            "decided": self.decided,
             "random": random_state(self.device, self.generators),
         }
         save_checkpoint(path, saved)
@@ -394,7 +389,7 @@ class _Run:
         if state.scheduler is not None:
             state.scheduler.load_state_dict(saved["scheduler"])
         state.history = History.from_dict(saved["history"])
-        state.epoch, state.stop, self.decided = len(state.history), saved["stop"], saved["decided"]
+        state.epoch, state.stop = len(state.history), saved["stop"]
         self.watch.restore(saved["watch"])
         self.last, self.best = weights(state.ensemble), saved["best"]
         return saved

@@ -1,50 +1,334 @@
-"""The losses: the paper's and its baselines, with one call for an ensemble of any networks.
+r"""One family of losses for an ensemble: the learners' own losses, and that of their pool.
+
+.. math:: L = (1 - d) \frac1N \sum_i \ell(q_i) + d \, \ell(\bar q)
+
+The dial d is the *diversity*: 0 trains each learner by itself, 1 trains the pool end to end. Members differ in what is
+pooled and how it is scored:
+
+======================== ============================ ====================== =====================================
+class                    outputs q                    pool                   own loss
+======================== ============================ ====================== =====================================
+DiversityLoss            logits                       mean                   cross-entropy
+DiversityLoss, JointLoss probabilities                mean                   cross-entropy
+NegativeCorrelationLoss  probabilities                mean                   squared error
+CorrelationLoss          standardised probabilities   mean                   squared error to the standardised truth
+======================== ============================ ====================== =====================================
 
 Logits are ``(..., n_learners, batch, n_classes)``; leading axes are groups that train side by side, each with a loss of
-its own.
+its own. ``docs/theory.md`` has the proofs.
 """
 
+import copy
 import math
 from functools import lru_cache
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from counterpoint._validation import check_choice, check_number
 from counterpoint.theory import critical_lambda
-from counterpoint.training.correlation import (
-    Standardised,
+from counterpoint.training.columns import (
     check_axes,
     check_classes,
     check_weight,
     class_columns,
     is_one_hot,
-    loss_and_state,
     one_hot,
     shares,
 )
-from counterpoint.training.gate import DiversityGate
+from counterpoint.training.correlation import Standardised, loss_and_state
 
-__all__ = ["CorrelationLoss", "IndependentLoss", "JointLoss", "NegativeCorrelationLoss"]
-
-# The diversity of "auto" where its gate has decided for it, and the share of that before.
-_AUTO_DIVERSITY, _ON_TRIAL = 0.9, 0.5 / 0.9
+__all__ = [
+    "CorrelationLoss",
+    "DiversityLoss",
+    "EnsembleLoss",
+    "IndependentLoss",
+    "JointLoss",
+    "NegativeCorrelationLoss",
+]
 
 # Cross-entropy skips one label, and it should be none that anybody gives.
 _NO_LABEL = torch.iinfo(torch.int64).min
 
 
-class CorrelationLoss(nn.Module):
+class EnsembleLoss(nn.Module):
+    r"""Base of the family: ``(1 - diversity) * mean of the learners' losses + diversity * loss of their pool``.
+
+    A member says how columns of logits become what is pooled (:meth:`transform`), how that is pooled (:meth:`pool`),
+    and what an output costs (:meth:`score`).
+
+    Parameters
+    ----------
+    diversity : float, Tensor of the shape of the groups, or None
+        The dial; None is ``1 - 1 / n_learners``.
+
+    Attributes
+    ----------
+    outputs : {"softmax", "identity"}
+        How the loss reads what the learners put out; that of an :class:`Ensemble` must be the same.
+    voting : {"soft", "geometric"}
+        The vote that the loss trains, with which :class:`Ensemble` predicts after :func:`fit`.
+    needs_readout : bool
+        Whether the loss leaves scale and offset of the outputs open, for a read-out to fit.
+
+    Examples
+    --------
+    >>> class AbsoluteError(EnsembleLoss):
+    ...     def transform(self, columns):  # (..., n_learners, n_classes, batch)
+    ...         return columns.softmax(-2)
+    ...     def score(self, outputs, target):
+    ...         return (outputs - one_hot(target, outputs).unsqueeze(-3)).abs().sum(-2)
+    >>> AbsoluteError(0.5)(torch.zeros(3, 8, 2), torch.zeros(8, dtype=torch.long))
+    tensor(1.)
+    """
+
+    outputs: str = "softmax"
+    voting: str = "soft"
+    needs_readout: bool = False
+
+    def __init__(self, diversity: float | Tensor | None) -> None:
+        super().__init__()
+        self.diversity = None if diversity is None else check_diversity(diversity)
+
+    def forward(self, logits: Tensor, target: Tensor, weight: Tensor | None = None) -> Tensor:
+        """Return the loss of a batch.
+
+        Parameters
+        ----------
+        logits : Tensor, shape (..., n_learners, batch, n_classes)
+            What the learners put out; one column (binary networks with one logit) stands for two.
+        target : Tensor, shape (..., batch) or (..., batch, n_classes)
+            Labels as integers, or rows of floating point that sum to one: one-hot, smoothed or mixed labels.
+        weight : Tensor, shape (..., batch), optional
+            Weights of the samples, none negative, which :func:`fit` checks where they come from the CPU.
+
+        Returns
+        -------
+        Tensor
+            One loss for each group: a scalar where there are no leading axes.
+        """
+        outputs = self.transform(class_columns(logits))
+        d = self.effective_diversity(outputs.shape[-3])
+        if isinstance(d, float) and d == 1:
+            return average(self.score(self.pool(outputs), target).squeeze(-2), weight)
+        own = average(self.score(outputs, target).mean(-2), weight)
+        if isinstance(d, float) and d == 0:
+            return own
+        pooled = average(self.score(self.pool(outputs), target).squeeze(-2), weight)
+        return own + d * (pooled - own)
+
+    def effective_diversity(self, n_learners: int) -> float | Tensor:
+        """Return the dial in use for this number of learners."""
+        return 1 - 1 / n_learners if self.diversity is None else self.diversity
+
+    def transform(self, columns: Tensor) -> Tensor:
+        """Return what is pooled, of logits ``(..., n_learners, n_classes, batch)``."""
+        return columns
+
+    def pool(self, outputs: Tensor) -> Tensor:
+        """Return the pooled output, with one learner on the axis of the learners."""
+        return outputs.mean(-3, keepdim=True)
+
+    def score(self, outputs: Tensor, target: Tensor) -> Tensor:
+        """Return the loss of each output on each sample, ``(..., n_learners, batch)``."""
+        raise NotImplementedError
+
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """What losses share that differ in nothing but the number of their dial: groups of them are computed as one."""
+        return (id(self),) if isinstance(self.diversity, Tensor) else (type(self), *self._settings())
+
+    def with_diversity(self, diversity: float | Tensor) -> Self:
+        """Return the same loss with another dial."""
+        twin = copy.copy(self)
+        twin.diversity = diversity
+        return twin
+
+    def _settings(self) -> tuple[Any, ...]:
+        """Return the settings beside the dial."""
+        return ()
+
+    def extra_repr(self) -> str:
+        """Return the settings."""
+        return f"diversity={self.diversity!r}"
+
+
+class DiversityLoss(EnsembleLoss):
+    r"""Cross-entropy with explicit diversity: the learners' mean loss less d times their diversity.
+
+    Parameters
+    ----------
+    diversity : float, optional
+        The dial d, from 0 (independent training) to 1 (the pool is trained end to end). By default it is 1 - 1/N for N
+        learners, 0.9 for ten: the learners' own losses have the weight that one learner has in the vote. Ensembles
+        that train side by side, in groups, may have a dial each, as a tensor.
+    pool : {"logits", "probabilities"}, default="logits"
+        Average the logits, which is the normalised geometric mean of the probabilities, or the probabilities.
+
+    Notes
+    -----
+    With averaged logits the pool is :math:`\bar p \propto \prod_i p_i^{1/N}`, and
+
+    .. math:: \frac1N \sum_i CE(p_i) = CE(\bar p) + D, \qquad
+              D = \frac1N \sum_i KL(\bar p \| p_i) = -\log \sum_k \prod_i p_i(k)^{1/N} \ge 0.
+
+    The diversity D does not depend on the label (Wood et al. 2023), so that
+    :math:`(1 - d) \frac1N \sum_i CE(p_i) + d \, CE(\bar p) = \frac1N \sum_i CE(p_i) - d D`: accuracy and diversity,
+    traded exactly. Webb et al. (2020) call it the modular loss. Averaged probabilities have no such identity.
+
+    At d = 1 single learners may be junk that is right only together. A little of their own losses keeps them useful and
+    costs the vote next to nothing: ``docs/loss.md`` has what was measured.
+
+    References
+    ----------
+    Liu and Yao (1999), "Ensemble learning via negative correlation". Webb et al. (2020), "To ensemble or not ensemble:
+    when does end-to-end training fail?". Wood et al. (2023), "A unified theory of diversity in ensemble learning".
+
+    Examples
+    --------
+    >>> import torch
+    >>> logits = torch.randn(5, 32, 3, requires_grad=True)  # (n_learners, batch, n_classes)
+    >>> target = torch.randint(3, (32,))
+    >>> DiversityLoss()(logits, target).backward()
+    >>> own, pooled = IndependentLoss()(logits, target), JointLoss(pool="logits")(logits, target)
+    >>> torch.allclose(DiversityLoss(0.9)(logits, target), 0.1 * own + 0.9 * pooled)
+    True
+    """
+
+    def __init__(self, diversity: float | Tensor | None = None, *, pool: str = "logits") -> None:
+        super().__init__(diversity)
+        self.pooled = check_choice(pool, "pool", ("logits", "probabilities"))
+        self.voting = "geometric" if pool == "logits" else "soft"
+
+    def forward(self, logits: Tensor, target: Tensor, weight: Tensor | None = None) -> Tensor:
+        """Return the loss of a batch; shapes as for :class:`EnsembleLoss`."""
+        columns = class_columns(logits)
+        if (
+            weight is None
+            and columns.dim() == 3
+            and self.pooled == "logits"
+            and not is_one_hot(target, columns)
+        ):
+            d = self.effective_diversity(len(columns))
+            if isinstance(d, float):  # the usual case, in the fewest operations
+                return pooled_cross_entropy(columns, target.long(), d)
+        return super().forward(logits, target, weight)
+
+    def transform(self, columns: Tensor) -> Tensor:
+        """Return logits, or log-probabilities."""
+        return columns if self.pooled == "logits" else columns.log_softmax(-2)
+
+    def pool(self, outputs: Tensor) -> Tensor:
+        """Return the mean of logits, or the logarithm of that of probabilities."""
+        if self.pooled == "logits":
+            return outputs.mean(-3, keepdim=True)
+        return outputs.logsumexp(-3, keepdim=True) - math.log(outputs.shape[-3])
+
+    def score(self, outputs: Tensor, target: Tensor) -> Tensor:
+        """Return the cross-entropies."""
+        return cross_entropy(outputs, target, normalised=self.pooled != "logits")
+
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """As for all losses; independent and joint training are of this kind too."""
+        return super().kind if isinstance(self.diversity, Tensor) else (DiversityLoss, self.pooled)
+
+    def extra_repr(self) -> str:
+        """Return the settings."""
+        return f"{super().extra_repr()}, pool={self.pooled!r}"
+
+
+class IndependentLoss(DiversityLoss):
+    """The mean of the learners' cross-entropies: each learns as if it were alone.
+
+    It is :class:`DiversityLoss` at diversity 0, with the usual vote of independent networks, which averages their
+    probabilities.
+
+    Examples
+    --------
+    >>> import torch
+    >>> IndependentLoss()(torch.zeros(3, 8, 2), torch.zeros(8, dtype=torch.long))
+    tensor(0.6931)
+    """
+
+    def __init__(self) -> None:
+        super().__init__(0.0)
+        self.voting = "soft"
+
+    def extra_repr(self) -> str:
+        """Return nothing: there are no settings."""
+        return ""
+
+
+class JointLoss(DiversityLoss):
+    """The cross-entropy of the pooled learners, trained end to end: the paper's Model II.
+
+    It is :class:`DiversityLoss` at diversity 1. The paper averages "outputs" and does not say which.
+
+    Parameters
+    ----------
+    pool : {"probabilities", "logits"}, default="probabilities"
+        What is averaged.
+
+    Examples
+    --------
+    >>> import torch
+    >>> JointLoss(pool="logits")(torch.zeros(3, 8, 2), torch.zeros(8, dtype=torch.long))
+    tensor(0.6931)
+    """
+
+    def __init__(self, *, pool: str = "probabilities") -> None:
+        super().__init__(1.0, pool=pool)
+
+    def extra_repr(self) -> str:
+        """Return the settings."""
+        return f"pool={self.pooled!r}"
+
+
+class NegativeCorrelationLoss(EnsembleLoss):
+    r"""Negative correlation learning: the squared error of probabilities, with explicit diversity.
+
+    Parameters
+    ----------
+    diversity : float, default=0.5
+        The dial, Liu and Yao's strength: 0 trains each learner by itself, 1 the mean of their probabilities.
+
+    Notes
+    -----
+    Liu and Yao (1999) penalise each learner by :math:`-(f_i - \bar f)^2`. By the ambiguity decomposition (Krogh and
+    Vedelsby 1995) that is :math:`(1 - d) \frac1N \sum_i |f_i - y|^2 + d \, |\bar f - y|^2` (Brown et al. 2005).
+
+    Examples
+    --------
+    >>> import torch
+    >>> NegativeCorrelationLoss(0.5)(torch.zeros(3, 8, 2), torch.zeros(8, dtype=torch.long))
+    tensor(0.5000)
+    """
+
+    def __init__(self, diversity: float | Tensor = 0.5) -> None:
+        super().__init__(check_diversity(diversity))
+
+    def transform(self, columns: Tensor) -> Tensor:
+        """Return probabilities."""
+        return columns.softmax(-2)
+
+    def score(self, outputs: Tensor, target: Tensor) -> Tensor:
+        """Return the squared distances from the truth, summed over the classes."""
+        return (outputs - one_hot(target, outputs).unsqueeze(-3)).square().sum(-2)
+
+
+class CorrelationLoss(EnsembleLoss):
     r"""The paper's loss :math:`-(r_{TL} - \lambda r_{LL})`: accurate learners that differ.
 
     Parameters
     ----------
-    diversity : float or "auto", optional
+    diversity : float, optional
         :math:`\lambda` as a share of the critical one, :func:`counterpoint.theory.critical_lambda`: comparable across
         ensemble sizes. Up to 1 the loss asks for perfect learners; above 1 it asks for poor ones. 0.5 if ``lam``
-        is not given. ``"auto"`` begins with 0.5 on trial and decides once, by a :class:`DiversityGate`: on with 0.9 if
-        the learners underfit their training batches, else by their own cross-entropies until the end.
+        is not given.
     lam : float, optional
         The paper's own number, in the place of ``diversity``.
     reduction : {"mean", "sum"}, default="mean"
@@ -60,6 +344,11 @@ class CorrelationLoss(nn.Module):
 
     Notes
     -----
+    With columns :math:`z_i` of mean 0 and mean square 1 over the batch, and T the truth scaled likewise, twice the loss
+    is :math:`(1 - d) \frac1N \sum_i |T - z_i|^2 + d \, |T - \bar z|^2` but for a constant: negative correlation
+    learning on standardised outputs. What it trains is the standardised mean, and :func:`fit` gives the ensemble a
+    :class:`Readout` that decodes it.
+
     Computed in float32 (float64 for float64) also under autocast, with a backward pass of its own, in time linear in
     the number of learners. Columns that are constant in the batch, and classes that are absent from it, are masked, so
     gradients stay bounded. A learner counts as constant where its logits differ by less than about a thousandth from
@@ -76,68 +365,38 @@ class CorrelationLoss(nn.Module):
     (torch.Size([5, 32, 3]), torch.Size([]))
     """
 
+    voting = "geometric"  # of the standardised outputs, once they are read out
     _last: Standardised | None = None
 
     def __init__(
         self,
-        diversity: float | str | None = None,
+        diversity: float | Tensor | None = None,
         *,
         lam: float | None = None,
         reduction: str = "mean",
         outputs: str = "softmax",
     ) -> None:
-        super().__init__()
         if diversity is not None and lam is not None:
             raise ValueError(
                 f"`lam` must not be given together with `diversity`; got {lam!r} and {diversity!r}."
             )
-        check_choice(reduction, "reduction", ("mean", "sum"))
-        check_choice(outputs, "outputs", ("softmax", "identity"))
-        self.gate: DiversityGate | None = None
-        if isinstance(diversity, str):
-            if diversity != "auto":
-                raise ValueError(f"`diversity` must be a number or 'auto'; got {diversity!r}.")
-            for option, given, needed in (("reduction", reduction, "mean"), ("outputs", outputs, "softmax")):
-                if given != needed:
-                    raise ValueError(
-                        f"`{option}` must be {needed!r} where `diversity` is 'auto'; got {given!r}."
-                    )
-            self.gate, diversity = DiversityGate(), _AUTO_DIVERSITY
-        diversity = 0.5 if diversity is None and lam is None else diversity
-        name, value = ("lam", lam) if diversity is None else ("diversity", diversity)
-        check_number(value, name, 0)
-        self.diversity, self.lam = diversity, lam
-        self.reduction, self.outputs = reduction, outputs
+        super().__init__(None)
+        if lam is None:
+            self.diversity = check_diversity(0.5 if diversity is None else diversity, most=math.inf)
+        else:
+            check_number(lam, "lam", 0)
+        self.lam = lam
+        self.reduction = check_choice(reduction, "reduction", ("mean", "sum"))
+        self.outputs = check_choice(outputs, "outputs", ("softmax", "identity"))
+        self.needs_readout = outputs == "softmax"
 
     def forward(self, logits: Tensor, target: Tensor, weight: Tensor | None = None) -> Tensor:
-        """Return the loss of a batch.
-
-        Parameters
-        ----------
-        logits : Tensor, shape (n_learners, batch, n_classes)
-            What the learners put out.
-        target : Tensor, shape (batch,) or (batch, n_classes)
-            Labels as integers, or one-hot rows of any type.
-        weight : Tensor, shape (batch,), optional
-            Weights of the samples, none negative, which :func:`fit` checks where they come from the CPU.
-        """
+        """Return the loss of a batch; shapes as for :class:`DiversityLoss`."""
         check_axes(logits)
-        lam: float | Tensor = self.weight_of_likeness(logits.shape[-3])
-        if self.gate is not None:
-            on_trial = self.gate.to(logits.device).on_trial
-            dtype = torch.promote_types(logits.dtype, torch.float32)  # that of the loss
-            lam = lam * torch.ones_like(on_trial, dtype=dtype).masked_fill(on_trial, _ON_TRIAL)
+        lam = self.effective_lambda(logits.shape[-3])
         loss, last = loss_and_state(logits, target, lam, self.reduction, self.outputs, weight)
         self.__dict__["_last"] = last  # past what a Module does for its parts, at every step
-        if self.gate is None:
-            return loss
-        is_open: Tensor = self.gate(*last.means(), logits.shape[-3])
-        # A look is cheaper than both losses, but a GPU would be waited for.
-        at_sight = is_open.is_cpu and is_open.dim() == 0
-        if at_sight and is_open:
-            return loss
-        own: Tensor = IndependentLoss()(logits, target, weight)
-        return own if at_sight else torch.where(is_open, loss, own)
+        return loss
 
     @property
     def r_tl(self) -> Tensor:
@@ -155,129 +414,111 @@ class CorrelationLoss(nn.Module):
             raise RuntimeError("`r_tl` and `r_ll` are those of the last batch; there has been none.")
         return self._last
 
-    @property
-    def needs_readout(self) -> bool:
-        """Whether scale and offset of the learners' outputs have been left open, for a read-out to fit."""
-        return self.outputs == "softmax" and (self.gate is None or bool(self.gate.is_open.any()))
-
-    def weight_of_likeness(self, n_learners: int) -> float:
-        """Return the lambda in use for so many learners, with "auto" that of an open gate after its trial."""
-        if self.lam is not None:
+    def effective_lambda(self, n_learners: int) -> float | Tensor:
+        """Return the lambda in use for this number of learners."""
+        if self.diversity is None:
+            assert self.lam is not None
             return self.lam
-        assert self.diversity is not None
-        if n_learners < 2:
-            return 0.0
-        return self.diversity * _critical_lambda(n_learners, self.reduction)
+        return self.diversity * _critical_lambda(n_learners, self.reduction) if n_learners > 1 else 0.0
+
+    def effective_diversity(self, n_learners: int) -> float | Tensor:
+        """Return the dial in use for this number of learners: their lambda over the critical one."""
+        if self.diversity is not None:
+            return self.diversity
+        assert self.lam is not None
+        return self.lam / _critical_lambda(n_learners, self.reduction) if n_learners > 1 else 0.0
+
+    def _settings(self) -> tuple[Any, ...]:
+        return self.reduction, self.outputs
 
     def extra_repr(self) -> str:
         """Return the settings."""
         dial = f"lam={self.lam}" if self.diversity is None else f"diversity={self.diversity}"
-        dial = dial if self.gate is None else "diversity='auto'"
         return f"{dial}, reduction={self.reduction!r}, outputs={self.outputs!r}"
 
 
-class IndependentLoss(nn.Module):
-    """The mean of the learners' cross-entropies: each learns as if it were alone.
-
-    Examples
-    --------
-    >>> import torch
-    >>> IndependentLoss()(torch.zeros(3, 8, 2), torch.zeros(8, dtype=torch.long))
-    tensor(0.6931)
-    """
-
-    outputs = "softmax"  # of the learners are logits
-
-    def forward(self, logits: Tensor, target: Tensor, weight: Tensor | None = None) -> Tensor:
-        """Return the loss of a batch; shapes as for :class:`CorrelationLoss`."""
-        columns = class_columns(logits)
-        if weight is None and columns.dim() == 3 and not is_one_hot(target, columns):
-            labels = target.long().expand(len(columns), -1)
-            try:
-                return F.cross_entropy(columns, labels, ignore_index=_NO_LABEL)  # in one operation
-            except IndexError:
-                check_classes(target, columns.shape[-2])
-                raise
-        return _average(-_log_likelihood(columns, target).mean(-2), weight)
+def check_diversity(value: object, *, most: float = 1.0) -> float | Tensor:
+    """Return a dial: a number up to ``most``, or a tensor with one for each group."""
+    return value if isinstance(value, Tensor) else check_number(value, "diversity", 0, most)
 
 
-class JointLoss(nn.Module):
-    """The cross-entropy of the averaged probabilities: the paper's Model II.
-
-    Examples
-    --------
-    >>> import torch
-    >>> JointLoss()(torch.zeros(3, 8, 2), torch.zeros(8, dtype=torch.long))
-    tensor(0.6931)
-    """
-
-    outputs = "softmax"  # of the learners are logits
-
-    def forward(self, logits: Tensor, target: Tensor, weight: Tensor | None = None) -> Tensor:
-        """Return the loss of a batch; shapes as for :class:`CorrelationLoss`."""
-        return _average(-_joint_log_likelihood(class_columns(logits), target), weight)
+def cross_entropy(outputs: Tensor, target: Tensor, *, normalised: bool = False) -> Tensor:
+    """Return the cross-entropies (..., N, B) of logits (..., N, m, B), or of log-probabilities."""
+    if not is_one_hot(target, outputs) and outputs.dim() == 3:
+        labels = target.long().expand(len(outputs), -1)
+        loss = F.nll_loss if normalised else F.cross_entropy  # in one operation
+        try:
+            return loss(outputs, labels, ignore_index=_NO_LABEL, reduction="none")
+        except IndexError:
+            check_classes(target, outputs.shape[-2])
+            raise
+    return -_of_truth(outputs if normalised else outputs.log_softmax(-2), target)
 
 
-class NegativeCorrelationLoss(nn.Module):
-    r"""Negative correlation learning: a blend of the members' own losses and the ensemble's.
+def pooled_cross_entropy(columns: Tensor, labels: Tensor, d: float) -> Tensor:
+    """Return the loss of logits (N, m, B) and labels (B,): d = 0 and d = 1 by torch's own function."""
+    try:
+        if d == 0:
+            return F.cross_entropy(columns, labels.expand(len(columns), -1), ignore_index=_NO_LABEL)
+        if d == 1:
+            return F.cross_entropy(columns.mean(0, keepdim=True), labels[None], ignore_index=_NO_LABEL)
+        return _PooledCrossEntropy.apply(columns, labels, d)  # type: ignore[no-any-return, no-untyped-call]
+    except (IndexError, RuntimeError):
+        check_classes(labels, columns.shape[1])
+        raise
 
-    Parameters
-    ----------
-    strength : float, default=0.5
-        0 is independent training, 1 joint training.
-    base : {"squared", "cross_entropy"}, default="squared"
-        The loss that is blended.
 
-    Notes
-    -----
-    Liu and Yao (1999) penalise each member by :math:`-(f_i - \bar f)^2`. For the squared error on probabilities that
-    is, by the ambiguity decomposition, :math:`(1 - \lambda) \frac1N \sum_i \ell(f_i) + \lambda \, \ell(\bar f)`, which
-    is how it generalises to other losses (Buschjäger et al. 2020).
+class _PooledCrossEntropy(torch.autograd.Function):
+    r"""The loss with its gradient, :math:`((1 - d) p_i + d \bar p - y) / (N B)`, in the fewest operations."""
 
-    Examples
-    --------
-    >>> import torch
-    >>> NegativeCorrelationLoss(0.5)(torch.zeros(3, 8, 2), torch.zeros(8, dtype=torch.long))
-    tensor(0.5000)
-    """
+    @staticmethod
+    def forward(ctx: Any, columns: Tensor, labels: Tensor, d: float) -> Tensor:
+        n, _, batch = columns.shape
+        weights, minus = _constants(n, batch, d, columns.dtype, columns.device)
+        log_proba = torch.cat([columns, columns.mean(0, keepdim=True)]).log_softmax(1)  # the pool comes last
+        index = labels.expand(n + 1, 1, -1)
+        loss = log_proba.gather(1, index).sum((1, 2)) @ weights
+        if ctx.needs_input_grad[0]:
+            proba = log_proba.exp_()
+            gradient = torch.add(proba[n:], proba[:n], alpha=(1 - d) / d)  # over d / (N B)
+            ctx.save_for_backward(gradient.scatter_add_(1, index[:n], minus))
+            ctx.scale = d / (n * batch)
+        return loss
 
-    outputs = "softmax"  # of the learners are logits
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        # Gradients are on where a graph of this step is asked for, which there is not; the guard has its price.
+        return _backward_once(ctx, grad) if torch.is_grad_enabled() else _backward(ctx, grad)
 
-    def __init__(self, strength: float = 0.5, *, base: str = "squared") -> None:
-        super().__init__()
-        check_number(strength, "strength", 0, 1)
-        check_choice(base, "base", ("squared", "cross_entropy"))
-        self.strength, self.base = strength, base
 
-    def forward(self, logits: Tensor, target: Tensor, weight: Tensor | None = None) -> Tensor:
-        """Return the loss of a batch; shapes as for :class:`CorrelationLoss`."""
-        columns = class_columns(logits)
-        if self.base == "cross_entropy":
-            own = -_log_likelihood(columns, target).mean(-2)
-            joint = -_joint_log_likelihood(columns, target)
-        else:
-            proba = columns.softmax(-2)
-            truth = one_hot(target, proba)
-            own = (proba - truth.unsqueeze(-3)).square().sum(-2).mean(-2)
-            joint = (proba.mean(-3) - truth).square().sum(-2)
-        return _average((1 - self.strength) * own + self.strength * joint, weight)
+def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+    return ctx.saved_tensors[0] * (grad * ctx.scale), None, None
+
+
+_backward_once = once_differentiable(_backward)
+
+
+@lru_cache(maxsize=32)
+def _constants(
+    n: int, batch: int, d: float, dtype: torch.dtype, device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """Return the weights of the learners and their pool in the loss, and what the truth takes from the gradient."""
+    weights = torch.tensor([-(1 - d) / (n * batch)] * n + [-d / batch], dtype=dtype, device=device)
+    return weights, torch.full((1,), -1 / d, dtype=dtype, device=device).expand(n, 1, batch)
+
+
+def average(per_sample: Tensor, weight: Tensor | None) -> Tensor:
+    """Return the mean over the batch, (...); 0 where no sample has weight."""
+    if weight is None:
+        return per_sample.mean(-1)
+    check_weight(weight, per_sample.shape[-1], per_sample.dim() - 1)
+    return (per_sample * shares(weight, per_sample.dtype)).sum(-1)
 
 
 @lru_cache
 def _critical_lambda(n_learners: int, reduction: str) -> float:
     """Return the critical lambda; checked once, since a step of small nets is as long as the check."""
     return float(critical_lambda(n_learners, reduction=reduction))
-
-
-def _log_likelihood(columns: Tensor, target: Tensor) -> Tensor:
-    """Return the log-probability that each learner gives to the truth, (..., N, B)."""
-    return _of_truth(columns.log_softmax(-2), target)
-
-
-def _joint_log_likelihood(columns: Tensor, target: Tensor) -> Tensor:
-    """Return the log of the averaged probability of the truth, (..., B)."""
-    joint = columns.log_softmax(-2).logsumexp(-3, keepdim=True) - math.log(columns.shape[-3])
-    return _of_truth(joint, target).squeeze(-2)
 
 
 def _of_truth(log_proba: Tensor, target: Tensor) -> Tensor:
@@ -291,11 +532,3 @@ def _of_truth(log_proba: Tensor, target: Tensor) -> Tensor:
     except RuntimeError:
         check_classes(target, n_classes)
         raise
-
-
-def _average(per_sample: Tensor, weight: Tensor | None) -> Tensor:
-    """Return the mean over the batch, (...); 0 where no sample has weight."""
-    if weight is None:
-        return per_sample.mean(-1)
-    check_weight(weight, per_sample.shape[-1], per_sample.dim() - 1)
-    return (per_sample * shares(weight, per_sample.dtype)).sum(-1)

@@ -141,19 +141,17 @@ def steps_by_batch(scheduler: LRScheduler | None, steps: str) -> bool:
     return isinstance(scheduler, OneCycleLR | CyclicLR) if steps == "auto" else steps == "batch"
 
 
-def step_after_epoch(scheduler: LRScheduler, record: Mapping[str, float], *, anew: bool) -> None:
-    """Step a scheduler; where the loss is another from now on, what waits for it to fall begins anew."""
-    if not isinstance(scheduler, ReduceLROnPlateau):
-        scheduler.step()
-    elif anew:
-        scheduler.best, scheduler.num_bad_epochs = scheduler.mode_worse, 0
-    else:
+def step_after_epoch(scheduler: LRScheduler, record: Mapping[str, float]) -> None:
+    """Step a scheduler; ReduceLROnPlateau waits for the loss, of validation if any."""
+    if isinstance(scheduler, ReduceLROnPlateau):
         scheduler.step(record.get("val_loss", record["loss"]))
+    else:
+        scheduler.step()
 
 
 def metric_name(metric: Metric) -> str:
     """Return the name of a metric in the history."""
-    known = ("vote_accuracy", "loss")
+    known = ("vote_accuracy", "log_loss", "loss")
     if not callable(metric):
         return str(check_choice(metric, "metric", known))
     name = getattr(metric, "__name__", "metric")

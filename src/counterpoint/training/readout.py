@@ -1,33 +1,25 @@
-r"""The read-out: a temperature and class offsets for each learner, after training by correlation.
+r"""The read-out: how probabilities are read from learners that were trained by correlation.
 
 A correlation does not see shift and scale. With two classes, learners that put out 0.1 and 0.3 in the place of 0 and 1
-have the best loss there is, and always vote for the first class. So each learner's logits z become :math:`s z + b`,
-with one s and a b for each class from the cross-entropy on training samples ("vector scaling", Guo et al. 2017). This
-changes neither what a learner knows nor, by much, how the learners differ.
+have the best loss there is, and always vote for the first class. So there are two read-outs, both fitted to the
+cross-entropy on training samples:
+
+- *Of a learner*, for its own predictions: its logits z become :math:`s z + b`, with one s and a b for each class
+  ("vector scaling", Guo et al. 2017).
+- *Of the ensemble*: what the loss trains is the mean :math:`\bar z_k` of the learners' standardised outputs for class
+  k, so that mean is decoded, by :math:`a_k \bar z_k + b_k` as logits: two numbers for each class.
 """
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Self
+import math
+from typing import Self
 
 import torch
 from torch import Tensor, nn
 
 from counterpoint._validation import check_whole
-from counterpoint.training.correlation import (
-    check_weight,
-    class_columns,
-    indicators,
-    one_hot,
-    shares,
-    two_columns,
-)
-from counterpoint.training.preparation import outputs_of, placed
-from counterpoint.training.unwrapping import unwrapped
+from counterpoint.training.columns import class_columns, indicators, shares, two_columns
 
-if TYPE_CHECKING:
-    from counterpoint.training.ensemble import Ensemble
-
-__all__ = ["Readout", "calibrate"]
+__all__ = ["Readout"]
 
 # The mean cross-entropy pays this much for the squared distance from the read-out so far, so that a learner that is
 # always right on its training rows does not become boundlessly sure of itself.
@@ -38,10 +30,11 @@ _STEPS = 30
 _CLOSE = 1e-2  # a step this small is the last: the next would be of the order of its square
 _ROUNDING = 1e-6  # of the cross-entropy in single precision
 _FEW = 400  # samples
+_CONSTANT = 1e-6  # a standard deviation of probabilities below which a column counts as constant
 
 
 class Readout(nn.Module):
-    """The last step of learners: ``scale * logits + offset``.
+    """The last step of learners: ``scale * logits + offset``, and beside it the decoding of their standardised mean.
 
     Parameters
     ----------
@@ -49,6 +42,10 @@ class Readout(nn.Module):
         One factor for each learner.
     offset : Tensor, shape (n_learners, 1, n_classes) or (1, n_classes)
         One summand for each learner and class.
+    center, spread : Tensor, shape (n_learners, 1, n_classes), optional
+        Mean and standard deviation of the probabilities that each learner puts out.
+    pool_scale, pool_offset : Tensor, shape (n_classes,), optional
+        What makes logits of the mean of the standardised probabilities.
 
     Examples
     --------
@@ -60,11 +57,24 @@ class Readout(nn.Module):
 
     scale: Tensor
     offset: Tensor
+    center: Tensor | None
+    spread: Tensor | None
+    pool_scale: Tensor | None
+    pool_offset: Tensor | None
 
-    def __init__(self, scale: Tensor, offset: Tensor) -> None:
+    def __init__(
+        self,
+        scale: Tensor,
+        offset: Tensor,
+        center: Tensor | None = None,
+        spread: Tensor | None = None,
+        pool_scale: Tensor | None = None,
+        pool_offset: Tensor | None = None,
+    ) -> None:
         super().__init__()
-        self.register_buffer("scale", scale)
-        self.register_buffer("offset", offset)
+        parts = {"scale": scale, "offset": offset, "center": center, "spread": spread}
+        for name, value in (parts | {"pool_scale": pool_scale, "pool_offset": pool_offset}).items():
+            self.register_buffer(name, value)
 
     @classmethod
     def identity(cls, n_learners: int, n_classes: int) -> Self:
@@ -73,13 +83,57 @@ class Readout(nn.Module):
         n_classes = check_whole(n_classes, "n_classes", minimum=1)
         return cls(torch.ones(n_learners, 1, 1), torch.zeros(n_learners, 1, n_classes))
 
+    @property
+    def decodes(self) -> bool:
+        """Whether it decodes the mean of the learners' standardised outputs."""
+        return self.pool_scale is not None
+
     def forward(self, logits: Tensor) -> Tensor:
-        """Return the logits as they are read."""
+        """Return the logits of each learner as they are read."""
         return two_columns(logits) * self.scale + self.offset
 
+    def decoded(self, logits: Tensor) -> Tensor:
+        """Return each learner's share in the decoded logits, (n_learners, batch, n_classes); their mean are these."""
+        if self.center is None or self.spread is None or self.pool_scale is None or self.pool_offset is None:
+            raise RuntimeError("this read-out has no decoding of the ensemble; `refit_pool` gives it one.")
+        standardised = (two_columns(logits).softmax(-1) - self.center) / self.spread
+        return standardised * self.pool_scale + self.pool_offset
+
+    def with_pool_of(self, other: "Readout") -> Self:
+        """Return this read-out of the learners with the decoding of another."""
+        parts = (other.center, other.spread, other.pool_scale, other.pool_offset)
+        return type(self)(self.scale, self.offset, *parts)
+
     def of(self, learner: int) -> "Readout":
-        """Return that of one learner."""
+        """Return that of one learner, for its own predictions."""
         return Readout(self.scale[learner].clone(), self.offset[learner].clone())
+
+    @torch.no_grad()
+    def refit_pool(self, logits: Tensor, target: Tensor, weight: Tensor | None = None) -> Self:
+        """Return the read-out with a decoding of the ensemble, fitted to what the learners put out.
+
+        Parameters
+        ----------
+        logits : Tensor, shape (n_learners, n_samples, n_classes)
+            What the learners put out.
+        target : Tensor, shape (n_samples,)
+            The classes.
+        weight : Tensor, shape (n_samples,), optional
+            Weights of the samples.
+        """
+        columns = class_columns(logits)
+        if not columns.sum().isfinite():
+            return self  # there is nothing to read
+        proba = columns.softmax(-2).double() if columns.device.type != "mps" else columns.softmax(-2)
+        share = shares(torch.ones_like(target) if weight is None else weight, proba.dtype)
+        center = (proba * share).sum(-1, keepdim=True)  # (N, m, 1)
+        spread = ((proba - center).square() * share).sum(-1, keepdim=True).sqrt()
+        constant = spread < _CONSTANT
+        spread = spread.masked_fill(constant, math.inf)  # such a column says nothing
+        mean = ((proba - center) / spread).mean(0)  # (m, n)
+        scale, offset = _decoding(mean, target, share)
+        fitted = [part.to(self.scale) for part in (center.mT, spread.mT, scale, offset)]
+        return type(self)(self.scale, self.offset, *fitted)
 
     @torch.no_grad()
     def refit(self, logits: Tensor, target: Tensor, weight: Tensor | None = None) -> Self:
@@ -116,70 +170,46 @@ class Readout(nn.Module):
             if few > 1:
                 found = _Samples(z, target, share, start).least(found, close)
         scale, offset = found[:, :1] / spread[:, None], found[:, 1:]
-        return type(self)(scale[:, None].to(self.scale), offset[:, None].to(self.offset))
+        own = type(self)(scale[:, None].to(self.scale), offset[:, None].to(self.offset))
+        return own.with_pool_of(self)
 
 
-def calibrate(ensemble: "Ensemble", batches: Iterable[Any], *, max_samples: int = 10_000) -> "Ensemble":
-    """Give each learner the scale and class offsets that fit its probabilities to some samples.
+def _decoding(mean: Tensor, target: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
+    """Return scale and offset (m,) of the least cross-entropy of ``scale * mean + offset``, for a mean (m, n).
 
-    Parameters
-    ----------
-    ensemble : Ensemble
-        It, or the one that a wrapper of torch holds, gets a ``readout``, which ``member_proba``, ``predict_proba`` and
-        ``predict`` use; what it puts out by ``forward`` stays as it is.
-    batches : iterable of (x, y) or (x, y, weight)
-        The samples, with weights throughout or nowhere; those trained on will do.
-    max_samples : int, default=10000
-        How many samples are enough.
-
-    Returns
-    -------
-    Ensemble
-        The same ensemble.
-
-    Notes
-    -----
-    A correlation is blind to the scale and offset of a column, so learners trained by
-    :class:`~counterpoint.training.CorrelationLoss` rank the samples well and may still vote for one class throughout.
-    :func:`~counterpoint.training.fit` calibrates at its end if that was the loss.
-
-    Examples
-    --------
-    >>> from counterpoint.training import Ensemble
-    >>> ensemble = Ensemble([nn.Linear(1, 2), nn.Linear(1, 2)])
-    >>> x, y = torch.linspace(-1, 1, 64)[:, None], (torch.linspace(-1, 1, 64) > 0.5).long()
-    >>> bool((calibrate(ensemble, [(x, y)]).predict(x) == y).float().mean() >= 0.75)
-    True
+    By Newton's method with step halving, from the class shares; the distance from a scale of one is penalised.
     """
-    from counterpoint.training.ensemble import Ensemble, evaluating
+    truth = indicators(target, mean)
+    m = len(mean)
+    theta = torch.cat([torch.ones_like(mean[:, 0]), torch.zeros_like(mean[:, 0])])
+    start = theta.clone()
 
-    bare = unwrapped(ensemble)
-    if not isinstance(bare, Ensemble):
-        raise TypeError(f"`ensemble` must be an Ensemble; got {type(ensemble).__name__}.")
-    max_samples = check_whole(max_samples, "max_samples", minimum=1)
-    if bare.outputs != "softmax":
-        raise ValueError(
-            "`ensemble` must put out logits, to be calibrated; got one that puts out probabilities."
-        )
-    device = next(bare.parameters(), bare.weights).device
-    logits, targets, weights, seen = [], [], [], 0
-    with evaluating(bare):
-        for x, y, *weight in placed(batches, device, "batches"):
-            columns = class_columns(outputs_of(bare, x, "batches"))
-            logits.append(columns)
-            targets.append(one_hot(y, columns).argmax(-2))
-            for given in weight:
-                check_weight(given, len(y))
-            weights += weight
-            seen += len(y)
-            if seen >= max_samples:
+    def value(theta: Tensor) -> tuple[Tensor, Tensor]:
+        log_proba = (theta[:m, None] * mean + theta[m:, None]).log_softmax(0)
+        fit = -((log_proba * truth).sum(0) * share).sum()
+        return fit + _RIDGE / 2 * (theta - start).square().sum(), log_proba
+
+    now, log_proba = value(theta)
+    for _ in range(_STEPS):
+        proba = log_proba.exp()
+        pull = proba * mean
+        off = torch.cat([(proba - truth) * mean, proba - truth]) * share
+        gradient = off.sum(1) + _RIDGE * (theta - start)
+        blocks = torch.cat([pull, proba])  # (2m, n)
+        hessian = -(blocks * share) @ blocks.mT
+        for i, j, moment in ((0, 0, pull * mean), (0, m, pull), (m, 0, pull), (m, m, proba)):
+            hessian[i : i + m, j : j + m] += torch.diag((moment * share).sum(1))
+        hessian.diagonal().add_(_RIDGE)
+        step, size = torch.linalg.solve(hessian, gradient), 1.0
+        while size > _CLOSE:
+            trial, trial_proba = value(theta - size * step)
+            if trial <= now + _ROUNDING:
                 break
-    if not logits:
-        raise ValueError("`batches` must give at least one batch; got none.")
-    raw, target = torch.cat(logits, 2).mT, torch.cat(targets)
-    start = Readout.identity(raw.shape[0], raw.shape[-1]).to(device)
-    bare.readout = start.refit(raw, target, torch.cat(weights) if weights else None)
-    return ensemble
+            size /= 2
+        theta, now, log_proba = theta - size * step, trial, trial_proba
+        if (size * step).abs().max() < _CLOSE:
+            break
+    return theta[:m], theta[m:]
 
 
 class _Samples:

@@ -13,8 +13,10 @@ import torch
 from torch import Tensor, nn
 
 from counterpoint._validation import FloatArray
-from counterpoint.training.correlation import class_columns, is_one_hot, one_hot, standardise
+from counterpoint.training.columns import class_columns, is_one_hot, one_hot
+from counterpoint.training.correlation import standardise
 from counterpoint.training.unwrapping import unwrapped
+from counterpoint.training.voting import Vote
 
 __all__ = ["NotFiniteError", "Tally"]
 
@@ -22,6 +24,8 @@ __all__ = ["NotFiniteError", "Tally"]
 # another device 16 MB, since reading the numbers waits for it.
 _HELD_AT_MOST = {"cpu": 60_000}
 _HELD_ELSEWHERE = 4_000_000
+_N_BINS = 15  # of the confidence, by which the calibration error is told
+_N_SUMS = 9
 
 
 class NotFiniteError(FloatingPointError):
@@ -42,8 +46,7 @@ class Tally:
     Parameters
     ----------
     ensemble : Module
-        Whose vote is measured: by ``ensemble.combine`` where it has one, else by the mean of the probabilities, with
-        its ``readout`` of now.
+        Whose vote is measured: by the ``rule`` that it has now, or by the vote that belongs to the loss.
     loss : callable
         Whose ``outputs``, where the ensemble does not say so, tell whether the logits are probabilities already.
     every : int, default=1
@@ -65,9 +68,9 @@ class Tally:
     ) -> None:
         ensemble = unwrapped(ensemble)
         self._every, self._first = every, first
-        self._combine: Callable[[Tensor], Tensor] = getattr(ensemble, "combine", lambda proba: proba.mean(0))
         self._outputs = getattr(ensemble, "outputs", getattr(loss, "outputs", "softmax"))
-        self._readout: Callable[[Tensor], Tensor] | None = getattr(ensemble, "readout", None)
+        rule = getattr(ensemble, "rule", None)
+        self._rule = rule if isinstance(rule, Vote) else Vote(getattr(loss, "voting", "soft"), self._outputs)
         self._held: list[_Batch] = []
         self._kept: list[_Batch] | None = [] if keep else None
         self._n_held = 0
@@ -75,7 +78,10 @@ class Tally:
         self._sizes: list[int | Tensor] = []
         self._n_batches = self._n_measured = 0
         self._loss: FloatArray = np.zeros(2)  # summed over samples, and their number or weight
-        self._sums: FloatArray = np.zeros(7)
+        self._sums: FloatArray = np.zeros(_N_SUMS)
+        self._gaps: FloatArray = np.zeros(
+            _N_BINS
+        )  # accuracy less confidence, summed in bins of the confidence
         self._members: FloatArray = np.zeros((3, 1))  # grows to (3, N): correlation, its count, batches alive
 
     def add(self, logits: Tensor, target: Tensor, weight: Tensor | None, loss: Tensor) -> Self:
@@ -102,19 +108,22 @@ class Tally:
         """
         self._fold()
         loss, n_samples = self._loss.tolist()
-        votes, members, weight, r_tl, n_tl, r_ll, n_ll = self._sums.tolist()
+        votes, log_loss, brier, members, weight, r_tl, n_tl, r_ll, n_ll = self._sums.tolist()
         return {
             "loss": _ratio(loss, n_samples),
             "r_tl": _ratio(r_tl, n_tl),
             "r_ll": _ratio(r_ll, n_ll),
             "vote_accuracy": _ratio(votes, weight),
             "member_accuracy": _ratio(members, weight),
+            "log_loss": _ratio(log_loss, weight),
+            "brier_score": _ratio(brier, weight),
+            "calibration_error": _ratio(float(np.abs(self._gaps).sum()), weight),
         }
 
     def collapsed(self) -> list[int]:
         """Return the learners whose outputs were constant in every batch that was measured and had weight."""
         self._fold()
-        if self._sums[2] == 0:
+        if self._sums[4] == 0:
             return []
         return [int(i) for i in np.flatnonzero(self._members[2] == 0)]
 
@@ -150,7 +159,9 @@ class Tally:
         self._fold_losses(*numbers[: 2 * len(losses)].reshape(2, -1))
         if measured:
             rows = numbers[2 * len(losses) :].reshape(len(measured), -1).sum(0)
-            self._sums, self._members = self._sums + rows[:7], self._members + rows[7:].reshape(3, -1)
+            sums, gaps, members = np.split(rows, [_N_SUMS, _N_SUMS + _N_BINS])
+            self._sums, self._gaps = self._sums + sums, self._gaps + gaps
+            self._members = self._members + members.reshape(3, -1)
             self._n_measured += sum(batch.logits.shape[1] for batch in self._held)
         self._held, self._n_held = [], 0
 
@@ -163,7 +174,7 @@ class Tally:
         self._losses, self._sizes = [], []
 
     def _measure(self, batches: list[_Batch]) -> Tensor:
-        """Return sums over batches of one shape: seven for the ensemble, then three for each learner."""
+        """Return sums over batches of one shape: for the vote, for its bins of confidence, and for each learner."""
         columns = torch.stack([class_columns(b.logits, self._outputs) for b in batches])  # (k, N, m, B)
         target = torch.stack([b.target for b in batches])
         weights = [b.weight for b in batches if b.weight is not None]
@@ -171,12 +182,20 @@ class Tally:
         proba = columns.softmax(-2) if self._outputs == "softmax" else columns
         truth = one_hot(target, proba)  # (k, m, B)
         labels = truth.argmax(-2) if is_one_hot(target, proba) else target
-        read = proba if self._readout is None else self._readout(columns.mT).mT.softmax(-2)
-        rows = read.permute(1, 0, 3, 2).flatten(1, 2)  # (N, kB, m)
-        votes = (self._combine(rows).argmax(-1) == labels.flatten()).to(columns)
+        readout = self._rule.readout
+        read = proba if readout is None else readout(columns.mT).mT.softmax(-2)
+        vote = self._rule(columns.permute(1, 0, 3, 2).flatten(1, 2)).to(columns)  # of (N, kB, m), (kB, m)
+        confidence, top = vote.max(-1)
+        votes = (top == labels.flatten()).to(columns)
+        true_rows = truth.mT.flatten(0, 1)  # (kB, m)
+        log_loss = -(true_rows * vote.clamp(min=torch.finfo(vote.dtype).tiny).log()).sum(-1)
+        brier = (vote - true_rows).square().sum(-1)
         chosen = (read == read.amax(-2, keepdim=True)).to(columns)  # several on a tie, for a share each
         members = ((chosen * truth.unsqueeze(1)).sum(-2) / chosen.sum(-2)).mean(1)  # (k, B)
         samples = torch.ones_like(members) if weight is None else weight
+        rows = samples.flatten()
+        bins = (confidence.nan_to_num(0.0) * _N_BINS).long().clamp_(max=_N_BINS - 1)
+        gaps = confidence.new_zeros(_N_BINS).index_add_(0, bins, (votes - confidence) * rows)
 
         found = standardise(proba, target, weight)
         r_tl, r_ll = found.means()  # (k,), 0 where undefined
@@ -184,7 +203,9 @@ class Tally:
         alive = found.inverse.squeeze(-1) > 0  # (k, N, m)
         present = found.truth.ne(0).any(-1)  # (k, 1, m)
         whole = [
-            votes @ samples.flatten(),
+            votes @ rows,
+            log_loss @ rows,
+            brier @ rows,
             (members * samples).sum(),
             size.sum(),
             size @ r_tl,
@@ -198,7 +219,11 @@ class Tally:
             alive.any(-1).sum(0),
         ]
         return torch.cat(
-            [torch.stack([value.to(columns) for value in whole]), *(v.to(columns) for v in each_learner)]
+            [
+                torch.stack([value.to(columns) for value in whole]),
+                gaps,
+                *(v.to(columns) for v in each_learner),
+            ]
         )
 
 

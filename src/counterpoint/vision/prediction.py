@@ -8,12 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from counterpoint._validation import check_flag
-from counterpoint.training.correlation import two_columns
-from counterpoint.training.ensemble import evaluating
+from counterpoint.training.columns import two_columns
+from counterpoint.training.ensemble import Voters, evaluating
 from counterpoint.training.preparation import autocast, gives, outputs_of
 from counterpoint.training.readout import Readout
+from counterpoint.training.unwrapping import unwrapped
 
-__all__ = ["predict_logits"]
+__all__ = ["predict_logits", "predict_proba"]
 
 Images = Tensor | list[Tensor]
 
@@ -50,6 +51,47 @@ def predict_logits(
     >>> predict_logits(ensemble, batches, flip=True).shape
     torch.Size([3, 8, 10])
     """
+    together = _raw_logits(ensemble, batches, flip, precision)
+    readout = getattr(ensemble, "readout", None)
+    with torch.no_grad():  # a layer of that name in another module has done its work already
+        return readout(together) if isinstance(readout, Readout) else together
+
+
+def predict_proba(
+    ensemble: Voters, batches: Iterable[Any], *, flip: bool = False, precision: str = "auto"
+) -> Tensor:
+    """Return the probabilities of the ensemble's vote for every image, in evaluation mode.
+
+    Parameters
+    ----------
+    ensemble : Ensemble
+        Its mode is left as it was. It votes as its loss has trained it to, or as its ``voting`` says.
+    batches, flip, precision
+        As for :func:`predict_logits`.
+
+    Returns
+    -------
+    Tensor, shape (n_samples, n_classes)
+        In float32, on the device of the ensemble.
+
+    Examples
+    --------
+    >>> from counterpoint.training import Ensemble
+    >>> from counterpoint.vision import backbone
+    >>> ensemble = Ensemble([backbone("convnet", 10, width=4) for _ in range(3)])
+    >>> predict_proba(ensemble, [torch.rand(4, 3, 32, 32)]).shape
+    torch.Size([4, 10])
+    """
+    bare = unwrapped(ensemble)
+    if not isinstance(bare, Voters):
+        raise TypeError(f"`ensemble` must be an Ensemble; got {type(ensemble).__name__}.")
+    logits = _raw_logits(ensemble, batches, flip, precision)
+    with torch.no_grad():
+        return bare.rule(logits)
+
+
+def _raw_logits(ensemble: nn.Module, batches: Iterable[Any], flip: bool, precision: str) -> Tensor:
+    """Return what the learners put out for every image, before any read-out, (n_learners, n_samples, n_classes)."""
     _check_ensemble(ensemble)
     check_flag(flip, "flip")
     if isinstance(batches, Tensor):
@@ -58,7 +100,6 @@ def predict_logits(
         raise TypeError(f"`batches` must be an iterable of batches; got {batches!r}.")
     held = next(chain(ensemble.parameters(), ensemble.buffers()), None)
     device = torch.device("cpu") if held is None else held.device
-    readout = getattr(ensemble, "readout", None)
     found = []
     with evaluating(ensemble), autocast(precision, device):
         for batch in batches:
@@ -67,9 +108,7 @@ def predict_logits(
             found.append((logits + _outputs(ensemble, _mirrored(x))) / 2 if flip else logits)
     if not found:
         raise ValueError("`batches` must give at least one batch; got none.")
-    together = two_columns(torch.cat(found, 1))
-    with torch.no_grad():  # a layer of that name in another module has done its work already
-        return readout(together) if isinstance(readout, Readout) else together
+    return two_columns(torch.cat(found, 1))
 
 
 def _check_ensemble(ensemble: Any) -> None:

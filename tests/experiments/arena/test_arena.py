@@ -20,14 +20,23 @@ from counterpoint.experiments.arena.encoding import (
     nominal_columns,
 )
 from counterpoint.experiments.arena.hindsight import in_words, searched_at_once
-from counterpoint.experiments.arena.methods import CANDIDATES, METHODS, Settings, tried
-from counterpoint.experiments.arena.page import fill_document, grids, html, markdown, sentences
+from counterpoint.experiments.arena.methods import CANDIDATES, EXPLICIT, METHODS, Settings, tried
+from counterpoint.experiments.arena.page import (
+    NO_SCORES,
+    fill_document,
+    grids,
+    html,
+    markdown,
+    overview,
+    sentences,
+)
 from counterpoint.experiments.arena.rivals import run_rival
-from counterpoint.experiments.arena.summary import summarise
+from counterpoint.experiments.arena.statistics import holm
+from counterpoint.experiments.arena.summary import SCORES, summarise
 from counterpoint.experiments.arena.tables import Split, Table, outer_folds, read_suite
 
 ROOT = Path(__file__).parents[3]
-QUICK = ["one-net", "independent", "correlation-1.0", "diverse-cv", "decorate-tree"]
+QUICK = ["one-net", "independent", "diversity", "correlation-1.0", "correlation-cv", "decorate-tree"]
 
 
 @pytest.fixture(scope="module")
@@ -43,8 +52,8 @@ def finished(labor, tmp_path_factory):
     return out
 
 
-def record(table, method, errors, repeat=0):
-    """Return a cell as the store holds it."""
+def record(table, method, errors, repeat=0, **scores):
+    """Return a cell as the store holds it; those of earlier versions have no scores."""
     folds = [
         {
             "n_test": 10,
@@ -55,6 +64,7 @@ def record(table, method, errors, repeat=0):
             "r_ll": None,
             "optimality": None,
             "seconds": 2.0,
+            **scores,
         }
         for error in errors
     ]
@@ -110,6 +120,7 @@ def test_each_rival_tries_five_settings_and_records_where_its_members_stand(labo
     assert len(found["inner_accuracies"]) == len(CANDIDATES[method]) == 5
     assert found["chosen"] == dict(CANDIDATES[method][int(np.argmax(found["inner_accuracies"]))])
     assert found["error"] <= 0.5
+    assert set(SCORES) <= set(found)
     if method == "hist-gradient-boosting":
         assert found["n_learners"] is None
     else:
@@ -286,8 +297,14 @@ def test_cells_of_other_candidates_are_refused_and_those_that_name_none_are_not(
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_every_method_records_five_candidates(method):
-    assert len(tried(method)) == 5
+def test_every_method_records_five_candidates_but_the_search_of_the_estimator(method):
+    assert len(tried(method)) == (6 if method == "diverse-cv" else 5)
+
+
+def test_families_of_tests_are_of_methods_and_share_none():
+    asked = [method for some in EXPLICIT for method in some]
+    assert len(set(asked)) == len(asked)
+    assert set(asked) < set(METHODS)
 
 
 @pytest.mark.parametrize("changed", [{"settings": {"n_folds": 2, "smoke": True}}, {"candidates": [{"a": 2}]}])
@@ -316,7 +333,7 @@ def test_the_committed_cells_are_of_the_embedded_tables():
     Store(ROOT / "results" / "arena").check(Settings(), {table.name: table.facts for table in tables})
 
 
-def test_the_summary_pairs_folds_and_corrects_for_the_diversities_asked():
+def test_the_summary_pairs_folds_and_says_what_paid_and_what_cost():
     base = [0.3, 0.32, 0.28, 0.31, 0.3]
     cells = [
         record("a", "independent", base),
@@ -325,6 +342,7 @@ def test_the_summary_pairs_folds_and_corrects_for_the_diversities_asked():
         record("b", "independent", base),
         record("b", "diverse-cv", [error + 0.1 for error in base]),
         record("b", "correlation-0.5", base),
+        record("b", "correlation-0.9", [error + 0.1 for error in base]),
         record("b", "ncl", base),
         record("b", "ncl", base, repeat=1),  # nobody else has it
     ]
@@ -334,19 +352,64 @@ def test_the_summary_pairs_folds_and_corrects_for_the_diversities_asked():
     )
     assert summary["errors"]["b"]["ncl"]["n"] == 10
     assert summary["against"]["a"]["diverse-cv"]["difference"] == pytest.approx(-0.1)
-    assert [summary["paid"][name]["losses"] for name in "ab"] == [["correlation-0.5"], ["diverse-cv"]]
+    assert [summary["paid"][name]["losses"] for name in "ab"] == [
+        ["correlation-0.5"],
+        ["diverse-cv", "correlation-0.9"],
+    ]
     assert sentences(summary).splitlines()[:2] == [
-        "- Explicit diversity paid on a (the search) and cost (diversity 0.5): independent networks err 30.20 %, "
-        "the search 20.20 % (−10.00 points, p = 0), the best fixed diversity, 0.5, 40.20 % (+10.00 points, p = 0).",  # noqa: RUF001
-        "- Explicit diversity cost on b (the search): independent networks err 30.20 %, "
-        "the search 40.20 % (+10.00 points, p = 0), the best fixed diversity, 0.5, 30.20 % (0.00 points, p = 1).",
+        "- Explicit diversity paid on a (diverse-cv) and cost (correlation-0.5): independent networks err 30.20 %; "
+        "diverse-cv 20.20 % (−10.00 points, p = 0.0); correlation-0.5 40.20 % (+10.00 points, p = 0.0).",  # noqa: RUF001
+        "- Explicit diversity cost on b (diverse-cv, correlation-0.9): independent networks err 30.20 %; "
+        "diverse-cv 40.20 % (+10.00 points, p = 0.0); correlation-0.5, the best of 2 fixed diversities, 30.20 % "
+        "(0.00 points, p = 1.0); correlation-0.9 40.20 % (+10.00 points, p = 0.0).",
     ]
     assert summary["ranks"]["methods"] == [
         "independent",
-        "correlation-0.5",
         "diverse-cv",
-    ]  # ncl did not run on a
+        "correlation-0.5",
+    ]  # the others did not run on a
     assert summary["ranks"]["mean_rank"]["independent"] == pytest.approx((2 + 1.5) / 2)
+
+
+def test_verdicts_are_corrected_over_the_tables_and_the_fixed_diversities_of_a_loss():
+    rng = np.random.default_rng(1)
+    base, tables = rng.uniform(0.2, 0.3, 10), "abcd"
+    asked = ("ncl", "diverse-cv", "diversity", "correlation-0.5", "correlation-1.0")
+    cells = [record(name, "independent", base) for name in tables]
+    cells += [record(name, method, base + rng.normal(0.01, 0.02, 10)) for name in tables for method in asked]
+    against = summarise(cells)["against"]
+
+    def of(method, key):
+        return [against[name][method][key] for name in tables]
+
+    for method in ("ncl", "diverse-cv", "diversity"):  # each by itself, over the four tables
+        np.testing.assert_allclose(of(method, "p_corrected"), holm(of(method, "p_value")))
+    pair = ("correlation-0.5", "correlation-1.0")
+    corrected, alone = (np.ravel([of(method, key) for method in pair]) for key in ("p_corrected", "p_value"))
+    np.testing.assert_allclose(corrected, holm(alone))
+
+
+def test_a_difference_on_one_of_many_tables_is_not_called_a_gain():
+    rng = np.random.default_rng(0)
+    base = rng.uniform(0.2, 0.3, 10)
+    better = base - 0.02 + rng.normal(0, 0.02, 10)
+    alone = [record("a", "independent", base), record("a", "diverse-cv", better)]
+    paid = summarise(alone)["paid"]["a"]
+    assert paid["gains"] == ["diverse-cv"]
+    assert 0.05 / 15 < paid["p_values"]["diverse-cv"] < 0.05
+    others = [
+        record(f"b{k}", method, base + (method != "independent") * rng.normal(0, 0.05, 10))
+        for k in range(14)
+        for method in ("independent", "diverse-cv")
+    ]
+    summary = summarise(alone + others)
+    among = summary["paid"]["a"]
+    assert among["gains"] == []
+    assert among["p_values"]["diverse-cv"] == pytest.approx(15 * paid["p_values"]["diverse-cv"])
+    assert among["sentence"].startswith("No difference can be told on a:")
+    assert f"p = {among['p_values']['diverse-cv']:#.2g})" in among["sentence"]
+    assert "*" not in grids(summary)["tests"].rows[0][1]  # a is the first of equally small tables
+    assert grids(summarise(alone))["tests"].rows[0][1].endswith("*")
 
 
 def test_differences_of_noise_are_not_called_a_gain():
@@ -365,18 +428,94 @@ def test_a_cost_is_told_also_where_neither_the_search_nor_the_best_diversity_is_
     base = rng.uniform(0.2, 0.3, 10)
     cells = [
         record("a", "independent", base),
-        record("a", "diverse-cv", base + rng.normal(0, 0.02, 10)),
+        record("a", "correlation-cv", base + rng.normal(0, 0.02, 10)),
         record("a", "correlation-0.5", base + 0.1 + rng.normal(0, 0.01, 10)),
         record("a", "correlation-1.0", base + rng.normal(0, 0.02, 10)),
     ]
     paid = summarise(cells)["paid"]["a"]
-    assert (paid["best_fixed"], paid["gains"], paid["losses"]) == ("correlation-1.0", [], ["correlation-0.5"])
+    assert (paid["gains"], paid["losses"]) == ([], ["correlation-0.5"])
     assert paid["sentence"].startswith(
-        "Explicit diversity cost on a (diversity 0.5): independent networks err "
+        "Explicit diversity cost on a (correlation-0.5): independent networks err "
     )
+    assert "; correlation-1.0, the best of 2 fixed diversities, " in paid["sentence"]
     difference = 100 * np.mean([one["error"] for one in cells[2]["folds"]] - base)
-    assert f"points, p = {paid['p_values']['correlation-0.5']:.2g})" in paid["sentence"]
+    assert f"points, p = {paid['p_values']['correlation-0.5']:#.2g})" in paid["sentence"]
     assert f"(+{difference:.2f} points" in paid["sentence"]
+
+
+def scores(log_loss):
+    return {"log_loss": log_loss, "brier_score": 0.25, "calibration_error": 0.125}
+
+
+def test_scores_are_shown_for_methods_that_have_them_on_all_tables_and_for_no_others():
+    cells = [
+        *(record(name, "independent", [0.1, 0.2]) for name in "ab"),
+        record("a", "ncl", [0.1, 0.2], **scores(0.5)),
+        record("b", "ncl", [0.2, 0.3], **scores(0.75)),
+        record("a", "joint", [0.3, 0.4], **scores(0.5)),
+        record("b", "joint", [0.3, 0.4]),
+    ]
+    summary = summarise(cells)
+    assert summary["scores"] == {"a": {"joint": scores(0.5), "ncl": scores(0.5)}, "b": {"ncl": scores(0.75)}}
+    found = grids(summary)
+    assert found["log_loss"].headings == ["data", "ncl"]
+    assert found["log_loss"].rows == [["a", "0.500"], ["b", "0.750"]]
+    for grid in (found["ranks"], overview(summary)):
+        first = grid.headings.index("log-loss")
+        assert grid.headings[first : first + 3] == ["log-loss", "Brier score", "calibration error"]
+        shown = {row[0]: row[first : first + 3] for row in grid.rows}
+        assert shown == {
+            "independent": ["", "", ""],
+            "joint": ["", "", ""],
+            "ncl": ["0.625", "0.250", "0.125"],
+        }
+    assert "0.625" in html(summary)
+    assert "true class gets the probability 0 has a log-loss of 708" in html(summary)
+    assert "| ncl | 0.500 |" not in markdown(summary)
+    assert "| a | 0.500 |" in markdown(summary)
+
+
+def test_a_fold_without_a_score_leaves_no_mean():
+    cell = record("a", "ncl", [0.1, 0.2], **scores(0.5))
+    del cell["folds"][1]["log_loss"]
+    assert "log_loss" not in summarise([cell])["scores"]["a"]["ncl"]
+    assert summarise([cell])["scores"]["a"]["ncl"]["brier_score"] == 0.25
+
+
+def test_without_scores_nothing_speaks_of_them():
+    summary = summarise(
+        [record(name, m, [0.1, 0.2]) for name in "ab" for m in ("independent", "ncl", "joint")]
+    )
+    assert not set(SCORES) & set(grids(summary))
+    for text in (html(summary), markdown(summary), str(overview(summary))):
+        assert "log-loss" not in text.lower()
+
+
+def test_the_overview_of_one_table_has_errors_and_no_ranks():
+    cells = [record("mine", "ncl", [0.2, 0.4]), record("mine", "joint", [0.1, 0.2])]
+    assert overview(summarise(cells)) == (
+        "Means on mine",
+        ["method", "error, %"],
+        [["joint", "15.00"], ["ncl", "30.00"]],
+        1,
+    )
+
+
+@pytest.mark.parametrize(
+    ("methods", "search"),
+    [
+        (["diverse-cv", "correlation-cv"], "diverse-cv"),
+        (["correlation-cv"], "correlation-cv"),
+        (["ncl"], None),
+    ],
+)
+def test_ranks_are_seen_from_the_search_that_has_one(methods, search):
+    cells = [record(name, m, [0.1, 0.2]) for name in "ab" for m in ("independent", "joint", *methods)]
+    headings = grids(summarise(cells))["ranks"].headings
+    assert [one for one in headings if one.startswith("p against")] == (
+        [f"p against {search}"] if search else []
+    )
+    assert all(len(row) == len(headings) for row in grids(summarise(cells))["ranks"].rows)
 
 
 def test_methods_are_compared_on_the_repeats_they_share_and_keep_the_others():
@@ -504,7 +643,10 @@ def test_the_page_and_the_docs_say_the_same_of_the_bars(finished):
 
 def test_the_document_is_filled_between_its_marks(finished, tmp_path):
     summary = summarise(Store(finished))
-    names = [*(f"arena-{name}" for name in grids(summary)), "arena-paid"]
+    names = [f"arena-{name}" for name in grids(summary) if name not in SCORES] + [
+        "arena-paid",
+        "arena-scores",
+    ]
     document = tmp_path / "page.md"
     document.write_text("".join(f"<!-- {name} -->\n<!-- end of {name} -->\n" for name in names))
     fill_document(finished, document)
@@ -512,6 +654,7 @@ def test_the_document_is_filled_between_its_marks(finished, tmp_path):
     assert sentences(summary) in once
     assert "Friedman: p = " in once
     assert "critical difference " in once
+    assert "**Log-loss of what a method predicts, mean over folds**" in once
     assert (tmp_path / "images" / "arena-ranks.png").is_file()
     fill_document(finished, document)
     assert document.read_text(encoding="utf-8") == once
@@ -529,6 +672,7 @@ def test_the_docs_hold_the_tables_of_the_results():
             assert line in page
     assert in_words(searched_at_once(list(Store(ROOT / "results" / "arena")))) in page
     assert grids(summary)["ranks"].title in page
+    assert (NO_SCORES in page) is not any(key in grids(summary) for key in SCORES)
     assert set(summary["settings"].items()) == set(Settings().__dict__.items())
 
 
@@ -539,26 +683,48 @@ def test_the_prose_of_the_docs_has_the_numbers_of_the_results():
     summary = summarise(Store(ROOT / "results" / "arena"))
     ranks, errors = summary["ranks"], summary["errors"]
     page = (ROOT / "docs" / "arena.md").read_text(encoding="utf-8")
-    prose = page.partition("## What came of it")[2].partition("## What was tried afterwards")[0]
+    prose = " ".join(
+        page.partition("## What came of it")[2].partition("## What was tried afterwards")[0].split()
+    )
     assert f"p = {ranks['friedman']['p_value']:.2g}, so that no two" in prose
     assert f"critical difference is {ranks['critical_difference']:.2f}" in prose
     mean = {method: f"{100 * error:.2f}" for method, error in ranks["mean_error"].items()}
     assert (
-        f"The search errs {mean['diverse-cv']} % on average, independent networks {mean['independent']} %"
+        f"(`correlation-cv`) errs {mean['correlation-cv']} % on average, independent networks {mean['independent']} %"
         in prose
     )
     for diversity in (0.25, 0.5, 0.9):
         method = f"correlation-{diversity}"
         assert f"{mean[method]} at {diversity}" in prose
         assert ranks["mean_error"][method] > ranks["mean_error"]["independent"]
-    told = {name: (one["gains"], one["losses"]) for name, one in summary["paid"].items()}
-    assert {name: both for name, both in told.items() if any(both)} == {
-        "splice": (["diverse-cv", "correlation-0.5", "correlation-0.9"], []),
-        "heart-c": ([], ["correlation-0.9"]),
-    }
-    cost = summary["against"]["heart-c"]["correlation-0.9"]["difference"]
-    assert f"the diversity 0.9 costs {100 * cost:.2f} points" in prose
-    assert f"On segment it errs {100 * errors['segment']['diverse-cv']['mean']:.2f} %" in prose
+    assert not any(one["gains"] or one["losses"] for one in summary["paid"].values())
+    told = {"splice": "correlation-cv", "heart-c": "correlation-0.9", "colic": "catboost"}
+    splice, heart, colic = (summary["against"][name][method] for name, method in told.items())
+    assert f"(p = {splice['p_value']:.2g} and p = {heart['p_value']:.2g})" in prose
+    assert f"p = {splice['p_corrected']:.2f} for the search on splice" in prose
+    assert f"p = {heart['p_corrected']:.2g} for the diversity of 0.9 on heart-c" in prose
+    assert f"CatBoost errs {-100 * colic['difference']:.2f} points less" in prose
+    assert f"(p = {colic['p_corrected']:.1g})" in prose
+    trees = summary["against"]["colic"]["extra-trees"]
+    assert f"{-100 * trees['difference']:.2f} points less (p = {trees['p_corrected']:.2g})" in prose
+    sure = [
+        (t, m) for t, tests in summary["against"].items() for m in tests if tests[m]["p_corrected"] < 0.05
+    ]
+    assert sure == [("colic", "extra-trees"), ("colic", "catboost")]
+    assert f"On segment it errs {100 * errors['segment']['correlation-cv']['mean']:.2f} %" in prose
+
+
+@pytest.mark.skipif(
+    not (ROOT / "results" / "arena" / "cells").is_dir(), reason="no results beside the package"
+)
+def test_the_gain_on_splice_does_not_survive_fifteen_tables():
+    against = summarise(Store(ROOT / "results" / "arena"))["against"]
+    p = np.array([tests["correlation-cv"]["p_value"] for tests in against.values()])
+    assert len(p) == 15
+    assert min(p) == against["splice"]["correlation-cv"]["p_value"] < 0.05 / 5
+    # the smallest of fifteen: Holm's method and Bonferroni's are the same
+    assert against["splice"]["correlation-cv"]["p_corrected"] == pytest.approx(15 * min(p))
+    assert 15 * min(p) == pytest.approx(0.10, abs=0.005)
 
 
 def test_the_command_runs_on_a_file_of_ones_own(tmp_path, capsys, monkeypatch):
@@ -567,11 +733,17 @@ def test_the_command_runs_on_a_file_of_ones_own(tmp_path, capsys, monkeypatch):
     x = rng.normal(size=60)
     rows = [f"{value:.3f},{'yes' if value > 0 else 'no'}" for value in x]
     Path("mine.csv").write_text("\n".join(["x,label", *rows]) + "\n")
-    methods = "independent, diverse-cv,random-forest"
+    methods = "independent, diversity,random-forest"
     command = ["arena", "--data", "mine.csv", "--target", "label", "--methods", methods, "--smoke"]
     assert main(command) == 0
     out = capsys.readouterr().out
     assert "on mine: independent networks err" in out
+    title, headings, *rows = out.splitlines()[:5]
+    assert title == "Means on mine"
+    assert headings.split("  ")[0] == "method"
+    assert headings.endswith("error, %  log-loss  Brier score  calibration error")
+    assert sorted(row.split()[0] for row in rows) == ["diversity", "independent", "random-forest"]
+    assert all(len(row) == len(headings) for row in rows)
     assert Cell("mine", "random-forest", 0) in Store(Path("out/arena-mine-smoke"))
     assert main(["arena", "--report-only", "--out", "out/arena-mine-smoke"]) == 0
     assert capsys.readouterr().out == out

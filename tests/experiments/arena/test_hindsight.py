@@ -17,7 +17,7 @@ A = {
     ),  # by its one good weight decay, in the first fold
     "correlation-0.9": ([0.40, 0.24], [[0.8, 0.8], [0.7, 0.7]]),
     "correlation-1.0": ([0.50, 0.12], [[0.1, 0.1], [0.2, 0.3]]),
-    "diverse-cv": ([0.20, 0.20], [[0.5, 0.5], [0.5, 0.5]]),
+    "correlation-cv": ([0.20, 0.20], [[0.5, 0.5], [0.5, 0.5]]),
     "decorate-net": ([0.25, 0.25], [[0.5, 0.5], [0.5, 0.5]]),
 }
 B = {method: (errors, [[0.5, 0.5], [0.5, 0.5]]) for method, (errors, _) in A.items()}
@@ -47,7 +47,7 @@ def test_it_takes_in_each_fold_the_best_inner_accuracy_and_the_first_of_equals()
     assert found["errors"] == pytest.approx({"a": (0.10 + 0.30) / 2, "segment": 0.30})
     assert found["search_errors"] == pytest.approx({"a": 0.2, "segment": 0.2})
     assert found["against"] == {
-        "diverse-cv": {"lower": 0, "higher": 1, "same": 1},
+        "correlation-cv": {"lower": 0, "higher": 1, "same": 1},
         "decorate-net": {"lower": 1, "higher": 1, "same": 0},
         "independent": {"lower": 1, "higher": 0, "same": 1},
     }
@@ -55,8 +55,8 @@ def test_it_takes_in_each_fold_the_best_inner_accuracy_and_the_first_of_equals()
     assert found["mean_rank"] == pytest.approx((2 + 4.5) / 2)
     assert found["search_rank"] == 2
     assert in_words(found).startswith(
-        "It errs 25.00 % on average (diverse-cv 20.00 %), 30.00 % on segment (20.00 %), and in the place of "
-        "diverse-cv it would have a mean rank of 3.25 (2.00).\n\n| against |"
+        "It errs 25.00 % on average (correlation-cv 20.00 %), 30.00 % on segment (20.00 %), and in the place of "
+        "correlation-cv it would have a mean rank of 3.25 (2.00).\n\n| against |"
     )
 
 
@@ -66,7 +66,7 @@ def test_all_repeats_count():
     assert found["errors"] == pytest.approx({"a": 0.25, "b": 0.25})
 
 
-@pytest.mark.parametrize("missing", ["correlation-0.9", "diverse-cv", "decorate-net"])
+@pytest.mark.parametrize("missing", ["correlation-0.9", "correlation-cv", "decorate-net"])
 def test_without_a_method_that_it_needs_there_is_nothing_to_say(missing):
     some = {method: one for method, one in A.items() if method != missing}
     assert searched_at_once(cells({"a": some, "b": B})) is None

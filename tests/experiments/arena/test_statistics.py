@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy import stats
+from sklearn import metrics
 
 from counterpoint.experiments.arena.diagram import RankDisplay
 from counterpoint.experiments.arena.scores import judged
@@ -14,6 +15,7 @@ from counterpoint.experiments.arena.statistics import (
     mean_ranks,
     nemenyi_p_values,
 )
+from counterpoint.measures import calibration_error
 
 # Errors of four methods on 14 data sets, with ties.
 ERRORS = np.random.default_rng(0).integers(5, size=(14, 4)) / 20
@@ -109,3 +111,22 @@ def test_optimality_is_at_most_one_where_a_class_is_absent_from_the_rows():
     ]
     assert found["r_ll"] == pytest.approx(np.mean(pairs), abs=1e-5)
     assert 0 < found["optimality"] <= 1
+
+
+def test_scores_of_the_vote_are_those_of_scikit_learn_also_where_a_class_is_absent():
+    rng = np.random.default_rng(0)
+    y = np.array([0, 1, 0, 1, 0, 1, 1, 0])  # of four classes
+    proba = rng.dirichlet(np.ones(4), size=8)
+    found = judged(y, proba)
+    assert found["log_loss"] == pytest.approx(metrics.log_loss(y, proba, labels=range(4)), abs=1e-6)
+    brier = np.mean(np.sum((proba - np.eye(4)[y]) ** 2, axis=1))
+    assert found["brier_score"] == pytest.approx(brier, abs=1e-6)
+    assert found["calibration_error"] == pytest.approx(calibration_error(y, proba, labels=range(4)), abs=1e-6)
+    assert found["n_learners"] is None
+
+
+def test_scores_are_those_of_the_vote_and_not_of_the_members():
+    y, members = np.array([0, 1]), np.array([[[0.9, 0.1], [0.2, 0.8]], [[0.6, 0.4], [0.7, 0.3]]])
+    vote = np.array([[0.99, 0.01], [0.02, 0.98]])
+    assert judged(y, vote, members)["log_loss"] == pytest.approx(-np.log([0.99, 0.98]).mean(), abs=1e-6)
+    assert judged(y, vote, members)["member_accuracy"] == 0.75

@@ -1,14 +1,12 @@
 """A part of the map: groups train as if alone, and are measured as the library measures."""
 
-import copy
-
 import numpy as np
 import pytest
 import torch
 
 from counterpoint import measures as library
 from counterpoint.experiments.convnets import part as program_of
-from counterpoint.experiments.convnets.arms import ARMS, Gate, gated, on_trial
+from counterpoint.experiments.convnets.arms import ARMS
 from counterpoint.experiments.convnets.images import load_images
 from counterpoint.experiments.convnets.part import Part, measures, run
 
@@ -37,21 +35,6 @@ def test_an_arm_trains_beside_others_as_it_does_alone(images, own_views):
     )
 
 
-def test_an_arm_whose_gate_shuts_goes_on_independently(images):
-    gates = (Gate(threshold=-1.0, trial=0.5), Gate(threshold=1.0, trial=0.5))
-    arms = (on_trial(0.5, "independent"), *map(gated, gates), on_trial(0.5, "0.9"))
-    found = run(Part("some", 4, 2, arms, (0, 1), 2, 100, batch_size=25), images, CPU)
-    np.testing.assert_array_equal(found["history"]["explicit"][:, :, 1:3], [[[1, 1]] * 2, [[0, 1]] * 2])
-    np.testing.assert_array_equal(found["shut"], [[False, True, False, False]] * 2)
-    raw, read = found["test"]["raw"], found["test"]["read"]
-    for name in raw:
-        np.testing.assert_array_equal(read[name][:, 1], raw[name][:, 1])  # not read out, as in the library
-    for gated_arm, plain in ((1, 0), (2, 3)):  # but for one batch, by which the gate decides
-        np.testing.assert_allclose(raw["r_tl"][:, gated_arm], raw["r_tl"][:, plain], atol=0.01)
-    assert (abs(raw["r_ll"][:, 2] - raw["r_ll"][:, 1]) > 1e-4).all()
-    assert (read["r_ll"][:, 2] != raw["r_ll"][:, 2]).all()
-
-
 def test_seeds_are_run_one_by_one_where_memory_is_short(images, monkeypatch):
     part = Part("some", 2, 2, (ARMS["independent"], ARMS["0.9"]), (0, 1), 1, 100, batch_size=25)
     whole, at_once = run(part, images, CPU), program_of._run
@@ -71,15 +54,6 @@ def test_seeds_are_run_one_by_one_where_memory_is_short(images, monkeypatch):
     monkeypatch.setattr(program_of, "_run", lambda *_: (_ for _ in ()).throw(torch.OutOfMemoryError("any")))
     with pytest.raises(torch.OutOfMemoryError, match="any"):
         run(part._replace(seeds=(0,)), images, CPU)
-
-
-def test_held_out_images_are_not_trained_on(images):
-    part = Part("some", 2, 2, (ARMS["independent"],), (0,), 1, None, 50, batch_size=25)
-    other = copy.deepcopy(images)
-    other.x_train[:50] = 0
-    first, second = (run(part, one, CPU) for one in (images, other))
-    np.testing.assert_array_equal(first["test"]["raw"]["r_tl"], second["test"]["raw"]["r_tl"])
-    assert not np.array_equal(first["held_out"]["raw"]["r_tl"], second["held_out"]["raw"]["r_tl"])
 
 
 def test_the_measures_are_those_of_the_library():

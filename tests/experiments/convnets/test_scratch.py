@@ -148,10 +148,12 @@ def test_the_sentences_of_the_page_say_what_the_record_says():
     alone, three, ten = (found["fast", 64, n, 10] for n in (1, 3, 10))
     for words in (
         f"Five fast nets take {five[1]} seconds and err {five[0]}",
-        f"twice as long errs {longer[0]} after {longer[1]} seconds, and one that is twice as wide as well {wider[0]} "
+        f"twice as long errs {longer[0]} after {longer[1]} seconds, and one that is also twice as wide {wider[0]} "
         f"after {wider[1]}.",
+        f"a still larger network, reaches {tables.PUBLISHED['airbench96'][0]} % in "
+        f"{tables.PUBLISHED['airbench96'][1]:.0f} seconds",
         f"three wide nets err {found['fast', 128, 3, 20][0]} where one errs {wider[0]}",
-        f"**One fast net** is at {alone[0]} after {alone[1]} seconds",
+        f"**One fast net** errs {alone[0]} after {alone[1]} seconds",
         f"Three, five and ten err {three[0][:-2]}, {five[0][:-2]} and {ten[0]}",
         f"err {found['convnet', 64, 10, 8][0]}, a plain ResNet-18 takes 8 seconds and errs "
         f"{found['cifar_resnet18', 64, 1, 10][0]}",

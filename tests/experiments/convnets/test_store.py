@@ -23,7 +23,7 @@ def test_a_part_of_other_settings_is_never_written_over(tmp_path):
     assert (tmp_path / "a.json").read_text(encoding="utf-8") == before
 
 
-NAMES = ["width-8", "width-32", "auto-8", "auto-few-8", "net-n1-s0", "net-n10-s0"]
+NAMES = ["width-8", "width-32", "once-8", "once-more-8", "net-n1-s0", "net-n10-s0"]
 
 
 @pytest.mark.parametrize(
@@ -31,8 +31,8 @@ NAMES = ["width-8", "width-32", "auto-8", "auto-few-8", "net-n1-s0", "net-n10-s0
     [
         (None, NAMES),
         ("width", ["width-8", "width-32"]),
-        (" auto-8 , net-n1", ["auto-8", "net-n1-s0"]),  # and not net-n10
-        ("auto", ["auto-8", "auto-few-8"]),
+        (" once-8 , net-n1", ["once-8", "net-n1-s0"]),  # and not net-n10
+        ("once", ["once-8", "once-more-8"]),
     ],
 )
 def test_parts_are_asked_for_by_whole_words_of_their_names(parts, expected):
@@ -41,7 +41,7 @@ def test_parts_are_asked_for_by_whole_words_of_their_names(parts, expected):
 
 @pytest.mark.parametrize("parts", ["", "widht", "width,", "width,nothing", "net-n"])
 def test_parts_that_there_are_not_are_refused_before_anything_is_run(parts):
-    with pytest.raises(ValueError, match=r"`parts` must be beginnings of names, of width, auto, net; got "):
+    with pytest.raises(ValueError, match=r"`parts` must be beginnings of names, of width, once, net; got "):
         check_parts(parts, NAMES)
 
 

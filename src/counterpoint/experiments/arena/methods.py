@@ -7,17 +7,53 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 __all__ = [
-    "BASELINE", "CANDIDATES", "DIVERSITIES", "METHODS", "SEARCH", "Method", "Recipe", "Settings", "available",
-    "check_methods", "recipes", "tried",
+    "BASELINE", "CANDIDATES", "EXPLICIT", "METHODS", "SEARCHES", "Method", "Recipe", "Settings", "available",
+    "check_methods", "correlation", "diversity", "family", "recipes", "tried",
 ]  # fmt: skip
 
-BASELINE, SEARCH = "independent", "diverse-cv"
-DIVERSITIES = (0.25, 0.5, 0.9, 1.0)
-FIXED = tuple(f"correlation-{diversity}" for diversity in DIVERSITIES)
+BASELINE = "independent"
+SEARCHES = ("diverse-cv", "correlation-cv")  # the diversity chosen on inner folds
 # The first of equals is chosen; the default of the estimators stands first.
 DECAYS = (0.1, 0.03, 0.3, 0.0, 1.0)
 
 Parameters = Mapping[str, Any]
+
+
+def diversity(dial: float) -> str:
+    """Return the name of training by ``DiversityLoss``.
+
+    Examples
+    --------
+    >>> diversity(0.5)
+    'diversity-0.5'
+    """
+    return f"diversity-{dial}"
+
+
+def correlation(dial: float) -> str:
+    """Return the name of training by ``CorrelationLoss``.
+
+    Examples
+    --------
+    >>> correlation(0.5)
+    'correlation-0.5'
+    """
+    return f"correlation-{dial}"
+
+
+# The diversities that compete at a fixed number, and those that the searches try besides independent training.
+FIXED_DIVERSITIES = (0.5, 0.9)
+TRIED_DIVERSITIES = (0.25, 0.5, 0.75, 0.9, 1.0)  # as DiverseEnsembleClassifierCV
+CORRELATIONS = (0.25, 0.5, 0.9, 1.0)
+
+# Methods with explicit diversity in families: fixed diversities of one loss are one question asked several times.
+EXPLICIT: tuple[tuple[str, ...], ...] = (
+    ("diverse-cv",),
+    ("diversity",),
+    (*map(diversity, FIXED_DIVERSITIES), "joint-logits"),
+    ("correlation-cv",),
+    tuple(map(correlation, CORRELATIONS)),
+)
 
 
 class Method(NamedTuple):
@@ -34,12 +70,23 @@ METHODS: Mapping[str, Method] = MappingProxyType(
         BASELINE: Method("networks trained independently, soft vote", batched=True),
         "bagged": Method("networks on bootstrap samples", batched=True),
         "joint": Method("networks trained by the cross-entropy of their mean", batched=True),
+        "joint-logits": Method(
+            "networks trained by the cross-entropy of their averaged logits", batched=True
+        ),
         "ncl": Method("negative correlation learning", batched=True),
+        "diversity": Method("DiversityLoss at its default diversity", batched=True),
         **{
-            key: Method(f"the paper's loss at diversity {diversity:g}", batched=True)
-            for key, diversity in zip(FIXED, DIVERSITIES, strict=True)
+            diversity(dial): Method(f"DiversityLoss at diversity {dial:g}", batched=True)
+            for dial in FIXED_DIVERSITIES
         },
-        SEARCH: Method("the diversity chosen as DiverseEnsembleClassifierCV does", batched=True),
+        "diverse-cv": Method(
+            "DiversityLoss, its diversity chosen as DiverseEnsembleClassifierCV does", batched=True
+        ),
+        **{
+            correlation(dial): Method(f"the paper's loss at diversity {dial:g}", batched=True)
+            for dial in CORRELATIONS
+        },
+        "correlation-cv": Method("the paper's loss, its diversity chosen by inner folds", batched=True),
         "decorate-tree": Method("DECORATE with decision trees"),
         "decorate-net": Method("DECORATE with networks"),
         "random-forest": Method("random forest"),
@@ -104,7 +151,7 @@ CANDIDATES: Mapping[str, tuple[Parameters, ...]] = MappingProxyType(
 class Recipe(NamedTuple):
     """A way to train networks."""
 
-    training: str  # a batched method other than the search
+    training: str  # a batched method other than a search, or `diversity` of a number
     weight_decay: float
 
 
@@ -159,16 +206,31 @@ def check_methods(names: Sequence[str]) -> list[str]:
     return [name for name in METHODS if name in names]
 
 
-def recipes(method: str) -> list[Recipe]:
-    """Return what a method of networks tries; the search tries other losses, the others other weight decays.
+def family(method: str) -> tuple[str, ...]:
+    """Return the methods whose tests are corrected together with that of a method.
 
     Examples
     --------
-    >>> len(recipes("joint")), recipes("diverse-cv")[:2]
-    (5, [Recipe(training='independent', weight_decay=0.1), Recipe(training='correlation-0.25', weight_decay=0.1)])
+    >>> family("diversity-0.5"), family("ncl")
+    (('diversity-0.5', 'diversity-0.9', 'joint-logits'), ('ncl',))
     """
-    if method == SEARCH:
-        return [Recipe(training, DECAYS[0]) for training in (BASELINE, *FIXED)]
+    return next((some for some in EXPLICIT if method in some), (method,))
+
+
+def recipes(method: str) -> list[Recipe]:
+    """Return what a method of networks tries: a search tries diversities, the others try weight decays.
+
+    Examples
+    --------
+    >>> len(recipes("joint")), recipes("correlation-cv")[:2]
+    (5, [Recipe(training='independent', weight_decay=0.1), Recipe(training='correlation-0.25', weight_decay=0.1)])
+    >>> recipes("diverse-cv")[0]  # independent training, with the vote of DiversityLoss
+    Recipe(training='diversity-0.0', weight_decay=0.1)
+    """
+    if method == "diverse-cv":
+        return [Recipe(diversity(dial), DECAYS[0]) for dial in (0.0, *TRIED_DIVERSITIES)]
+    if method == "correlation-cv":
+        return [Recipe(training, DECAYS[0]) for training in (BASELINE, *map(correlation, CORRELATIONS))]
     return [Recipe(method, decay) for decay in DECAYS]
 
 

@@ -1,7 +1,8 @@
 """The methods of networks: all folds, candidates and methods of a table as few batched programs.
 
 The networks of a fold start from the same weights and see the same batches whatever their loss, so that the methods
-are paired. One network is the first of the independent ones; bagged networks start where those do.
+are paired. One network is the first of the independent ones; bagged networks start where those do. What a method
+predicts is the vote of its loss; networks that train alone average their probabilities.
 """
 
 import time
@@ -14,15 +15,31 @@ import torch
 from torch import Tensor, nn
 
 from counterpoint._validation import FloatArray, IntArray
-from counterpoint.estimators._batched import Fold, Group, Program, Schedule, train_groups
+from counterpoint.estimators._batched import Fold, Group, Schedule, train_groups
 from counterpoint.estimators._candidates import choose
 from counterpoint.estimators._making import make_nets, private_generator
 from counterpoint.estimators._rows import n_batches
 from counterpoint.experiments.arena.encoding import for_nets
-from counterpoint.experiments.arena.methods import DIVERSITIES, FIXED, SEARCH, Recipe, Settings, recipes
+from counterpoint.experiments.arena.methods import (
+    CORRELATIONS,
+    SEARCHES,
+    TRIED_DIVERSITIES,
+    Recipe,
+    Settings,
+    correlation,
+    diversity,
+    recipes,
+)
 from counterpoint.experiments.arena.scores import judged
 from counterpoint.experiments.arena.tables import OuterFold, Split, Table
-from counterpoint.training import CorrelationLoss, IndependentLoss, JointLoss, NegativeCorrelationLoss
+from counterpoint.training import (
+    CorrelationLoss,
+    DiversityLoss,
+    EnsembleLoss,
+    IndependentLoss,
+    JointLoss,
+    NegativeCorrelationLoss,
+)
 
 __all__ = ["run_nets"]
 
@@ -48,7 +65,8 @@ class Trained(NamedTuple):
 
     place: int
     recipe: Recipe
-    proba: FloatArray  # (n_learners, n_test, n_classes)
+    vote: FloatArray  # (n_test, n_classes)
+    proba: FloatArray  # (n_learners, n_test, n_classes), the networks' own; no networks unless they are asked for
     seconds: float
 
 
@@ -100,14 +118,14 @@ def run_nets(
     choices = _tuned(trainer, parts, folds, methods)
     first = len(parts) - len(folds)  # the outer folds come last
     wanted = sorted({(first + k, choice.recipe) for (_, k), choice in choices.items()})
-    refit = {(one.place - first, one.recipe): one for one in trainer.train(parts, wanted)}
+    refit = {(one.place - first, one.recipe): one for one in trainer.train(parts, wanted, members=True)}
     results: dict[str, list[dict[str, Any]]] = {method: [] for method in methods}
     for (method, k), choice in choices.items():
         one = refit[k, choice.recipe]
         results[method].append(
             {
                 "n_test": len(folds[k].outer.test),
-                **judged(parts[first + k].test_y, one.proba.mean(axis=0), one.proba),
+                **judged(parts[first + k].test_y, one.vote, one.proba),
                 "chosen": choice.recipe._asdict(),
                 "inner_accuracies": choice.accuracies.round(6),
                 "seconds": round(choice.seconds + one.seconds, 3),
@@ -126,12 +144,11 @@ def _tuned(
     right: dict[tuple[int, Recipe], float] = {}
     seconds: dict[tuple[int, Recipe], float] = {}
     for one in trainer.train(parts, wanted):
-        votes = one.proba.mean(axis=0).argmax(axis=1)
-        right[one.place, one.recipe] = float(np.mean(votes == parts[one.place].test_y))
+        right[one.place, one.recipe] = float(np.mean(one.vote.argmax(axis=1) == parts[one.place].test_y))
         seconds[one.place, one.recipe] = one.seconds
     choices = {}
     for method in methods:
-        choice, own = _search if method == SEARCH else _best, recipes(method)
+        choice, own = _search if method in SEARCHES else _best, recipes(method)
         for k, fold in enumerate(folds):
             places = range(k * n_inner, (k + 1) * n_inner)
             accuracies = np.array([[right[place, recipe] for place in places] for recipe in own])
@@ -147,15 +164,20 @@ class _Trainer:
     def __init__(self, table: Table, settings: Settings, tell: Callable[[str], None]) -> None:
         self.table, self.settings, self.tell = table, settings, tell
         self.n_classes = len(table.classes)
-        self.losses: dict[str, nn.Module] = {
+        self.losses: dict[str, EnsembleLoss] = {
             "joint": JointLoss(),
+            "joint-logits": JointLoss(pool="logits"),
             "ncl": NegativeCorrelationLoss(),
-            **{key: CorrelationLoss(share) for key, share in zip(FIXED, DIVERSITIES, strict=True)},
+            "diversity": DiversityLoss(),
+            **{diversity(dial): DiversityLoss(dial) for dial in (0.0, *TRIED_DIVERSITIES)},
+            **{correlation(dial): CorrelationLoss(dial) for dial in CORRELATIONS},
         }
         self.independent = IndependentLoss()
 
-    def train(self, parts: Sequence[Part], wanted: Sequence[tuple[int, Recipe]]) -> Iterator[Trained]:
-        """Yield what each recipe makes of its part."""
+    def train(
+        self, parts: Sequence[Part], wanted: Sequence[tuple[int, Recipe]], *, members: bool = False
+    ) -> Iterator[Trained]:
+        """Yield what each recipe makes of its part, with the networks' own probabilities if asked."""
         together = [(place, recipe) for place, recipe in wanted if recipe.training not in ALONE]
         alone = [(place, recipe) for place, recipe in wanted if recipe.training in ALONE]
         for some in (together, alone):
@@ -170,10 +192,10 @@ class _Trainer:
                 learning_rate=self.settings.learning_rate,
                 weight_decay=0.0,
             )
-            yield from self._in_chunks(parts, some, schedule)
+            yield from self._in_chunks(parts, some, schedule, members)
 
     def _in_chunks(
-        self, parts: Sequence[Part], wanted: list[tuple[int, Recipe]], schedule: Schedule
+        self, parts: Sequence[Part], wanted: list[tuple[int, Recipe]], schedule: Schedule, members: bool
     ) -> Iterator[Trained]:
         """Yield from one program after another; one that does not fit is cut in half."""
         most = max(1, _capacity(parts[0].x.device) // self._numbers(parts, wanted, schedule))
@@ -182,7 +204,7 @@ class _Trainer:
             some = waiting.pop(0)
             self.tell(f"{self.table.name}: {len(some)} ensembles, {len(waiting)} programs more")
             try:
-                found = self._program(parts, some, schedule)
+                found = self._program(parts, some, schedule, members)
             except torch.cuda.OutOfMemoryError:
                 if len(some) == 1:
                     raise
@@ -191,7 +213,7 @@ class _Trainer:
             yield from found
 
     def _program(
-        self, parts: Sequence[Part], wanted: list[tuple[int, Recipe]], schedule: Schedule
+        self, parts: Sequence[Part], wanted: list[tuple[int, Recipe]], schedule: Schedule, members: bool
     ) -> list[Trained]:
         start = time.perf_counter()
         groups: list[Group] = []
@@ -209,12 +231,22 @@ class _Trainer:
                 groups.append(Group(fold, loss, weight_decay=recipe.weight_decay))
                 owners.append((place, recipe))
         program = train_groups(groups, schedule)
-        proba = _proba(program, [parts[place].test_x for place, _ in owners])
+        xs = [parts[place].test_x for place, _ in owners]
+        votes = _arrays(program.votes(xs))
+        proba = _arrays(program.proba(xs)) if members else [vote[None][:0] for vote in votes]
         each = (time.perf_counter() - start) / len(groups)
-        found: dict[tuple[int, Recipe], list[FloatArray]] = defaultdict(list)
-        for owner, one in zip(owners, proba, strict=True):
-            found[owner].append(one)
-        return [Trained(*owner, np.concatenate(some), each * len(some)) for owner, some in found.items()]
+        found: dict[tuple[int, Recipe], list[int]] = defaultdict(list)
+        for g, owner in enumerate(owners):
+            found[owner].append(g)
+        return [
+            Trained(
+                *owner,
+                np.mean([votes[g] for g in some], axis=0),
+                np.concatenate([proba[g] for g in some]),
+                each * len(some),
+            )
+            for owner, some in found.items()
+        ]
 
     def _nets(self, part: Part) -> list[nn.Module]:
         settings = self.settings
@@ -272,8 +304,8 @@ def _folds(part: Part, nets: list[nn.Module], kind: str) -> list[Fold]:
     ]
 
 
-def _proba(program: Program, xs: Sequence[Tensor]) -> list[FloatArray]:
-    return [proba.float().cpu().numpy().astype(np.float64) for proba in program.proba(xs)]
+def _arrays(found: Sequence[Tensor]) -> list[FloatArray]:
+    return [one.cpu().double().numpy() for one in found]
 
 
 def _best(votes: FloatArray, _: Sequence[Split]) -> int:

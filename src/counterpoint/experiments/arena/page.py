@@ -5,6 +5,7 @@ import io
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import counterpoint
@@ -15,17 +16,18 @@ from counterpoint.experiments._tables import markdown as in_markdown
 from counterpoint.experiments.arena.cells import Store
 from counterpoint.experiments.arena.diagram import RankDisplay
 from counterpoint.experiments.arena.hindsight import in_words, searched_at_once
-from counterpoint.experiments.arena.methods import BASELINE, METHODS, SEARCH
-from counterpoint.experiments.arena.summary import LEVEL, STANDING, points, summarise
+from counterpoint.experiments.arena.methods import BASELINE, METHODS, SEARCHES
+from counterpoint.experiments.arena.summary import LEVEL, SCORES, STANDING, points, summarise
 from counterpoint.plots import house_style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["fill_document", "grids", "html", "sentences", "write_report"]
+__all__ = ["fill_document", "grids", "html", "overview", "sentences", "write_report"]
 
 TITLE = "Does explicit diversity beat independent training?"
 FIGURE = "arena-ranks"
+NO_SCORES = "No method has them on all tables: cells of earlier versions do not record them.\n"
 
 
 def write_report(out: Path) -> list[Path]:
@@ -44,10 +46,12 @@ def fill_document(out: Path, document: Path) -> None:
     """Write the tables of a folder, each below its title, into a document, and the diagram beside its images."""
     records = _cells(out)
     summary = summarise(records)
-    parts = {f"arena-{name}": in_markdown([grid]) for name, grid in grids(summary).items()}
+    found = grids(summary)
+    parts = {f"arena-{name}": in_markdown([grid]) for name, grid in found.items() if name not in SCORES}
+    parts["arena-scores"] = in_markdown([found[key] for key in SCORES if key in found]) or NO_SCORES
     parts["arena-paid"] = sentences(summary)
-    if found := searched_at_once(records):
-        parts["arena-tried"] = in_words(found)
+    if tried := searched_at_once(records):
+        parts["arena-tried"] = in_words(tried)
     refill(document, parts, {FIGURE: _drawn(summary)} if summary["ranks"] else {})
 
 
@@ -59,14 +63,35 @@ def _cells(out: Path) -> list[dict[str, Any]]:
 
 
 def grids(summary: Mapping[str, Any]) -> dict[str, Grid]:
-    """Return the tables: the methods over all data sets, the errors, the tests, what is known of members, the time."""
+    """Return the tables: the methods over all data sets, errors, scores, tests, what is known of members, the time."""
     found = {
         "errors": _errors(summary),
+        **{key: _scores(summary, key) for key in SCORES if _scored(summary, key)},
         **({"tests": _tests(summary)} if any(summary["against"].values()) else {}),
         **{key: grid for key in STANDING if (grid := _standing(summary, key)).headings[1:]},
         "seconds": _seconds(summary),
     }
     return {"ranks": _ranks(summary), **found} if summary["ranks"] else found
+
+
+def overview(summary: Mapping[str, Any]) -> Grid:
+    """Return the methods that have run on every data set, the best first: ranks if there are any, errors and scores."""
+    names, ranks = list(summary["errors"]), summary["ranks"]
+    methods = [m for m in METHODS if all(m in summary["errors"][name] for name in names)]
+    errors = {m: fmean(summary["errors"][name][m]["mean"] for name in names) for m in methods}
+    scores = [words for key, words in SCORES.items() if _scored(summary, key)]
+    rows = [
+        [
+            method,
+            *([f"{ranks['mean_rank'][method]:.2f}"] if ranks else []),
+            f"{100 * errors[method]:.2f}",
+            *_mean_scores(summary, method),
+        ]
+        for method in sorted(methods, key=lambda m: (ranks["mean_rank"][m] if ranks else errors[m], m))
+    ]
+    where = names[0] if len(names) == 1 else f"{len(names)} data sets"
+    headings = ["method", *(["mean rank"] if ranks else []), "error, %", *scores]
+    return Grid(f"Means on {where}", headings, rows)
 
 
 def sentences(summary: Mapping[str, Any]) -> str:
@@ -120,7 +145,7 @@ def _methods(summary: Mapping[str, Any]) -> list[str]:
 def _drawn(summary: Mapping[str, Any]) -> "Figure":
     from matplotlib.figure import Figure
 
-    display = RankDisplay.from_summary(summary, marked=SEARCH)
+    display = RankDisplay.from_summary(summary, marked=_search(summary))
     with house_style():
         figure = Figure(figsize=display.size)
         display.plot(figure.subplots())
@@ -135,21 +160,27 @@ def _picture(summary: Mapping[str, Any]) -> str:
     return base64.b64encode(drawn.getvalue()).decode()
 
 
+def _search(summary: Mapping[str, Any]) -> str | None:
+    """Return the search that the ranks are seen from, if one has a rank."""
+    return next((method for method in SEARCHES if method in summary["ranks"]["methods"]), None)
+
+
 def _ranks(summary: Mapping[str, Any]) -> Grid:
-    ranks = summary["ranks"]
-    tables, nemenyi = ranks["tables"], ranks["nemenyi"].get(SEARCH, {})
+    ranks, search = summary["ranks"], _search(summary)
+    tables = ranks["tables"]
     rows = []
     for method in sorted(ranks["methods"], key=lambda method: (ranks["mean_rank"][method], method)):
         standing = [_mean([summary["standing"][name][method][key] for name in tables]) for key in STANDING]
-        seconds = sum(summary["seconds"][name][method] for name in tables) / len(tables)
+        p = [] if search is None else ["" if method == search else f"{ranks['nemenyi'][search][method]:.2g}"]
         rows.append(
             [
                 method,
                 f"{ranks['mean_rank'][method]:.2f}",
                 f"{100 * ranks['mean_error'][method]:.2f}",
-                "" if method == SEARCH or not nemenyi else f"{nemenyi[method]:.2g}",
+                *_mean_scores(summary, method),
+                *p,
                 *(_number(value) for value in standing),
-                f"{seconds:.1f}",
+                f"{fmean(summary['seconds'][name][method] for name in tables):.1f}",
             ]
         )
     test = ranks["friedman"]
@@ -157,8 +188,34 @@ def _ranks(summary: Mapping[str, Any]) -> Grid:
         f"Mean ranks of {len(rows)} methods over {len(tables)} data sets (Friedman: p = {test['p_value']:.2g}; "
         f"critical difference {ranks['critical_difference']:.2f})"
     )
-    headings = ["method", "mean rank", "mean error, %", f"p against {SEARCH}", *STANDING.values()]
+    scores = [words for key, words in SCORES.items() if _scored(summary, key)]
+    against = [] if search is None else [f"p against {search}"]
+    headings = ["method", "mean rank", "mean error, %", *scores, *against, *STANDING.values()]
     return Grid(title, [*headings, "seconds a fold"], rows)
+
+
+def _scored(summary: Mapping[str, Any], key: str) -> list[str]:
+    """Return the methods that have a score on every data set."""
+    found = summary["scores"].values()
+    return [m for m in METHODS if all(key in own.get(m, {}) for own in found)]
+
+
+def _mean_scores(summary: Mapping[str, Any], method: str) -> list[str]:
+    """Return a method's means over the data sets of the scores that are shown; nothing where it lacks one."""
+    cells = []
+    for key in SCORES:
+        if methods := _scored(summary, key):
+            own = summary["scores"].values()
+            cells.append(_number(fmean(one[method][key] for one in own)) if method in methods else "")
+    return cells
+
+
+def _scores(summary: Mapping[str, Any], key: str) -> Grid:
+    methods = _scored(summary, key)
+    rows = [[name, *(_number(one[m][key]) for m in methods)] for name, one in summary["scores"].items()]
+    return Grid(
+        f"{SCORES[key].capitalize()} of what a method predicts, mean over folds", ["data", *methods], rows
+    )
 
 
 def _errors(summary: Mapping[str, Any]) -> Grid:
@@ -179,17 +236,20 @@ def _errors(summary: Mapping[str, Any]) -> Grid:
 
 
 def _tests(summary: Mapping[str, Any]) -> Grid:
-    """Return the differences to independent training, with a star where one by one p is below the level."""
+    """Return the differences to independent training, with a star where the corrected p is below the level."""
     methods = [method for method in _methods(summary) if method != BASELINE]
     rows = []
     for name, tests in summary["against"].items():
         cells = []
         for method in methods:
             test = tests.get(method)
-            star = "" if test is None or test["p_value"] >= LEVEL else "*"
+            star = "" if test is None or test["p_corrected"] >= LEVEL else "*"
             cells.append("" if test is None else f"{points(test['difference'])}{star}")
         rows.append([name, *cells])
-    title = f"Error less that of {BASELINE}, in points; a star: p < {LEVEL:g} (corrected resampled t-test, one by one)"
+    title = (
+        f"Error less that of {BASELINE}, in points; a star: p < {LEVEL:g} "
+        "(corrected resampled t-test, Holm's correction over the data sets)"
+    )
     return Grid(title, ["data", *methods], rows)
 
 

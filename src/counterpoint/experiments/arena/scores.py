@@ -7,7 +7,13 @@ import numpy as np
 
 from counterpoint._validation import FloatArray, IntArray
 from counterpoint.exceptions import UndefinedMeasureWarning
-from counterpoint.measures import learner_learner_correlation, truth_learner_correlation
+from counterpoint.measures import (
+    brier_score,
+    calibration_error,
+    learner_learner_correlation,
+    log_loss,
+    truth_learner_correlation,
+)
 from counterpoint.theory import learner_correlation_bounds, truth_correlation_bounds
 
 __all__ = ["aligned", "judged"]
@@ -17,7 +23,7 @@ _DIGITS = 6
 
 
 def judged(y: IntArray, proba: FloatArray, members: FloatArray | None = None) -> dict[str, Any]:
-    """Return the error of the vote, and where the members stand.
+    """Return the error of the vote, how good its probabilities are, and where the members stand.
 
     Parameters
     ----------
@@ -31,8 +37,8 @@ def judged(y: IntArray, proba: FloatArray, members: FloatArray | None = None) ->
     Returns
     -------
     dict
-        ``error``, ``n_learners``, ``member_accuracy``, ``r_tl``, ``r_ll`` and ``optimality``; NaN where undefined,
-        which on a few rows is common.
+        ``error``, ``log_loss``, ``brier_score``, ``calibration_error``, ``n_learners``, ``member_accuracy``, ``r_tl``,
+        ``r_ll`` and ``optimality``; NaN where undefined, which on a few rows is common.
 
     Examples
     --------
@@ -40,21 +46,30 @@ def judged(y: IntArray, proba: FloatArray, members: FloatArray | None = None) ->
     >>> found = judged(np.array([0, 1]), members.mean(axis=0), members)
     >>> found["error"], found["member_accuracy"], found["r_tl"], found["optimality"]
     (0.0, 0.75, 0.0, 0.0)
+    >>> found["log_loss"], found["brier_score"], found["calibration_error"]
+    (0.44276, 0.265, 0.35)
     """
-    found: dict[str, Any] = {"error": float(np.mean(proba.argmax(axis=1) != y)), "n_learners": None}
+    classes = np.arange(proba.shape[1])
+    found: dict[str, Any] = {
+        "error": float(np.mean(proba.argmax(axis=1) != y)),
+        "log_loss": round(log_loss(y, proba, labels=classes), _DIGITS),
+        "brier_score": round(brier_score(y, proba, labels=classes), _DIGITS),
+        "calibration_error": round(calibration_error(y, proba, labels=classes), _DIGITS),
+        "n_learners": None,
+    }
     found |= dict.fromkeys(_STANDING, np.nan)
     if members is None:
         return found
-    n_learners, labels = len(members), np.arange(members.shape[2])
+    n_learners = len(members)
     found |= {"n_learners": n_learners, "member_accuracy": float(np.mean(members.argmax(axis=2) == y))}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UndefinedMeasureWarning)  # NaN says it
-        of_truth = truth_learner_correlation(y, members, per_class=True, labels=labels)
+        of_truth = truth_learner_correlation(y, members, per_class=True, labels=classes)
         found["r_tl"] = _mean(of_truth)
         if n_learners > 1:
             # a class that is absent from the rows has no truth to correlate with: both averages are over the others
-            present = np.isin(labels, y)
-            pairs = learner_learner_correlation(members, per_class=True, labels=labels)[present]
+            present = np.isin(classes, y)
+            pairs = learner_learner_correlation(members, per_class=True, labels=classes)[present]
             found["r_ll"] = _mean(pairs[:, *np.triu_indices(n_learners, 1)])
     if np.isfinite(found["r_ll"]):
         lowest = learner_correlation_bounds(n_learners).low

@@ -9,7 +9,7 @@ import numpy as np
 from counterpoint._validation import FloatArray
 from counterpoint.estimators._paired import corrected_paired_test
 from counterpoint.experiments._tables import number
-from counterpoint.experiments.arena.methods import BASELINE, FIXED, METHODS, SEARCH
+from counterpoint.experiments.arena.methods import BASELINE, EXPLICIT, METHODS, family
 from counterpoint.experiments.arena.statistics import (
     critical_difference,
     friedman,
@@ -18,9 +18,11 @@ from counterpoint.experiments.arena.statistics import (
     nemenyi_p_values,
 )
 
-__all__ = ["LEVEL", "STANDING", "gathered", "points", "summarise", "values"]
+__all__ = ["LEVEL", "SCORES", "STANDING", "gathered", "points", "summarise", "values"]
 
 LEVEL = 0.05  # of every test
+# How good the probabilities of the vote are, and in words; low is good.
+SCORES = {"log_loss": "log-loss", "brier_score": "Brier score", "calibration_error": "calibration error"}
 # Where members stand, and in words.
 STANDING = {
     "member_accuracy": "member accuracy",
@@ -45,9 +47,9 @@ def summarise(records: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``errors``, ``standing``, ``seconds`` and the tests ``against`` the baseline by table and method, ``paid`` by
-        table, ``uneven`` for tables on which methods have run different repeats, and ``ranks`` over the tables for the
-        methods that have run on all of them.
+        ``errors``, ``scores`` where all folds have them, ``standing``, ``seconds`` and the tests ``against`` the
+        baseline by table and method, ``paid`` by table, ``uneven`` for tables on which methods have run different
+        repeats, and ``ranks`` over the tables for the methods that have run on all of them.
 
     Raises
     ------
@@ -58,7 +60,7 @@ def summarise(records: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     if not results:
         raise ValueError("`records` must hold at least one finished cell; got none.")
     share = 1 / (settings["n_folds"] - 1)
-    against = {name: _against(found, share) for name, found in results.items()}
+    against = _corrected({name: _against(found, share) for name, found in results.items()})
     folds = {name: {m: _all(repeats) for m, repeats in found.items()} for name, found in results.items()}
     errors = {name: {m: _spread(f, "error") for m, f in found.items()} for name, found in folds.items()}
     uneven = {name: _uneven(name, found) for name, found in results.items()}
@@ -66,6 +68,9 @@ def summarise(records: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         "settings": settings,
         "data": data,
         "errors": errors,
+        "scores": {
+            name: {m: own for m, f in found.items() if (own := _scores(f))} for name, found in folds.items()
+        },
         "standing": {name: {m: _standing(f) for m, f in found.items()} for name, found in folds.items()},
         "seconds": {
             name: {m: float(np.mean([one["seconds"] for one in f])) for m, f in found.items()}
@@ -130,6 +135,16 @@ def _spread(folds: Folds, key: str) -> dict[str, float | int]:
     return {"mean": float(found.mean()), "sd": float(found.std(ddof=1)), "n": len(found)}
 
 
+def _scores(folds: Folds) -> dict[str, float]:
+    """Return the mean of each score that all folds have; cells of earlier versions have none."""
+    found = {}
+    for key in SCORES:
+        own = [fold[key] for fold in folds if fold.get(key) is not None]
+        if len(own) == len(folds):
+            found[key] = float(np.mean(own))
+    return found
+
+
 def _standing(folds: Folds) -> dict[str, float | None]:
     """Return means over the folds where a number is defined."""
     found: dict[str, float | None] = {}
@@ -152,48 +167,49 @@ def _against(found: Mapping[str, Repeats], share: float) -> dict[str, dict[str, 
     return tests
 
 
+def _corrected(against: Mapping[str, Mapping[str, Mapping[str, float]]]) -> dict[str, dict[str, Any]]:
+    """Add ``p_corrected`` to the tests: by Holm's method over the tables, and the methods of a family."""
+    corrected: dict[str, dict[str, Any]] = {name: dict(tests) for name, tests in against.items()}
+    for members in {family(method) for tests in against.values() for method in tests}:
+        asked = [(name, m) for name, tests in against.items() for m in members if m in tests]
+        p = holm([against[name][m]["p_value"] for name, m in asked])
+        for (name, m), value in zip(asked, p.tolist(), strict=True):
+            corrected[name][m] = {**against[name][m], "p_corrected": value}
+    return corrected
+
+
 def _paid(
     name: str, errors: Mapping[str, Mapping[str, float]], tests: Mapping[str, Mapping[str, float]]
 ) -> dict[str, Any]:
-    """Return whether explicit diversity paid or cost on a table, in a sentence; corrected for the methods asked."""
-    asked = [method for method in (SEARCH, *FIXED) if method in tests]
-    if not asked:
+    """Return whether explicit diversity paid or cost on a table, in a sentence."""
+    families = [asked for members in EXPLICIT if (asked := [m for m in members if m in tests])]
+    if not families:
         return {}
-    p = dict(zip(asked, holm([tests[method]["p_value"] for method in asked]).tolist(), strict=True))
-    sure = [method for method in asked if p[method] < LEVEL]
+    p = {method: tests[method]["p_corrected"] for asked in families for method in asked}
+    sure = [method for method in p if p[method] < LEVEL]
     gains = [method for method in sure if tests[method]["difference"] < 0]
     losses = [method for method in sure if tests[method]["difference"] > 0]
-    fixed = [method for method in asked if method != SEARCH]
-    best = min(fixed, key=lambda method: errors[method]["mean"]) if fixed else None
+    best = {min(asked, key=lambda method: errors[method]["mean"]): len(asked) for asked in families}
 
     def told(method: str) -> str:
-        kind = "the best" if method == best else "a"
-        what = "the search" if method == SEARCH else f"{kind} fixed diversity, {_diversity(method)},"
-        numbers = f"{points(tests[method]['difference'])} points, p = {p[method]:.2g}"
-        return f"{what} {100 * errors[method]['mean']:.2f} % ({numbers})"
+        among = f", the best of {best[method]} fixed diversities," if best.get(method, 1) > 1 else ""
+        numbers = f"{points(tests[method]['difference'])} points, p = {p[method]:#.2g}"
+        return f"{method}{among} {100 * errors[method]['mean']:.2f} % ({numbers})"
 
-    shown = [method for method in asked if method in {SEARCH, best, *sure}]
+    shown = [method for method in p if method in {*best, *sure}]
     words = [f"independent networks err {100 * errors[BASELINE]['mean']:.2f} %", *map(told, shown)]
-    sentence = f"{_outcome(name, gains, losses)}: {', '.join(words)}."
-    return {"gains": gains, "losses": losses, "sentence": sentence, "p_values": p, "best_fixed": best}
+    sentence = f"{_outcome(name, gains, losses)}: {'; '.join(words)}."
+    return {"gains": gains, "losses": losses, "sentence": sentence, "p_values": p}
 
 
 def _outcome(name: str, gains: Sequence[str], losses: Sequence[str]) -> str:
     """Return what can be told about a table, with the methods of which it can be told."""
-    paid, cost = (", ".join(map(_words, methods)) for methods in (gains, losses))
+    paid, cost = ", ".join(gains), ", ".join(losses)
     if gains and losses:
         return f"Explicit diversity paid on {name} ({paid}) and cost ({cost})"
     if gains or losses:
         return f"Explicit diversity {'paid' if gains else 'cost'} on {name} ({paid or cost})"
     return f"No difference can be told on {name}"
-
-
-def _words(method: str) -> str:
-    return "the search" if method == SEARCH else f"diversity {_diversity(method)}"
-
-
-def _diversity(method: str) -> str:
-    return method.removeprefix("correlation-")
 
 
 def _uneven(name: str, found: Mapping[str, Repeats]) -> str | None:

@@ -4,9 +4,9 @@ from pathlib import Path
 
 from counterpoint.experiments._document import given_paths, refill
 from counterpoint.experiments._record import read_record
-from counterpoint.experiments.convnets import map_tables, scratch_tables
+from counterpoint.experiments.convnets import dial_tables, map_tables, scratch_tables
 
-SHOWN = {"image-map": map_tables, "image-scratch": scratch_tables}
+SHOWN = {"image-dial": dial_tables, "image-map": map_tables, "image-scratch": scratch_tables}
 
 
 def rewrite(source: Path, document: Path) -> None:

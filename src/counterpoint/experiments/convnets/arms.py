@@ -1,14 +1,8 @@
-"""Ways to train a group of nets: what their loss is made of, at first and later."""
+"""The arms of the map: the loss of a group of networks in each half of its training."""
 
 from typing import NamedTuple
 
-__all__ = ["ARMS", "GATED_DIVERSITY", "TRIALS", "TRIAL_DIVERSITY", "Arm", "Gate", "Mix", "gated", "on_trial"]
-
-# What a gate lets in before it decides, and what if it stays open.
-TRIAL_DIVERSITY, GATED_DIVERSITY = 0.5, 0.9
-
-# Shares of the training after which a gate may decide.
-TRIALS = (0.05, 0.1, 0.2)
+__all__ = ["ARMS", "Arm", "Mix"]
 
 
 class Mix(NamedTuple):
@@ -18,54 +12,29 @@ class Mix(NamedTuple):
     joint: float = 0.0  # the cross-entropy of the averaged probabilities
     correlation: float = 0.0
     diversity: float = 0.0
-    error: bool = False  # whether the correlation of errors is penalised, in the place of r_LL
-
-
-class Gate(NamedTuple):
-    """The settings of a gate."""
-
-    threshold: float
-    trial: float
+    error: bool = False  # whether to penalise the correlation of errors instead of r_LL
 
 
 class Arm(NamedTuple):
-    """A way to train: at first, and after the turn; a gate decides between ``own`` and what these say."""
+    """A way to train: the loss in the first and in the second half of the training."""
 
     name: str
     first: Mix
     second: Mix
-    turn: float = 0.5  # as a share of the training
-    gate: Gate | None = None
 
     @property
     def read_out(self) -> bool:
-        """Whether the nets' scale and offset are left open by the loss, and so are fitted at the end."""
+        """Whether the loss leaves scale and offset of the outputs open, so that they are fitted at the end."""
         return self.second.correlation > 0
 
 
-def gated(gate: Gate) -> Arm:
-    """Return the arm that stays with the correlation loss if its learners underfit."""
-    mix = Mix(correlation=1.0, diversity=GATED_DIVERSITY)
-    return Arm("auto", mix, mix, gate=gate)
-
-
-def on_trial(turn: float, then: str) -> Arm:
-    """Return the arm that does what a gate does which stays open, or shuts, after so much of the training."""
-    second = Mix(own=1.0) if then == "independent" else Mix(correlation=1.0, diversity=GATED_DIVERSITY)
-    return Arm(f"trial {turn}, then {then}", Mix(correlation=1.0, diversity=TRIAL_DIVERSITY), second, turn)
-
-
 def _arms() -> dict[str, Arm]:
-    own, joint = Mix(own=1.0), Mix(joint=1.0)
-    mixes = {"independent": own, "joint": joint}
+    mixes = {"independent": Mix(own=1.0), "joint": Mix(joint=1.0)}
     mixes |= {f"{d}": Mix(correlation=1.0, diversity=d) for d in (0.0, 0.5, 0.9, 1.0, 1.1)}
     mixes |= {f"error {d}": Mix(correlation=1.0, diversity=d, error=True) for d in (0.5, 0.9)}
-    arms = {name: Arm(name, mix, mix) for name, mix in mixes.items()}
-    for first, second in (("independent", "0.9"), ("0.9", "independent")):
-        name = f"{first}, then {second}"
-        arms[name] = Arm(name, mixes[first], mixes[second])
-    trials = [on_trial(turn, then) for turn in TRIALS for then in ("0.9", "independent")]
-    return arms | {arm.name: arm for arm in trials}
+    halves = {name: (name, name) for name in mixes}
+    halves |= {f"{a}, then {b}": (a, b) for a, b in (("independent", "0.9"), ("0.9", "independent"))}
+    return {name: Arm(name, mixes[first], mixes[second]) for name, (first, second) in halves.items()}
 
 
 ARMS = _arms()

@@ -1,8 +1,8 @@
-"""How the map of image ensembles is shown: errors, gains, what tells them in advance, and a picture.
+"""Tables and a picture of the map of image ensembles: errors, gains, and what predicts the gains.
 
-The error of a vote is that of the outputs as the library would read them: with the read-out where the loss leaves scale
-and offset open, as they are where it is a cross-entropy. A *cell* is a part of the map that has independent training
-and a diversity of 0.9. What ``"auto"`` does is told beside the independent training of the same program.
+Votes average probabilities. Where the loss leaves scale and offset of the outputs open, each learner's logits are read
+out first; after a cross-entropy they are taken as they are. A *cell* is a part of the map that has independent training
+and a diversity of 0.9. The committed record also has parts and arms of earlier studies; the tables skip them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,6 +12,7 @@ import numpy as np
 
 from counterpoint._validation import FloatArray
 from counterpoint.experiments._tables import NONE, Grid, markdown, mean, spread
+from counterpoint.experiments.convnets.arms import ARMS
 from counterpoint.plots import PALETTE, house_style
 from counterpoint.plots.style import sequence
 
@@ -25,22 +26,15 @@ __all__ = ["arm_values", "cells", "draw", "grids", "in_markdown", "told"]
 Record = Mapping[str, Any]
 Piece = Mapping[str, Any]
 
-TUNED = ("width-8", "width-32")
-KINDS = {
-    "width": "",
-    "auto": "",
-    "once": "one epoch",
-    "few": "5,000 images",
-    "auto-few": "5,000 images",
-    "learners": "",
-}
-MARKERS = {"width": "o", "auto": "o", "once": "^", "few": "s", "auto-few": "s", "learners": "D"}
+THRESHOLD_PARTS = ("width-8", "width-32")
+KINDS = {"width": "", "once": "one epoch", "few": "5,000 images", "learners": ""}
+MARKERS = {"width": "o", "once": "^", "few": "s", "learners": "D"}
 LEGEND = {"o": "50,000 images, 10 epochs", "^": "one epoch", "s": "5,000 images", "D": "fewer learners"}
-# What is known of independently trained learners from their training images.
+# Predictors of the gain: measures of independently trained learners on their training images.
 QUANTITIES: Mapping[str, Callable[[Mapping[str, FloatArray]], FloatArray]] = {
-    "member accuracy": lambda d: 1 - d["member"],
+    "learner accuracy": lambda d: 1 - d["member"],
     "vote accuracy": lambda d: 1 - d["soft"],
-    "vote over member": lambda d: d["member"] - d["soft"],
+    "vote over learner": lambda d: d["member"] - d["soft"],
     "r_TL": lambda d: d["r_tl"],
     "r_LL": lambda d: d["r_ll"],
     "optimality": lambda d: d["optimality"],
@@ -54,14 +48,13 @@ def in_markdown(record: Record) -> str:
 
 
 def grids(record: Record) -> list[Grid]:
-    """Return the tables that the parts at hand make possible."""
-    tables = [_errors(record), _gains(record), _gates(record), _predictors(record), _tricks(record)]
-    tables.append(_held_out(record))
+    """Return the tables that the parts on record make possible."""
+    tables = [_errors(record), _gains(record), _predictors(record), _tricks(record)]
     return [table for table in tables if table.rows]
 
 
 def arm_values(piece: Piece, arm: str, measure: str = "soft", kind: str = "test") -> FloatArray:
-    """Return a measure of an arm for each seed, the outputs read as the library would."""
+    """Return a measure of an arm for each seed, after the read-out if the loss of the arm needs one."""
     place = [one["name"] for one in piece["config"]["arms"]].index(arm)
     how = "read" if piece["config"]["read_out"][place] else "raw"
     return np.array(piece["data"][kind][how][measure], dtype=float)[:, place]
@@ -77,30 +70,30 @@ def cells(record: Record) -> dict[str, Piece]:
 
 
 def told(record: Record, quantity: str) -> tuple[float, int, int]:
-    """Return how well a quantity, known in training, tells whether a diversity of 0.9 pays.
+    """Return how well a quantity that is known in training predicts whether a diversity of 0.9 pays.
 
     Returns
     -------
     rank : float
         Spearman's correlation of the quantity with the relative gain, over the cells.
     right, n : int
-        In how many cells a threshold tells the sign of the gain, which is the middle between the two widths that were
-        tuned; and how many there are besides those.
+        In how many cells a threshold predicts the sign of the gain, and the number of cells. The threshold is the
+        middle between two of the parts, which are not counted.
     """
     from scipy.stats import spearmanr
 
     found = cells(record)
     known = np.array([_known(piece)[quantity].mean() for piece in found.values()])
     gains = np.array([_gain(piece, "0.9").mean() for piece in found.values()])
-    tuned = np.array([name in TUNED for name in found], dtype=bool)
-    if tuned.sum() < 2 or tuned.all() or np.ptp(known) == 0 or np.ptp(gains) == 0:
+    ends = np.array([name in THRESHOLD_PARTS for name in found], dtype=bool)
+    if ends.sum() < 2 or ends.all() or np.ptp(known) == 0 or np.ptp(gains) == 0:
         return np.nan, 0, 0
     rank = float(spearmanr(known, gains).statistic)
     sign = np.sign(
-        np.diff(gains[tuned]) * np.diff(known[tuned])
+        np.diff(gains[ends]) * np.diff(known[ends])
     )  # whether more of the quantity is more of a gain
-    right = (sign * (known[~tuned] - known[tuned].mean()) > 0) == (gains[~tuned] > 0)
-    return rank, int(right.sum()), int((~tuned).sum())
+    right = (sign * (known[~ends] - known[ends].mean()) > 0) == (gains[~ends] > 0)
+    return rank, int(right.sum()), int((~ends).sum())
 
 
 def draw(record: Record) -> "Figure":
@@ -122,7 +115,7 @@ def _arms(piece: Piece) -> list[str]:
 
 
 def _gain(piece: Piece, arm: str, kind: str = "test") -> FloatArray:
-    """Return by what share of the error of independent training an arm is below it, for each seed."""
+    """Return the gain of an arm for each seed: the share of the errors of independent training that it saves."""
     base = arm_values(piece, "independent", kind=kind)
     return (base - arm_values(piece, arm, kind=kind)) / base
 
@@ -134,20 +127,15 @@ def _known(piece: Piece) -> dict[str, FloatArray]:
 
 
 def _kind(name: str) -> str:
-    """Return what a part is of; parts with other numbers of learners are of one kind."""
+    """Return the kind of a part; all numbers of learners are one kind."""
     kind = name.rsplit("-", 1)[0]
     return "learners" if kind.startswith("learners") else kind
 
 
 def _main(record: Record) -> dict[int, Piece]:
-    """Return for each width the part with the most arms, on all images for all epochs."""
-    found = {_width(piece): piece for name, piece in record["data"].items() if _kind(name) == "auto"}
-    found |= {_width(piece): piece for name, piece in record["data"].items() if _kind(name) == "width"}
+    """Return the part of each width on all images for all epochs."""
+    found = {_width(piece): piece for name, piece in record["data"].items() if _kind(name) == "width"}
     return dict(sorted(found.items()))
-
-
-def _with_auto(record: Record) -> dict[str, Piece]:
-    return {name: piece for name, piece in record["data"].items() if "auto" in _arms(piece)}
 
 
 def _width(piece: Piece) -> int:
@@ -160,18 +148,16 @@ def _start(record: Record) -> str:
 
 def _errors(record: Record) -> Grid:
     main = _main(record)
-    ungated = [arm for piece in main.values() for arm in piece["config"]["arms"] if arm["gate"] is None]
-    arms = list(dict.fromkeys(arm["name"] for arm in ungated))
+    arms = [arm for arm in ARMS if any(arm in _arms(piece) for piece in main.values())]
     rows = []
     for width, piece in main.items():
         row = [_percent(arm_values(piece, arm)) if arm in _arms(piece) else NONE for arm in arms]
-        for name, arm in ((f"auto-{width}", "auto"), (f"single-{width}", "independent")):
-            other = record["data"].get(name)
-            row.append(NONE if other is None else _percent(arm_values(other, arm)))
+        single = record["data"].get(f"single-{width}")
+        row.append(NONE if single is None else _percent(arm_values(single, "independent")))
         rows.append([str(width), str(piece["config"]["n_learners"]), *row])
     n_seeds = len(next(iter(main.values()))["config"]["seeds"]) if main else 0
     title = f"{_start(record)}Error of the soft vote on the test images in %, n = {n_seeds}"
-    return Grid(title, ["width", "N", *arms, "auto", "one net of the same size"], rows)
+    return Grid(title, ["width", "N", *arms, "one network of the same size"], rows)
 
 
 def _gains(record: Record) -> Grid:
@@ -184,34 +170,16 @@ def _gains(record: Record) -> Grid:
                 _percent(base),
                 _points(arm_values(piece, "0.9") - base),
                 mean(100 * _gain(piece, "0.9"), 1),
-                *(mean(known[key], 3) for key in ("member accuracy", "r_TL", "r_LL", "optimality")),
+                *(mean(known[key], 3) for key in ("learner accuracy", "r_TL", "r_LL", "optimality")),
             ]
         )
     headings = [
         "part", "independent", "0.9: points", "0.9: % less",
         "train accuracy", "train r_TL", "train r_LL", "train optimality",
     ]  # fmt: skip
-    title = f"{_start(record)}What diversity changes, and the fit of the members under independent training"
-    return Grid(title, headings, rows)
-
-
-def _gates(record: Record) -> Grid:
-    rows = []
-    for name, piece in _with_auto(record).items():
-        base, found = arm_values(piece, "independent"), arm_values(piece, "auto")
-        shut = np.array(piece["data"]["shut"])[:, _arms(piece).index("auto")]
-        rows.append(
-            [
-                _words(name, piece),
-                _percent(base),
-                _percent(found),
-                _points(found - base),
-                mean(100 * _gain(piece, "auto"), 1),
-                f"{np.sum(~shut)} of {len(shut)}",
-            ]
-        )
-    headings = ["part", "independent", "auto", "points", "% less", "stayed open"]
-    title = f"{_start(record)}What auto does beside independent training in the same program: error in %"
+    title = (
+        f"{_start(record)}What diversity 0.9 changes, and the fit of the learners under independent training"
+    )
     return Grid(title, headings, rows)
 
 
@@ -231,8 +199,8 @@ def _tricks(record: Record) -> Grid:
             found = arm_values(other, arm)
             members = arm_values(other, arm, "member")
             rows.append([str(width), words, _percent(found), _points(found - base), _percent(members)])
-    title = f"{_start(record)}Other ways: error in %, and points against independent training"
-    return Grid(title, ["width", "way", "vote", "against independent", "members"], rows, n_words=2)
+    title = f"{_start(record)}Variants: error in %, and points against independent training"
+    return Grid(title, ["width", "arm", "vote", "against independent", "learners"], rows, n_words=2)
 
 
 def _predictors(record: Record) -> Grid:
@@ -248,29 +216,15 @@ def _predictors(record: Record) -> Grid:
         gains, learnt = (
             np.array([_gain(one, "0.9", kind).mean() for one in found.values()]) for kind in ("test", "train")
         )
-        new = np.array([name not in TUNED for name in found])
+        new = np.array([name not in THRESHOLD_PARTS for name in found])
         right = int(np.sum((learnt > 0)[new] == (gains > 0)[new]))
         rank = spearmanr(learnt, gains).statistic
         rows.append(["gain of 0.9 on training images", mean([rank], 2), f"{right} of {new.sum()}"])
         rows.append(["always", NONE, f"{np.sum(gains[new] > 0)} of {new.sum()}"])
-    title = f"{_start(record)}What tells the gain of 0.9, from training images and independent training"
-    return Grid(title, ["quantity", "rank correlation with the gain", "signs told, other parts"], rows)
-
-
-def _held_out(record: Record) -> Grid:
-    """Return the errors on held-out training images, and the fits to training batches, that the gate comes from."""
-    rows = []
-    pieces = [piece for name, piece in record["data"].items() if _kind(name) == "tune"]
-    for piece in sorted(pieces, key=_width):
-        fits = np.array(piece["data"]["fits"], dtype=float).mean(1)  # (trials, arms)
-        for place, arm in enumerate(_arms(piece)):
-            error = _percent(arm_values(piece, arm, kind="held_out"))
-            rows.append([str(_width(piece)), arm, error, *(mean([fit], 3) for fit in fits[:, place])])
-    n_seeds = len(pieces[0]["config"]["seeds"]) if pieces else 0
-    title = f"{_start(record)}The choice of the gate: error on held-out training images in %, n = {n_seeds}"
-    turns = sorted({arm["turn"] for piece in pieces for arm in piece["config"]["arms"][1:]})
-    headings = ["width", "way", "vote", *(f"fit at {turn:.0%}" for turn in turns)]
-    return Grid(title, headings, rows, n_words=2)
+    title = (
+        f"{_start(record)}What predicts the gain of 0.9: measures of independent training on training images"
+    )
+    return Grid(title, ["quantity", "rank correlation with the gain", "correct signs, other parts"], rows)
 
 
 def _words(name: str, piece: Piece) -> str:
@@ -289,18 +243,13 @@ def _points(errors: FloatArray) -> str:
 
 def _draw_diversities(ax: "Axes", record: Record, colours: "Mapping[int, ColorType]") -> None:
     main = _main(record)
-    for place, (width, piece) in enumerate(main.items()):
+    for width, piece in main.items():
         fixed = [arm for arm in _arms(piece) if arm.replace(".", "").isdigit()]
         points = [(float(arm), -100 * _gain(piece, arm)) for arm in fixed]
         label = f"width {width}, N = {piece['config']['n_learners']}"
         _draw_points(ax, points, color=colours[width], marker="o", ms=4, label=label)
-        if (gate := record["data"].get(f"auto-{width}")) is not None:
-            beside = 1.3 + 0.035 * (place - (len(main) - 1) / 2)  # so that none hides another
-            points = [(beside, -100 * _gain(gate, "auto"))]
-            _draw_points(ax, points, color=colours[width], marker="*", ms=9, lw=1.5)
     ax.axhline(0, color=PALETTE["muted"], lw=1)
-    ax.set_xticks([0, 0.5, 0.9, 1.0, 1.1, 1.3], ["0", "0.5", "0.9", "1", "1.1", "auto"])
-    ax.set_xlim(-0.06, 1.42)
+    ax.set_xticks([0, 0.5, 0.9, 1.0, 1.1], ["0", "0.5", "0.9", "1", "1.1"])
     ax.set_xlabel("Diversity, as a share of the critical λ")
     ax.set_ylabel("Error against independent training, %")
     ax.set_title("By diversity")
@@ -309,7 +258,7 @@ def _draw_diversities(ax: "Axes", record: Record, colours: "Mapping[int, ColorTy
 
 
 def _draw_points(ax: "Axes", points: Sequence[tuple[float, FloatArray]], **style: Any) -> None:
-    """Draw mean and standard deviation of values at their places."""
+    """Draw mean and standard deviation of the values at each place."""
     x, values = zip(*points, strict=True)
     ax.errorbar(x, [each.mean() for each in values], [_sd(each) for each in values], capsize=2, **style)
 
@@ -324,7 +273,7 @@ def _draw_gains(ax: "Axes", record: Record, colours: "Mapping[int, ColorType]") 
         ax.scatter([], [], color=PALETTE["muted"], marker=marker, label=LEGEND[marker])
     ax.axhline(0, color=PALETTE["muted"], lw=1)
     ax.margins(x=0.08)
-    ax.set_xlabel("Members' r_TL on training images, independent training")
+    ax.set_xlabel("Learners' r_TL on training images, independent training")
     ax.set_title("At diversity 0.9, by the fit in training")
     if found:
         ax.legend(title="Numbers are widths", alignment="left")

@@ -39,7 +39,6 @@ class Part(NamedTuple):
     seeds: tuple[int, ...]
     epochs: int = 10
     n_train: int | None = None  # None is all
-    n_held_out: int = 0  # training images that are kept for a choice
     own_views: bool = False  # whether each learner sees an augmentation of its own
     batch_size: int = 512
     learning_rate: float = 1e-2
@@ -61,11 +60,9 @@ def run(part: Part, images: Images, device: torch.device) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``history``: r_TL, r_LL and the share of explicit diversity on the training batches, ``(epochs, S, A)``.
-        ``fits``: the running means by which gates would decide after each of the trials, ``(trials, S, A)``;
-        ``shut``: where a gate was in the end, ``(S, A)``.
-        ``train``, ``held_out`` and ``test``: what :func:`measures` gives of images of that kind, without augmentation,
-        for the outputs as they are (``raw``) and after the read-out (``read``). ``n_parameters`` is that of a group.
+        ``history``: r_TL and r_LL on the training batches, ``(epochs, S, A)``.
+        ``train`` and ``test``: :func:`measures` of these images without augmentation, for the outputs as they are
+        (``raw``) and after the read-out (``read``). ``n_parameters`` is that of a group.
 
     Notes
     -----
@@ -90,7 +87,7 @@ def _run(part: Part, images: Images, device: torch.device) -> dict[str, Any]:
     nets = _nets(part, len(images.class_names))
     n_parameters = part.n_learners * sum(p.numel() for p in nets[0].parameters())
     together = to_device(program(nets, part.n_views), device)
-    course = Course(part.arms, len(part.seeds), part.n_learners).to(device)
+    course = Course(part.arms, part.n_learners).to(device)
     with kernel_search():
         _train(together, course, part, batches)
         trained = clock(device) - start
@@ -98,16 +95,10 @@ def _run(part: Part, images: Images, device: torch.device) -> dict[str, Any]:
         found = {
             kind: _evaluate(together, part, readouts, x[:_EVALUATED], y[:_EVALUATED], device)
             for kind, (x, y) in kinds.items()
-            if len(y)
         }
-    shut = course.shut().cpu().numpy()
-    for one in found.values():  # like the library, which reads nothing out where a gate was left shut
-        one["read"] = {name: np.where(shut, one["raw"][name], read) for name, read in one["read"].items()}
-    history = dict(zip(("r_tl", "r_ll", "explicit"), course.history(part.epochs).cpu().numpy(), strict=True))
-    fits = course.fits(part.n_learners).cpu().numpy()
+    history = dict(zip(("r_tl", "r_ll"), course.history(part.epochs).cpu().numpy(), strict=True))
     seconds = {"training": trained, "all": clock(device) - start}
-    told = {"history": history, "fits": fits, "shut": shut}
-    return {"n_parameters": n_parameters, **told, **found, "seconds": seconds}
+    return {"n_parameters": n_parameters, "history": history, **found, "seconds": seconds}
 
 
 def measures(logits: Tensor, target: Tensor) -> dict[str, FloatArray]:
@@ -138,12 +129,9 @@ def measures(logits: Tensor, target: Tensor) -> dict[str, FloatArray]:
 
 
 def _kinds(part: Part, images: Images) -> dict[str, tuple[Any, Any]]:
-    """Return the images to train on, those held out of them, and the test images, with their labels."""
-    held = part.n_held_out
-    end = len(images.y_train) if part.n_train is None else held + part.n_train
+    """Return the images to train on and the test images, with their labels."""
     return {
-        "train": (images.x_train[held:end], images.y_train[held:end]),
-        "held_out": (images.x_train[:held], images.y_train[:held]),
+        "train": (images.x_train[: part.n_train], images.y_train[: part.n_train]),
         "test": (images.x_test, images.y_test),
     }
 
@@ -201,7 +189,7 @@ def _views(batches: Sequence[ImageBatches], part: Part) -> Iterator[Views]:
 
 @torch.no_grad()
 def _readouts(together: nn.Module, part: Part, batches: Sequence[ImageBatches]) -> list[Readout]:
-    """Return the read-out of each seed's nets, from training batches as the loop of the library takes them."""
+    """Return the read-out of each seed's nets, fitted to training batches."""
     some: list[Views] = []
     for views, target in _views(batches, part):
         some.append((views, target))
@@ -242,8 +230,7 @@ def _joined(found: Sequence[Any], axis: int = 0) -> Any:
     """Return what was measured seed by seed as if it had been at once; seconds add up."""
     first = found[0]
     if isinstance(first, dict):
-        axes = {key: 1 if key in ("history", "fits") else axis for key in first}
-        return {key: _joined([one[key] for one in found], axes[key]) for key in first}
+        return {key: _joined([one[key] for one in found], 1 if key == "history" else axis) for key in first}
     if isinstance(first, np.ndarray):
         return np.concatenate(found, axis)
     return first if isinstance(first, int) else sum(found)
