@@ -7,6 +7,7 @@ the ratios. TorchEnsemble (``pip install --no-deps torchensemble==0.2.0``) is le
 import argparse
 import json
 import platform
+import random
 import statistics
 import time
 from collections.abc import Callable
@@ -135,9 +136,12 @@ def main() -> None:
     except ImportError:
         print("TorchEnsemble is not installed and left out.")
     times: dict[str, list[float]] = {name: [] for name in contestants}
+    order = random.Random(0)
     for repeat in range(args.repeats + 1):
-        # Side by side, so that a busy machine slows all alike; back and forth, so that none always follows another.
-        for name in list(contestants)[:: -1 if repeat % 2 else 1]:
+        # Side by side, so that a busy machine slows all alike; in random order, so that none always follows another.
+        # The stacked ones are quick and lie close together, so they have more runs.
+        runs = [name for name in contestants for _ in range(6 if name.startswith("stacked") else 1)]
+        for name in order.sample(runs, len(runs)):
             seconds = timed(contestants[name])
             if repeat:  # the first warms up
                 times[name].append(seconds)

@@ -339,6 +339,20 @@ def test_a_loss_says_which_vote_it_trains():
         assert {loss.voting for loss in losses} == {vote}
 
 
+@pytest.mark.parametrize("scale", [1.0, 30.0, 1e3])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_usual_case_is_that_of_weights_and_groups(scale, dtype):
+    # it has a function of its own; also where probabilities are too small for their type
+    logits, target = batch(n_learners=5, dtype=dtype)
+    logits = (scale * logits).detach().requires_grad_()
+    usual = DiversityLoss(0.7)(logits, target)
+    weighted = DiversityLoss(0.7)(logits, target, torch.ones(40, dtype=dtype))
+    torch.testing.assert_close(usual, weighted)
+    (gradient,) = torch.autograd.grad(3 * usual, logits)
+    (expected,) = torch.autograd.grad(3 * weighted, logits)
+    torch.testing.assert_close(gradient, expected)
+
+
 # The edges, in values and in gradients
 
 
@@ -512,12 +526,11 @@ def test_masking_what_is_not_constant_changes_nothing(monkeypatch):
         torch.testing.assert_close(torch.autograd.grad(masked, logits)[0], gradient, rtol=0, atol=1e-14)
 
 
-def test_a_gradient_of_the_gradient_is_refused():
+@pytest.mark.parametrize("loss", [CorrelationLoss(lam=0.3), DiversityLoss(0.3)], ids=repr)
+def test_a_gradient_of_the_gradient_is_refused(loss):
     logits, target = batch()
     scale = torch.ones((), dtype=torch.float64, requires_grad=True)
-    (gradient,) = torch.autograd.grad(
-        scale * correlation_loss(logits, target, lam=0.3), logits, create_graph=True
-    )
+    (gradient,) = torch.autograd.grad(scale * loss(logits, target), logits, create_graph=True)
     with pytest.raises(RuntimeError, match="once_differentiable"):
         gradient.sum().backward()
 
@@ -619,6 +632,10 @@ def test_what_is_no_tensor_is_refused_by_its_name(loss, name):
     given[name] = given[name].detach().numpy()
     with pytest.raises(TypeError, match=f"^`{name}` must be a tensor; got ndarray.$"):
         loss(**given)
+    if name != "weight":
+        del given["weight"]
+        with pytest.raises(TypeError, match=f"^`{name}` must be a tensor; got ndarray.$"):
+            loss(**given)
 
 
 @pytest.mark.parametrize("name", ["outputs", "target", "weight"])

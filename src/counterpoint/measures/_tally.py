@@ -109,7 +109,9 @@ class _VoteMoments:
         self.hits = np.zeros((n, self.stored))
         self.grams = np.zeros((self.stored, n, n)) if pairs else None
 
-    @np.errstate(invalid="ignore")  # of counts: some BLAS kernels raise the flag for what lies beside an array
+    @np.errstate(
+        invalid="ignore"
+    )  # of counts: some BLAS kernels raise the flag for what lies beside an array
     def add(self, block: slice) -> None:
         codes = self.outputs.truth_codes
         for k in range(self.stored):

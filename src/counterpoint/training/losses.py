@@ -112,13 +112,11 @@ class EnsembleLoss(nn.Module):
         """
         outputs = self.transform(class_columns(logits))
         d = self.effective_diversity(outputs.shape[-3])
-        if isinstance(d, float) and d == 1:
-            return average(self.score(self.pool(outputs), target).squeeze(-2), weight)
-        own = average(self.score(outputs, target).mean(-2), weight)
-        if isinstance(d, float) and d == 0:
-            return own
-        pooled = average(self.score(self.pool(outputs), target).squeeze(-2), weight)
-        return own + d * (pooled - own)
+        if isinstance(d, float) and d in (0, 1):
+            return self.cost(self.pool(outputs) if d else outputs, target, weight)
+        return torch.lerp(
+            self.cost(outputs, target, weight), self.cost(self.pool(outputs), target, weight), d
+        )
 
     def effective_diversity(self, n_learners: int) -> float | Tensor:
         """Return the dial in use for this number of learners."""
@@ -131,6 +129,10 @@ class EnsembleLoss(nn.Module):
     def pool(self, outputs: Tensor) -> Tensor:
         """Return the pooled output, with one learner on the axis of the learners."""
         return outputs.mean(-3, keepdim=True)
+
+    def cost(self, outputs: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
+        """Return the mean loss of outputs over learners and samples."""
+        return average(self.score(outputs, target).mean(-2), weight)
 
     def score(self, outputs: Tensor, target: Tensor) -> Tensor:
         """Return the loss of each output on each sample, ``(..., n_learners, batch)``."""
@@ -205,16 +207,12 @@ class DiversityLoss(EnsembleLoss):
 
     def forward(self, logits: Tensor, target: Tensor, weight: Tensor | None = None) -> Tensor:
         """Return the loss of a batch; shapes as for :class:`EnsembleLoss`."""
-        columns = class_columns(logits)
-        if (
-            weight is None
-            and columns.dim() == 3
-            and self.pooled == "logits"
-            and not is_one_hot(target, columns)
-        ):
-            d = self.effective_diversity(len(columns))
-            if isinstance(d, float):  # the usual case, in the fewest operations
-                return pooled_cross_entropy(columns, target.long(), d)
+        if weight is None and self.pooled == "logits" and isinstance(logits, Tensor) and logits.dim() == 3:
+            d = self.effective_diversity(max(len(logits), 1))
+            if isinstance(d, float) and 0 < d < 1:
+                columns = class_columns(logits)
+                if not is_one_hot(target, columns):
+                    return _pooled_cross_entropy(columns, target.long(), d)
         return super().forward(logits, target, weight)
 
     def transform(self, columns: Tensor) -> Tensor:
@@ -227,9 +225,20 @@ class DiversityLoss(EnsembleLoss):
             return outputs.mean(-3, keepdim=True)
         return outputs.logsumexp(-3, keepdim=True) - math.log(outputs.shape[-3])
 
+    def cost(self, outputs: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
+        """Return the mean cross-entropy, in the usual case by one operation."""
+        if weight is not None or outputs.dim() > 3 or is_one_hot(target, outputs):
+            return super().cost(outputs, target, weight)
+        loss = F.cross_entropy if self.pooled == "logits" else F.nll_loss
+        try:
+            return loss(outputs, target.long().expand(len(outputs), -1), ignore_index=_NO_LABEL)
+        except IndexError:
+            check_classes(target, outputs.shape[-2])
+            raise
+
     def score(self, outputs: Tensor, target: Tensor) -> Tensor:
         """Return the cross-entropies."""
-        return cross_entropy(outputs, target, normalised=self.pooled != "logits")
+        return -_of_truth(outputs.log_softmax(-2) if self.pooled == "logits" else outputs, target)
 
     @property
     def kind(self) -> tuple[Any, ...]:
@@ -442,26 +451,9 @@ def check_diversity(value: object, *, most: float = 1.0) -> float | Tensor:
     return value if isinstance(value, Tensor) else check_number(value, "diversity", 0, most)
 
 
-def cross_entropy(outputs: Tensor, target: Tensor, *, normalised: bool = False) -> Tensor:
-    """Return the cross-entropies (..., N, B) of logits (..., N, m, B), or of log-probabilities."""
-    if not is_one_hot(target, outputs) and outputs.dim() == 3:
-        labels = target.long().expand(len(outputs), -1)
-        loss = F.nll_loss if normalised else F.cross_entropy  # in one operation
-        try:
-            return loss(outputs, labels, ignore_index=_NO_LABEL, reduction="none")
-        except IndexError:
-            check_classes(target, outputs.shape[-2])
-            raise
-    return -_of_truth(outputs if normalised else outputs.log_softmax(-2), target)
-
-
-def pooled_cross_entropy(columns: Tensor, labels: Tensor, d: float) -> Tensor:
-    """Return the loss of logits (N, m, B) and labels (B,): d = 0 and d = 1 by torch's own function."""
+def _pooled_cross_entropy(columns: Tensor, labels: Tensor, d: float) -> Tensor:
+    """Return the loss of logits (N, m, B) and labels (B,) in the fewest operations: with small networks they count."""
     try:
-        if d == 0:
-            return F.cross_entropy(columns, labels.expand(len(columns), -1), ignore_index=_NO_LABEL)
-        if d == 1:
-            return F.cross_entropy(columns.mean(0, keepdim=True), labels[None], ignore_index=_NO_LABEL)
         return _PooledCrossEntropy.apply(columns, labels, d)  # type: ignore[no-any-return, no-untyped-call]
     except (IndexError, RuntimeError):
         check_classes(labels, columns.shape[1])
@@ -469,20 +461,21 @@ def pooled_cross_entropy(columns: Tensor, labels: Tensor, d: float) -> Tensor:
 
 
 class _PooledCrossEntropy(torch.autograd.Function):
-    r"""The loss with its gradient, :math:`((1 - d) p_i + d \bar p - y) / (N B)`, in the fewest operations."""
+    r"""The loss and its gradient, :math:`((1 - d) p_i + d \bar p - y) / (N B)`."""
 
     @staticmethod
     def forward(ctx: Any, columns: Tensor, labels: Tensor, d: float) -> Tensor:
         n, _, batch = columns.shape
         weights, minus = _constants(n, batch, d, columns.dtype, columns.device)
-        log_proba = torch.cat([columns, columns.mean(0, keepdim=True)]).log_softmax(1)  # the pool comes last
-        index = labels.expand(n + 1, 1, -1)
-        loss = log_proba.gather(1, index).sum((1, 2)) @ weights
+        both = torch.cat([columns, columns.mean(0, keepdim=True)])  # the pool comes last
+        proba, index = both.softmax(1), labels.expand(n + 1, 1, -1)
+        loss = proba.gather(1, index).log_().flatten().dot(weights)
+        if not loss.is_cpu or not math.isfinite(loss.item()):  # a probability may be too small for its type
+            loss = both.log_softmax(1).gather(1, index).flatten().dot(weights)
         if ctx.needs_input_grad[0]:
-            proba = log_proba.exp_()
-            gradient = torch.add(proba[n:], proba[:n], alpha=(1 - d) / d)  # over d / (N B)
+            proba.mul_(d / (n * batch))
+            gradient = torch.add(proba[n:], proba[:n], alpha=(1 - d) / d)
             ctx.save_for_backward(gradient.scatter_add_(1, index[:n], minus))
-            ctx.scale = d / (n * batch)
         return loss
 
     @staticmethod
@@ -492,7 +485,9 @@ class _PooledCrossEntropy(torch.autograd.Function):
 
 
 def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-    return ctx.saved_tensors[0] * (grad * ctx.scale), None, None
+    (gradient,) = ctx.saved_tensors
+    # On the CPU a look is cheaper than a product; another device would be waited for.
+    return (gradient if grad.is_cpu and grad.item() == 1 else gradient * grad), None, None
 
 
 _backward_once = once_differentiable(_backward)
@@ -502,9 +497,10 @@ _backward_once = once_differentiable(_backward)
 def _constants(
     n: int, batch: int, d: float, dtype: torch.dtype, device: torch.device
 ) -> tuple[Tensor, Tensor]:
-    """Return the weights of the learners and their pool in the loss, and what the truth takes from the gradient."""
+    """Return the weights of learners and pool on each sample, and what the truth takes from the gradient."""
     weights = torch.tensor([-(1 - d) / (n * batch)] * n + [-d / batch], dtype=dtype, device=device)
-    return weights, torch.full((1,), -1 / d, dtype=dtype, device=device).expand(n, 1, batch)
+    minus = torch.full((1,), -1 / (n * batch), dtype=dtype, device=device)
+    return weights.repeat_interleave(batch), minus.expand(n, 1, batch)
 
 
 def average(per_sample: Tensor, weight: Tensor | None) -> Tensor:
