@@ -27,6 +27,8 @@ def test_training_on_the_cpu():
     ):
         assert row(words) == f"{times[name]:.1f} times"
         assert times[name] > goal
+    assert row("the diversity loss against") == f"{found['diversity_over_independent']:.2f} times"
+    assert found["diversity_over_independent"] <= 1.10
     over, before = (found[f"correlation_over_independent{end}"] for end in ("", "_before_the_read_out"))
     assert row("the correlation loss against") == f"{over:.2f} times ({before:.2f} without the read-out)"
     assert over <= 1.25
