@@ -59,12 +59,6 @@ class State:
     batch_loss: Tensor = field(init=False, repr=False)
     stop: bool = False
 
-    @property
-    def progress(self) -> float:
-        """The share of the training done before the present batch, in whole epochs if their length is unknown."""
-        begun = (self.batch - 1) / self.n_batches if self.n_batches else 0.0
-        return (self.epoch - 1 + begun) / self.epochs
-
 
 class Callback:
     """Base of callbacks; each method is called at its time with the state of the training.

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 __all__ = [
+    "average",
     "check_axes",
     "check_classes",
     "check_tensor",
@@ -18,6 +19,7 @@ __all__ = [
     "class_columns",
     "indicators",
     "is_one_hot",
+    "of_truth",
     "one_hot",
     "shares",
     "two_columns",
@@ -119,3 +121,24 @@ def shares(weight: Tensor, dtype: torch.dtype) -> Tensor:
     weight = weight.to(dtype)
     weight = weight / weight.amax(-1, keepdim=True).clamp(min=tiny)
     return weight / weight.sum(-1, keepdim=True).clamp(min=tiny)
+
+
+def average(per_sample: Tensor, weight: Tensor | None) -> Tensor:
+    """Return the mean over the batch, (...); 0 where no sample has weight."""
+    if weight is None:
+        return per_sample.mean(-1)
+    check_weight(weight, per_sample.shape[-1], per_sample.dim() - 1)
+    return (per_sample * shares(weight, per_sample.dtype)).sum(-1)
+
+
+def of_truth(log_proba: Tensor, target: Tensor) -> Tensor:
+    """Return the entries of the true classes, of (..., N, m, B)."""
+    if is_one_hot(target, log_proba):
+        return (log_proba * target.mT.unsqueeze(-3)).sum(-2)
+    *groups, n_learners, n_classes, batch = log_proba.shape
+    index = target.long()[..., None, None, :].expand(*groups, n_learners, 1, batch)
+    try:
+        return log_proba.gather(-2, index).squeeze(-2)
+    except RuntimeError:
+        check_classes(target, n_classes)
+        raise

@@ -25,21 +25,21 @@ from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from counterpoint._validation import check_choice, check_number
 from counterpoint.theory import critical_lambda
 from counterpoint.training.columns import (
+    average,
     check_axes,
     check_classes,
-    check_weight,
     class_columns,
     is_one_hot,
+    of_truth,
     one_hot,
-    shares,
 )
 from counterpoint.training.correlation import Standardised, loss_and_state
+from counterpoint.training.pooled import pooled_cross_entropy
 
 __all__ = [
     "CorrelationLoss",
@@ -212,7 +212,7 @@ class DiversityLoss(EnsembleLoss):
             if isinstance(d, float) and 0 < d < 1:
                 columns = class_columns(logits)
                 if not is_one_hot(target, columns):
-                    return _pooled_cross_entropy(columns, target.long(), d)
+                    return pooled_cross_entropy(columns, target.long(), d)
         return super().forward(logits, target, weight)
 
     def transform(self, columns: Tensor) -> Tensor:
@@ -238,7 +238,7 @@ class DiversityLoss(EnsembleLoss):
 
     def score(self, outputs: Tensor, target: Tensor) -> Tensor:
         """Return the cross-entropies."""
-        return -_of_truth(outputs.log_softmax(-2) if self.pooled == "logits" else outputs, target)
+        return -of_truth(outputs.log_softmax(-2) if self.pooled == "logits" else outputs, target)
 
     @property
     def kind(self) -> tuple[Any, ...]:
@@ -451,80 +451,7 @@ def check_diversity(value: object, *, most: float = 1.0) -> float | Tensor:
     return value if isinstance(value, Tensor) else check_number(value, "diversity", 0, most)
 
 
-def _pooled_cross_entropy(columns: Tensor, labels: Tensor, d: float) -> Tensor:
-    """Return the loss of logits (N, m, B) and labels (B,) in the fewest operations: with small networks they count."""
-    try:
-        return _PooledCrossEntropy.apply(columns, labels, d)  # type: ignore[no-any-return, no-untyped-call]
-    except (IndexError, RuntimeError):
-        check_classes(labels, columns.shape[1])
-        raise
-
-
-class _PooledCrossEntropy(torch.autograd.Function):
-    r"""The loss and its gradient, :math:`((1 - d) p_i + d \bar p - y) / (N B)`."""
-
-    @staticmethod
-    def forward(ctx: Any, columns: Tensor, labels: Tensor, d: float) -> Tensor:
-        n, _, batch = columns.shape
-        weights, minus = _constants(n, batch, d, columns.dtype, columns.device)
-        both = torch.cat([columns, columns.mean(0, keepdim=True)])  # the pool comes last
-        proba, index = both.softmax(1), labels.expand(n + 1, 1, -1)
-        loss = proba.gather(1, index).log_().flatten().dot(weights)
-        if not loss.is_cpu or not math.isfinite(loss.item()):  # a probability may be too small for its type
-            loss = both.log_softmax(1).gather(1, index).flatten().dot(weights)
-        if ctx.needs_input_grad[0]:
-            proba.mul_(d / (n * batch))
-            gradient = torch.add(proba[n:], proba[:n], alpha=(1 - d) / d)
-            ctx.save_for_backward(gradient.scatter_add_(1, index[:n], minus))
-        return loss
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        # Gradients are on where a graph of this step is asked for, which there is not; the guard has its price.
-        return _backward_once(ctx, grad) if torch.is_grad_enabled() else _backward(ctx, grad)
-
-
-def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-    (gradient,) = ctx.saved_tensors
-    # On the CPU a look is cheaper than a product; another device would be waited for.
-    return (gradient if grad.is_cpu and grad.item() == 1 else gradient * grad), None, None
-
-
-_backward_once = once_differentiable(_backward)
-
-
-@lru_cache(maxsize=32)
-def _constants(
-    n: int, batch: int, d: float, dtype: torch.dtype, device: torch.device
-) -> tuple[Tensor, Tensor]:
-    """Return the weights of learners and pool on each sample, and what the truth takes from the gradient."""
-    weights = torch.tensor([-(1 - d) / (n * batch)] * n + [-d / batch], dtype=dtype, device=device)
-    minus = torch.full((1,), -1 / (n * batch), dtype=dtype, device=device)
-    return weights.repeat_interleave(batch), minus.expand(n, 1, batch)
-
-
-def average(per_sample: Tensor, weight: Tensor | None) -> Tensor:
-    """Return the mean over the batch, (...); 0 where no sample has weight."""
-    if weight is None:
-        return per_sample.mean(-1)
-    check_weight(weight, per_sample.shape[-1], per_sample.dim() - 1)
-    return (per_sample * shares(weight, per_sample.dtype)).sum(-1)
-
-
 @lru_cache
 def _critical_lambda(n_learners: int, reduction: str) -> float:
     """Return the critical lambda; checked once, since a step of small nets is as long as the check."""
     return float(critical_lambda(n_learners, reduction=reduction))
-
-
-def _of_truth(log_proba: Tensor, target: Tensor) -> Tensor:
-    """Return the entries of the true classes, of (..., N, m, B)."""
-    if is_one_hot(target, log_proba):
-        return (log_proba * target.mT.unsqueeze(-3)).sum(-2)
-    *groups, n_learners, n_classes, batch = log_proba.shape
-    index = target.long()[..., None, None, :].expand(*groups, n_learners, 1, batch)
-    try:
-        return log_proba.gather(-2, index).squeeze(-2)
-    except RuntimeError:
-        check_classes(target, n_classes)
-        raise
