@@ -69,3 +69,14 @@ def test_the_soft_vote_helps_the_probabilities_of_large_networks_and_harms_those
         geometric, soft = (study["mean"][arm]["log_loss"] for arm in (script.DEFAULT, script.DEFAULT_SOFT))
         assert sign * geometric["difference"] > 2 * geometric["standard_error"], study["hidden_units"]
         assert -sign * soft["difference"] > 2 * soft["standard_error"], study["hidden_units"]
+
+
+def test_what_is_said_of_the_earlier_default_is_on_record(script):
+    path = script.RESULTS.with_name("choose_defaults_correlation.json")
+    checks = json.loads(path.read_text(encoding="utf-8"))["check"]
+    tables = next(check["tables"] for check in checks if check["hidden_layer_sizes"] == [4]).values()
+    ours, theirs = (
+        sum(table[arm]["mean"] for table in tables) / len(tables) for arm in ("default", "independent")
+    )
+    page = script.PAGE.read_text(encoding="utf-8")
+    assert f"right on {ours:.2f} % with it and on {theirs:.2f} % with independent training" in page
