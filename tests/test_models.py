@@ -220,8 +220,8 @@ def test_an_equal_seed_gives_an_equal_model(fit, table):
 
 def test_the_diversity_is_chosen_by_folds_where_that_is_asked_for(table):
     default = fit_table(table, n_learners=2, epochs=3)
-    assert (default.diversity, default.verdict) == (None, None)
-    assert default.model.estimator.diversity is None
+    assert (default.diversity, default.verdict) == (0.5, None)
+    assert default.model.facts["diversity"] == default.model.estimator.diversity == 0.5
     found = fit_table(table, search=True, n_learners=2, epochs=3)
     assert "corrected paired t-test over 5 folds" in found.verdict
     assert found.model.estimator.diversity == found.diversity

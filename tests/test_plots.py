@@ -410,7 +410,8 @@ def test_reliability_shows_the_bins_of_the_measure(probabilities, ax):
     points = display.plot(ax).ax_.collections[-1].get_offsets()
     full = bins.count > 0
     np.testing.assert_allclose(points, np.stack([bins.confidence, bins.accuracy], axis=1)[full])
-    (shares,) = display.ax_.child_axes
+    shares = display.figure_.axes[-1]
+    assert shares.get_position().y0 >= 0  # within the figure
     assert sum(bar.get_height() for bar in shares.patches) == pytest.approx(1)
     assert len(shares.patches) == 10
     assert display.ax_.get_title(loc="left") == "first"

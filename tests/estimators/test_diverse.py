@@ -11,6 +11,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import balanced_accuracy_score
 from torch import nn
 
+from counterpoint import assess_estimator
 from counterpoint.datasets import load
 from counterpoint.estimators import DiverseEnsembleClassifier, DiverseEnsembleClassifierCV
 from counterpoint.exceptions import MemberWarning
@@ -99,6 +100,33 @@ def test_another_vote_may_be_asked_for_after_the_fit(iris):
     np.testing.assert_allclose(soft, model.member_predict_proba(X).mean(axis=0))
     assert np.abs(soft - geometric).max() > 1e-3
     np.testing.assert_array_equal(model.set_params(voting="auto").predict_proba(X), geometric)
+
+
+def test_an_unknown_vote_is_refused_after_the_fit_too(iris):
+    model = small(epochs=2).fit(*iris).set_params(voting="loud")
+    with pytest.raises(ValueError, match="`voting` must be one of 'auto'"):
+        model.predict_proba(iris[0])
+
+
+def test_a_search_and_its_choice_may_vote_differently(iris):
+    X, y = iris
+    settings = {"n_estimators": 3, "epochs": 3, "cv": 2, "diversities": (0.5,), "random_state": 0}
+    search = DiverseEnsembleClassifierCV(voting="soft", **settings).fit(X, y)
+    search.best_estimator_.set_params(voting="hard")
+    assert search.best_estimator_.voting_ == "hard"
+    assert search.voting_ == "soft"
+    assert assess_estimator(search, X, y).voting == "soft"
+    assert assess_estimator(search, X, y).vote.value == search.score(X, y)
+
+
+def test_a_few_rows_of_one_class_do_not_undo_what_partial_fit_has_learnt(iris):
+    X, y = iris
+    model = small(loss="correlation")
+    for _ in range(40):
+        model.partial_fit(X, y, classes=[0, 1, 2])
+    before = model.score(X, y)
+    assert before > 0.9
+    assert model.partial_fit(X[:6], y[:6]).score(X, y) > before - 0.1
 
 
 def test_diversity_0_is_independent_training(iris):

@@ -148,12 +148,16 @@ def test_the_dial_is_put_back_after_an_error():
     assert loss.diversity == 0.8
 
 
-@pytest.mark.parametrize("loss", [DiversityLoss(), lambda logits, y: logits.square().mean()])
-def test_a_loss_without_a_number_for_its_diversity_is_refused(loss):
-    with pytest.raises(
-        ValueError, match=r"`loss` must have a diversity that is a number, to be warmed up; got"
-    ):
-        train([DiversityWarmup(4)], loss=loss)
+def test_a_loss_without_a_diversity_is_refused():
+    with pytest.raises(ValueError, match=r"`loss` must have a diversity, to be warmed up; got"):
+        train([DiversityWarmup(4)], loss=lambda logits, y: logits.square().mean())
+
+
+def test_the_default_diversity_can_be_warmed_up():
+    loss = DiversityLoss()
+    history = train([DiversityWarmup(2)], loss=loss, epochs=3)
+    np.testing.assert_allclose(history["diversity"], [0, 1 / 3, 2 / 3])
+    assert loss.diversity is None
 
 
 @pytest.mark.parametrize(

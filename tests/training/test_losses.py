@@ -12,6 +12,7 @@ from counterpoint.theory import critical_lambda, cross_entropy_diversity
 from counterpoint.training import (
     CorrelationLoss,
     DiversityLoss,
+    EnsembleLoss,
     IndependentLoss,
     JointLoss,
     NegativeCorrelationLoss,
@@ -526,13 +527,66 @@ def test_masking_what_is_not_constant_changes_nothing(monkeypatch):
         torch.testing.assert_close(torch.autograd.grad(masked, logits)[0], gradient, rtol=0, atol=1e-14)
 
 
-@pytest.mark.parametrize("loss", [CorrelationLoss(lam=0.3), DiversityLoss(0.3)], ids=repr)
-def test_a_gradient_of_the_gradient_is_refused(loss):
+def test_the_papers_loss_refuses_a_gradient_of_its_gradient():
     logits, target = batch()
-    scale = torch.ones((), dtype=torch.float64, requires_grad=True)
-    (gradient,) = torch.autograd.grad(scale * loss(logits, target), logits, create_graph=True)
-    with pytest.raises(RuntimeError, match="once_differentiable"):
-        gradient.sum().backward()
+    with pytest.raises(RuntimeError, match="can be differentiated once; `create_graph` asks for more"):
+        torch.autograd.grad(correlation_loss(logits, target, lam=0.3), logits, create_graph=True)
+
+
+def test_the_diversity_loss_has_second_derivatives():
+    logits, target = batch(3, 5)
+    found = []
+    for weight in (None, torch.ones(5, dtype=torch.float64)):  # the fused function, and operations one by one
+        (gradient,) = torch.autograd.grad(
+            DiversityLoss(0.4)(logits, target, weight), logits, create_graph=True
+        )
+        found.append(torch.autograd.grad(gradient.square().sum(), logits)[0])
+    torch.testing.assert_close(*found)
+    assert torch.autograd.gradgradcheck(lambda z: DiversityLoss(0.4)(z, target), (logits,))
+
+
+def test_a_backward_pass_can_be_repeated():
+    columns = torch.randn(3, 2, 8, requires_grad=True)
+    loss = DiversityLoss(0.4)(columns.mT, torch.arange(8) % 2)
+    loss.backward(retain_graph=True)
+    once = columns.grad.clone()
+    loss.backward()
+    torch.testing.assert_close(columns.grad, 2 * once)
+
+
+def test_the_usual_case_compiles_whole():
+    logits, target = batch()
+    compiled = torch.compile(DiversityLoss(0.4), fullgraph=True, backend="eager")
+    torch.testing.assert_close(compiled(logits, target), DiversityLoss(0.4)(logits, target))
+
+
+def test_a_tiny_dial_is_next_to_none():
+    logits, target = batch(dtype=torch.float32)
+    torch.testing.assert_close(DiversityLoss(1e-40)(logits, target), IndependentLoss()(logits, target))
+
+
+def test_dials_of_groups_take_the_type_of_the_logits():
+    logits, target = torch.randn(2, 3, 8, 2, dtype=torch.float64), torch.randint(2, (2, 8))
+    for kind in (DiversityLoss, partial(DiversityLoss, pool="probabilities"), NegativeCorrelationLoss):
+        assert kind(torch.tensor([0.1, 0.2]))(logits, target).dtype == torch.float64
+
+
+def test_soft_targets_keep_the_type_of_the_logits():
+    logits, target = batch(dtype=torch.float32)
+    rows = nn.functional.one_hot(target, 3).double()
+    for loss in LOSSES:
+        assert loss(logits, rows).dtype == torch.float32
+
+
+def test_a_loss_of_ones_own_may_read_probabilities():
+    class Squared(EnsembleLoss):
+        outputs = "identity"
+
+        def score(self, outputs, target):
+            return (outputs[..., 1, :] - target).square()
+
+    proba = torch.tensor([[[0.0], [1.0]]])  # one column, of class 1
+    assert Squared(0.5)(proba, torch.tensor([0, 1])).item() == 0
 
 
 def test_the_cost_is_linear_in_the_number_of_learners():

@@ -19,6 +19,7 @@ from counterpoint.training import (
     calibrate,
     fit,
 )
+from counterpoint.training.tally import Tally
 
 
 def nets(n=4, hidden=6, n_classes=3):
@@ -209,6 +210,74 @@ def test_only_fit_by_correlation_decodes_unless_it_is_asked_for():
     assert calibrate(ensemble, [(x, y)], decode=True).readout.decodes
     with pytest.raises(TypeError, match="`decode` must be True or False; got 'yes'"):
         calibrate(ensemble, [(x, y)], decode="yes")
+
+
+def test_a_loop_of_ones_own_decodes_as_fit_does():
+    ensemble, _ = trained(CorrelationLoss(0.9), epochs=20)
+    x, y = data()
+    expected = ensemble.predict_proba(x)
+    twin = Ensemble(ensemble.learners)
+    assert calibrate(twin, list(zip(x.split(60), y.split(60), strict=True)), decode=True).vote == "geometric"
+    torch.testing.assert_close(twin.predict_proba(x), expected, atol=1e-4, rtol=1e-3)
+    assert calibrate(twin, [(x, y)]).readout.decodes  # as before
+    assert not calibrate(twin, [(x, y)], decode=False).readout.decodes
+
+
+def test_geometric_is_the_decoded_vote_also_where_it_is_asked_for():
+    ensemble, _ = trained(CorrelationLoss(0.9), epochs=5)
+    x, _ = data()
+    expected = ensemble.predict_proba(x)
+    ensemble.voting = ensemble.vote
+    assert torch.equal(ensemble.predict_proba(x), expected)
+
+
+def test_the_decoding_knows_the_weights_of_the_learners():
+    x, y = data()
+    ensemble, _ = trained(CorrelationLoss(0.9), epochs=30, weights=[5, 1, 1, 1])
+    decoded = nn.functional.nll_loss(ensemble.predict_proba(x).log(), y).item()
+    ensemble.readout = ensemble.readout.refit_pool(ensemble(x).detach(), y)  # as if they were equal
+    assert decoded < nn.functional.nll_loss(ensemble.predict_proba(x).log(), y).item()
+
+
+def test_learners_that_put_out_probabilities_vote_softly_after_the_papers_loss():
+    assert CorrelationLoss(outputs="identity").voting == "soft"
+
+
+@pytest.mark.parametrize("loss", [CorrelationLoss(0.9), IndependentLoss()], ids=repr)
+def test_a_fit_that_fails_leaves_the_vote_as_it_was(loss, tmp_path):
+    ensemble, _ = trained(CorrelationLoss(0.9), epochs=3)
+    x, y = data()
+    before = ensemble.predict_proba(x)
+    with pytest.raises(FloatingPointError, match="must stay finite"):
+        fit(ensemble, [(x * torch.nan, y)], loss=loss, optimizer=torch.optim.Adam, epochs=1, progress=False)
+    assert torch.equal(ensemble.predict_proba(x), before)
+    settings = {"optimizer": torch.optim.Adam, "epochs": 1, "progress": False, "checkpoint": tmp_path / "run"}
+    fit(Ensemble(nets()), [(x, y)], loss=DiversityLoss(), **settings)
+    with pytest.raises(ValueError, match="`checkpoint` must be of the same loss"):
+        fit(ensemble, [(x, y)], loss=loss, **settings)
+    assert torch.equal(ensemble.predict_proba(x), before)
+
+
+def test_votes_and_what_is_measured_of_them_keep_their_digits_under_autocast():
+    ensemble, _ = trained(DiversityLoss())
+    x, y = data()
+    with torch.no_grad():
+        logits = ensemble(x)
+    found = []
+    for enabled in (False, True):
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
+            tally = Tally(ensemble, DiversityLoss()).add(logits, y, None, torch.zeros(()))
+            found.append((ensemble.rule(logits), tally.means()))
+    assert torch.equal(found[0][0], found[1][0])
+    assert found[0][1] == pytest.approx(found[1][1], rel=1e-6, nan_ok=True)
+
+
+def test_an_unknown_vote_is_refused_whenever_it_is_set():
+    ensemble = Ensemble(nets())
+    with pytest.raises(
+        ValueError, match="`voting` must be one of 'auto', 'soft', 'hard', 'geometric'; got 'loud'"
+    ):
+        ensemble.voting = "loud"
 
 
 # One network for all learners

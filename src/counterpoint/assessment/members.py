@@ -84,6 +84,8 @@ def _own_outputs(estimator: Any, X: Any) -> tuple[NDArray[Any], str]:
 
 def _unwrap(estimator: Any, X: Any) -> tuple[Any, Any]:
     """Step into searches and pipelines, transforming the samples on the way."""
+    if hasattr(estimator, "vote_members"):
+        return estimator, X  # it knows best how its learners vote
     if hasattr(estimator, "best_estimator_"):
         return _unwrap(estimator.best_estimator_, X)
     if hasattr(estimator, "steps") and hasattr(estimator, "named_steps"):

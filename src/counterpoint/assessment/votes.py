@@ -15,7 +15,7 @@ from counterpoint._validation import FloatArray
 from counterpoint.assessment.result import Estimate
 from counterpoint.measures._credit import credit, margins
 from counterpoint.measures._outputs import Outputs
-from counterpoint.measures._pool import VOTINGS, given, log_probabilities, probabilities_of, tallies
+from counterpoint.measures._pool import VOTINGS, given, log_losses, probabilities_of, tallies
 from counterpoint.measures.probability import ProbabilityScores
 
 N_BOOTSTRAP = 2000
@@ -146,5 +146,5 @@ def _log_losses(outputs: Outputs, block: slice, codes: NDArray[np.intp]) -> Floa
     if outputs.probabilities is None:
         return np.full(outputs.n_learners, np.nan)
     true = outputs.probabilities[:, block][:, np.arange(len(codes)), codes]
-    losses: FloatArray = -log_probabilities(true).sum(axis=1)
+    losses: FloatArray = log_losses(true).sum(axis=1)
     return losses

@@ -73,7 +73,7 @@ def fit(
     diversity: Annotated[float | None, _DIVERSITY] = None,
     search: Annotated[bool, _SEARCH] = False,
     learners: Annotated[int, typer.Option(min=2, help="Number of networks.")] = 15,
-    epochs: Annotated[int, typer.Option(min=1, help="Times that all rows are gone through.")] = 100,
+    epochs: Annotated[int, typer.Option(min=1, help="Number of passes over the rows.")] = 100,
     test_share: Annotated[float, typer.Option(help="Share of the rows that is held out to judge by.")] = 0.2,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of every random draw.")] = 0,
     html: Annotated[Path | None, _PAGE] = None,
@@ -83,6 +83,8 @@ def fit(
     from counterpoint.models import check_destination, fit_table, read_training_table
 
     check_number(test_share, "--test-share", 0, 1, closed=False)
+    if search and diversity is not None:
+        raise ValueError("`--diversity` and `--search` must not be given together.")
     check_destination(out)
     terminal = sys.stderr.isatty()
     table = read_training_table(data, target, drop=drop or (), progress=terminal)
@@ -202,7 +204,8 @@ def _show_fit(found: "TableFit") -> None:
     show_assessment(found.assessment)
     console.print()
     held, rows = found.model.facts["n_held_out"], found.model.facts["n_rows"]
-    line = f"Judged on {held} rows held out of training; the model is trained on all {rows}."
+    kind = f"{found.assessment.n_learners} networks, diversity {found.diversity:.2g}, {found.assessment.voting} vote"
+    line = f"{kind}. Judged on {held} rows held out of training; the model is trained on all {rows}."
     console.print(Text(line, style="dim"))
 
 

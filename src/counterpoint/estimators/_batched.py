@@ -125,7 +125,7 @@ class Program:
     def votes(self, xs: Sequence[Tensor]) -> list[Tensor]:
         """Return the probabilities of each group's vote, (n, m), for rows (n, F) of its own."""
         return [
-            Vote(group.loss.voting, readout=readout, decode=True)(logits.to(self.dtype))
+            Vote(group.loss.voting, readout=readout)(logits.to(self.dtype))
             for group, logits, readout in zip(self.groups, self.logits(xs), self.readouts(), strict=True)
         ]
 

@@ -186,8 +186,7 @@ class FittedNetworks(ClassifierMixin, BaseEstimator):
     def _rule(self) -> Vote:
         """Return the vote of now, on the CPU."""
         check_is_fitted(self)
-        self.ensemble_.voting = self.voting  # which may have changed since
-        rule = self.ensemble_.rule
+        rule = self.ensemble_.rule_for(self.voting)  # which may have changed since the fit
         readout = None if rule.readout is None else copy.deepcopy(rule.readout).cpu()
         return rule._replace(weights=None, readout=readout)
 

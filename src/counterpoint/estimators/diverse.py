@@ -67,7 +67,7 @@ class DiverseEnsembleClassifier(FittedNetworks):
     warmup_epochs : int, default=0
         Number of initial epochs with independent training.
     epochs : int, default=100
-        How many times all rows are gone through.
+        Number of passes over the rows.
     learning_rate, weight_decay : float, default=0.003, 0.1
         Of the AdamW optimizer.
     batch_size : int, default=32
@@ -273,8 +273,9 @@ class DiverseEnsembleClassifier(FittedNetworks):
             self.history_.append({**record, "epoch": len(self.history_) + 1})
         if known is not None and self.readout_ is not None:  # a few rows move what all before them have given
             x, codes, weight = self._tensors(rows)
-            fresh = self.readout_
-            self.ensemble_.readout = known.refit(self._raw_logits(x), codes, weight).with_pool_of(fresh)
+            logits, hold = self._raw_logits(x), 1e-3 * len(self.history_)  # as many times as there were calls
+            own = known.refit(logits, codes, weight, ridge=hold)
+            self.ensemble_.readout = own.refit_pool(logits, codes, weight, ridge=hold)
         return self
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -17,7 +17,14 @@ from counterpoint.measures._outputs import Outputs
 VOTINGS = ("hard", "soft", "geometric")
 # The smallest normal number stands in for a probability of 0, which has no logarithm.
 TINY = float(np.finfo(np.float64).tiny)
+EPSILON = float(np.finfo(np.float64).eps)
 _PART_ENTRIES = 2**16  # half a megabyte of probabilities
+
+
+def log_losses(proba: NDArray[Any]) -> FloatArray:
+    """Return minus the logarithms of probabilities, clipped at the machine epsilon as scikit-learn does."""
+    losses: FloatArray = -np.log(np.maximum(proba, EPSILON, dtype=np.float64))
+    return losses
 
 
 def log_probabilities(proba: NDArray[Any], out: FloatArray | None = None) -> FloatArray:

@@ -1,7 +1,7 @@
 r"""The probabilities of a vote, and how good probabilities are.
 
 Notation: n samples, m classes; :math:`p_{sk}` is the probability that sample s is of class k, :math:`t_s` its true
-class. For a logarithm, probabilities are clipped at the smallest normal number of 64 bits.
+class.
 """
 
 from typing import NamedTuple
@@ -27,7 +27,7 @@ from counterpoint.measures._outputs import (
     column_classes,
     place_labels,
 )
-from counterpoint.measures._pool import VOTINGS, log_probabilities, pooled
+from counterpoint.measures._pool import VOTINGS, log_losses, pooled
 
 N_BINS = 15  # Guo et al. (2017)
 
@@ -65,7 +65,7 @@ class ProbabilityScores:
     def add(self, proba: FloatArray, codes: NDArray[np.intp]) -> None:
         """Take in a block of probabilities, (m, B), with the true classes, (B,)."""
         true = proba[codes, np.arange(len(codes))]
-        self.log_loss_sum -= float(log_probabilities(true).sum())
+        self.log_loss_sum += float(log_losses(true).sum())
         # |p - y|^2 = |p|^2 - 2 p_t + 1
         self.squares_sum += float(np.einsum("kb,kb->", proba, proba) - 2 * true.sum() + len(true))
         confidence = np.minimum(proba.max(axis=0), 1.0)  # rows may miss the sum of one by rounding
@@ -164,8 +164,8 @@ def log_loss(y_true: ArrayLike, proba: ArrayLike, *, labels: ArrayLike | None = 
     Notes
     -----
     The cross-entropy :math:`-\frac1n \sum_s \log p_{s t_s}`. Guessing each of m classes with equal probability gives
-    :math:`\log m`. A true class of probability 0 adds 708, since probabilities are clipped at the smallest normal
-    number of 64 bits, 2.2e-308.
+    :math:`\log m`. A true class of probability 0 costs 36, since probabilities are clipped at the machine epsilon,
+    2.2e-16, as scikit-learn does.
 
     Examples
     --------

@@ -33,8 +33,8 @@ class TableFit:
         Of the same ensemble trained without the rows held out, on these rows.
     trajectory : OperatingPoint
         The way which that ensemble took in training, epoch by epoch.
-    diversity : float or None
-        The diversity, given or chosen; 0 is independent training, None the default.
+    diversity : float
+        The diversity: given, chosen or by default; 0 is independent training.
     verdict : str or None
         Whether explicit diversity pays here, where cross-validation chose it.
 
@@ -47,7 +47,7 @@ class TableFit:
     model: TableModel
     assessment: Assessment
     trajectory: OperatingPoint
-    diversity: float | None
+    diversity: float
     verdict: str | None
 
 
@@ -77,7 +77,7 @@ def fit_table(
     n_learners : int, default=15
         The number of networks.
     epochs : int, default=100
-        How many times all rows are gone through.
+        Number of passes over the rows.
     test_share : float, default=0.2
         The share of each class that is held out for the assessment. Two rows of a class stay to train on.
     random_state : int, default=0
@@ -125,7 +125,7 @@ def fit_table(
             judged, verdict = _search(X_train, y_train, settings)
     else:
         judged, verdict = _estimator(diversity, settings, progress).fit(X_train, y_train), None
-    chosen = judged.diversity
+    chosen = 1 - 1 / n_learners if judged.diversity is None else judged.diversity
     assessment = judged.assess(transformer.transform(table.frame.iloc[test]), table.y[test])
     final = make_transformer(table.columns)
     X = final.fit_transform(table.frame)

@@ -145,10 +145,12 @@ class ReliabilityDisplay:
         >>> display.plot(Figure().subplots()).ax_.get_ylabel()
         'Accuracy'
         """
+        from mpl_toolkits.axes_grid1 import make_axes_locatable
+
         with house_style():
             ax = new_axes(5.0, 5.4) if ax is None else ax
             self._draw_points(ax)
-            self._draw_shares(ax.inset_axes((0.0, -0.28, 1.0, 0.2), sharex=ax))
+            self._draw_shares(make_axes_locatable(ax).append_axes("bottom", "25%", pad="8%", sharex=ax))
         self.ax_, self.figure_ = ax, ax.figure
         return self
 

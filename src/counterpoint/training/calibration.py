@@ -16,7 +16,7 @@ __all__ = ["calibrate"]
 
 
 def calibrate(
-    ensemble: Voters, batches: Iterable[Any], *, max_samples: int = 10_000, decode: bool = False
+    ensemble: Voters, batches: Iterable[Any], *, max_samples: int = 10_000, decode: bool | None = None
 ) -> Voters:
     """Give each learner the scale and class offsets that fit its probabilities to some samples.
 
@@ -29,10 +29,10 @@ def calibrate(
         The samples, with weights throughout or nowhere; those trained on will do.
     max_samples : int, default=10000
         How many samples are enough.
-    decode : bool, default=False
+    decode : bool, optional
         Whether the vote decodes the mean of the learners' standardised outputs, which is what
-        :class:`~counterpoint.training.CorrelationLoss` trains, in the place of pooling their own probabilities. It does
-        so where ``voting`` is ``"auto"``.
+        :class:`~counterpoint.training.CorrelationLoss` trains, in the place of pooling their own probabilities. By
+        default as before: not in the first call, unless :func:`~counterpoint.training.fit` did so.
 
     Returns
     -------
@@ -80,7 +80,8 @@ def calibrate(
     raw, target = torch.cat(logits, 2).mT, torch.cat(targets)
     start = Readout.identity(raw.shape[0], raw.shape[-1]).to(device)
     together = torch.cat(weights) if weights else None
+    before = bare.readout is not None and bare.readout.decodes
     bare.readout = start.refit(raw, target, together)
-    if check_flag(decode, "decode"):
-        bare.readout = bare.readout.refit_pool(raw, target, together)
+    if before if decode is None else check_flag(decode, "decode"):
+        bare.readout = bare.readout.refit_pool(raw, target, together, learner_weight=bare.weights)
     return ensemble

@@ -14,7 +14,9 @@ from torch.optim.lr_scheduler import LRScheduler
 from counterpoint._extras import import_extra
 from counterpoint._validation import check_number, check_path, check_whole
 from counterpoint.training.history import History
+from counterpoint.training.losses import EnsembleLoss
 from counterpoint.training.tally import Tally
+from counterpoint.training.unwrapping import unwrapped
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -149,17 +151,21 @@ class DiversityWarmup(Callback):
 
     def on_train_begin(self, state: State) -> None:
         """Find the dial of the loss."""
-        dials = {name: getattr(state.loss, name, None) for name in ("diversity", "lam")}
-        found = {name: value for name, value in dials.items() if isinstance(value, int | float | Tensor)}
-        if not found:
-            raise ValueError(
-                f"`loss` must have a diversity that is a number, to be warmed up; got {state.loss!r}."
-            )
-        self._name, self._value = next(iter(found.items()))
+        dials = {name: getattr(state.loss, name, None) for name in ("lam", "diversity")}
+        self._name = "diversity" if dials["lam"] is None else "lam"
+        self._value = dials[self._name]
+        self._full: Any = self._value
+        if self._full is None and isinstance(
+            state.loss, EnsembleLoss
+        ):  # its default hangs on the number of learners
+            learners = getattr(unwrapped(state.ensemble), "n_learners", 1)
+            self._full = state.loss.effective_diversity(learners)
+        if not isinstance(self._full, int | float | Tensor):
+            raise ValueError(f"`loss` must have a diversity, to be warmed up; got {state.loss!r}.")
 
     def on_epoch_begin(self, state: State) -> None:
         """Set the dial of the epoch."""
-        setattr(state.loss, self._name, self._value * min(1.0, (state.epoch - 1) / self.epochs))
+        setattr(state.loss, self._name, self._full * min(1.0, (state.epoch - 1) / self.epochs))
 
     def on_epoch_end(self, state: State) -> None:
         """Put the dial on record, and back to its value."""

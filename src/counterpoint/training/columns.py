@@ -134,7 +134,7 @@ def average(per_sample: Tensor, weight: Tensor | None) -> Tensor:
 def of_truth(log_proba: Tensor, target: Tensor) -> Tensor:
     """Return the entries of the true classes, of (..., N, m, B)."""
     if is_one_hot(target, log_proba):
-        return (log_proba * target.mT.unsqueeze(-3)).sum(-2)
+        return (log_proba * target.mT.to(log_proba).unsqueeze(-3)).sum(-2)
     *groups, n_learners, n_classes, batch = log_proba.shape
     index = target.long()[..., None, None, :].expand(*groups, n_learners, 1, batch)
     try:

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from counterpoint._validation import check_choice, check_number
 from counterpoint.training.columns import (
@@ -282,13 +281,9 @@ class _CorrelationFunction(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        # Gradients are on where a graph of this step is asked for, which there is not; the guard has its price.
-        return _backward_once(ctx, grad) if torch.is_grad_enabled() else _backward(ctx, grad)
-
-
-def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-    (gradient,) = ctx.saved_tensors
-    return (gradient * (grad[..., None, None, None] if grad.dim() else grad)).mT, None, None
-
-
-_backward_once = once_differentiable(_backward)
+        if torch.is_grad_enabled():  # a graph of this step is asked for
+            raise RuntimeError(
+                "the correlation loss can be differentiated once; `create_graph` asks for more."
+            )
+        (gradient,) = ctx.saved_tensors
+        return (gradient * (grad[..., None, None, None] if grad.dim() else grad)).mT, None, None

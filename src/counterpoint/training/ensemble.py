@@ -31,7 +31,7 @@ class Voters(nn.Module):
 
     def __init__(self, n_learners: int, voting: str, weights: Sequence[float] | None, outputs: str) -> None:
         super().__init__()
-        self.voting = check_choice(voting, "voting", ("auto", *VOTES))
+        self.voting = voting
         self.outputs = check_choice(outputs, "outputs", ("softmax", "identity"))
         self.n_learners = n_learners
         share = check_weights(weights, "weights", n_learners)
@@ -41,14 +41,33 @@ class Voters(nn.Module):
         self.register_load_state_dict_pre_hook(_make_room)  # type: ignore[no-untyped-call]
 
     @property
+    def voting(self) -> str:
+        """The vote that was asked for."""
+        return self._voting
+
+    @voting.setter
+    def voting(self, voting: str) -> None:
+        self._voting: str = check_choice(voting, "voting", ("auto", *VOTES))
+
+    @property
     def vote(self) -> str:
         """The vote in use: ``voting``, or where that is "auto" the one that the last loss has trained."""
-        return self._trained_vote if self.voting == "auto" else self.voting
+        return self.rule.kind
 
     @property
     def rule(self) -> Vote:
         """How what the learners put out becomes the probabilities of the vote, as it is now."""
-        return Vote(self.vote, self.outputs, self.weights, self.readout, decode=self.voting == "auto")
+        return self.rule_for(self.voting)
+
+    def rule_for(self, voting: str) -> Vote:
+        """Return the rule of another choice of ``voting``."""
+        kind = check_choice(voting, "voting", ("auto", *VOTES))
+        if kind == "auto":
+            decodes = (
+                self.readout is not None and self.readout.decodes
+            )  # whose shares are pooled geometrically
+            kind = "geometric" if decodes else self._trained_vote
+        return Vote(kind, self.outputs, self.weights, self.readout)
 
     def trained_by(self, loss: Any) -> None:
         """Take over the vote that a loss trains; :func:`fit` does so."""

@@ -178,6 +178,7 @@ def fit(
     everybody = check_callbacks(callbacks) + ((ProgressBar(),) if check_flag(progress, "progress") else ())
     run = _Run(state, batches, validation, metric, patience, everybody, precision, scheduler_steps)
     saved = run.load(checkpoint) if checkpoint is not None and resume and Path(checkpoint).exists() else None
+    run.prepare_vote()
 
     ensemble.train()
     with ExitStack() as ending:
@@ -224,15 +225,12 @@ class _Run:
         self.autocast = autocast(self.precision, self.device)
         self.monitor = f"val_{metric_name(self.metric)}"
         self.generators = generators(self.batches)
-        self.forget_readout()
         self.identity = identity(state) | {"metric": None if self.validation is None else self.monitor}
         self.on_gradients = hooks(self.callbacks, "on_gradients")
         self.on_batch_end = hooks(self.callbacks, "on_batch_end")
         self.last = weights(state.ensemble)  # after the last epoch
         self.best: dict[str, Any] = {}  # after the best epoch, if there is one
         self.watch = MemberWatch()
-        if isinstance(ensemble := unwrapped(state.ensemble), Voters):
-            ensemble.trained_by(state.loss)
 
     def read_out(self, max_samples: int = 10_000) -> None:
         """Fit probabilities to what the learners put out, where the loss has not done so."""
@@ -243,6 +241,12 @@ class _Run:
             with self.autocast:
                 calibrate(ensemble, batches, max_samples=max_samples, decode=True)
             restore_random_state(before, self.device, self.generators)  # as if the batches had not been drawn
+
+    def prepare_vote(self) -> None:
+        """Drop the read-out of an earlier training, and take over the vote that the loss trains."""
+        self.forget_readout()
+        if isinstance(ensemble := unwrapped(self.state.ensemble), Voters):
+            ensemble.trained_by(self.state.loss)
 
     def forget_readout(self) -> None:
         if isinstance(ensemble := unwrapped(self.state.ensemble), Voters):

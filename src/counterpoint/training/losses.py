@@ -52,6 +52,7 @@ __all__ = [
 
 # Cross-entropy skips one label, and it should be none that anybody gives.
 _NO_LABEL = torch.iinfo(torch.int64).min
+_SMALL = 1e-6  # a dial whose inverse is no trouble
 
 
 class EnsembleLoss(nn.Module):
@@ -110,13 +111,12 @@ class EnsembleLoss(nn.Module):
         Tensor
             One loss for each group: a scalar where there are no leading axes.
         """
-        outputs = self.transform(class_columns(logits))
+        outputs = self.transform(class_columns(logits, self.outputs))
         d = self.effective_diversity(outputs.shape[-3])
         if isinstance(d, float) and d in (0, 1):
             return self.cost(self.pool(outputs) if d else outputs, target, weight)
-        return torch.lerp(
-            self.cost(outputs, target, weight), self.cost(self.pool(outputs), target, weight), d
-        )
+        own, pooled = (self.cost(q, target, weight) for q in (outputs, self.pool(outputs)))
+        return torch.lerp(own, pooled, d.to(own) if isinstance(d, Tensor) else d)
 
     def effective_diversity(self, n_learners: int) -> float | Tensor:
         """Return the dial in use for this number of learners."""
@@ -209,7 +209,7 @@ class DiversityLoss(EnsembleLoss):
         """Return the loss of a batch; shapes as for :class:`EnsembleLoss`."""
         if weight is None and self.pooled == "logits" and isinstance(logits, Tensor) and logits.dim() == 3:
             d = self.effective_diversity(max(len(logits), 1))
-            if isinstance(d, float) and 0 < d < 1:
+            if isinstance(d, float) and _SMALL < d < 1 and not torch.compiler.is_compiling():
                 columns = class_columns(logits)
                 if not is_one_hot(target, columns):
                     return pooled_cross_entropy(columns, target.long(), d)
@@ -374,7 +374,6 @@ class CorrelationLoss(EnsembleLoss):
     (torch.Size([5, 32, 3]), torch.Size([]))
     """
 
-    voting = "geometric"  # of the standardised outputs, once they are read out
     _last: Standardised | None = None
 
     def __init__(
@@ -398,6 +397,7 @@ class CorrelationLoss(EnsembleLoss):
         self.reduction = check_choice(reduction, "reduction", ("mean", "sum"))
         self.outputs = check_choice(outputs, "outputs", ("softmax", "identity"))
         self.needs_readout = outputs == "softmax"
+        self.voting = "geometric" if self.needs_readout else "soft"
 
     def forward(self, logits: Tensor, target: Tensor, weight: Tensor | None = None) -> Tensor:
         """Return the loss of a batch; shapes as for :class:`DiversityLoss`."""

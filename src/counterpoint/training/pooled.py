@@ -9,9 +9,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from counterpoint.training.columns import check_classes
+from counterpoint.training.columns import check_classes, indicators
 
 __all__ = ["pooled_cross_entropy"]
 
@@ -40,22 +39,21 @@ class _PooledCrossEntropy(torch.autograd.Function):
         if ctx.needs_input_grad[0]:
             proba.mul_(d / (n * batch))
             gradient = torch.add(proba[n:], proba[:n], alpha=(1 - d) / d)
-            ctx.save_for_backward(gradient.scatter_add_(1, index[:n], minus))
+            ctx.save_for_backward(gradient.scatter_add_(1, index[:n], minus), columns, labels)
+            ctx.d = d
         return loss
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        # Gradients are on where a graph of this step is asked for, which there is not; the guard has its price.
-        return _backward_once(ctx, grad) if torch.is_grad_enabled() else _backward(ctx, grad)
-
-
-def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-    (gradient,) = ctx.saved_tensors
-    # On the CPU a look is cheaper than a product; another device would be waited for.
-    return (gradient if grad.is_cpu and grad.item() == 1 else gradient * grad), None, None
-
-
-_backward_once = once_differentiable(_backward)
+        gradient, columns, labels = ctx.saved_tensors
+        if (
+            torch.is_grad_enabled()
+        ):  # a graph of this step is asked for: the same once more, as operations with one
+            n, _, batch = columns.shape
+            pool = columns.mean(0, keepdim=True).softmax(1)
+            moved = (1 - ctx.d) * columns.softmax(1) + ctx.d * pool - indicators(labels, columns)
+            gradient = moved / (n * batch)
+        return gradient * grad, None, None
 
 
 @lru_cache(maxsize=32)

@@ -263,7 +263,12 @@ def identity(state: State) -> dict[str, Any]:
     ]
     loss = state.loss
     return {
-        "tensors": {name: _text(value) for name, value in state.ensemble.state_dict().items()},
+        # The read-out of an earlier training is no part of this one.
+        "tensors": {
+            name: _text(value)
+            for name, value in state.ensemble.state_dict().items()
+            if "readout." not in name
+        },
         "loss": repr(loss)
         if isinstance(loss, nn.Module)
         else getattr(loss, "__qualname__", type(loss).__name__),

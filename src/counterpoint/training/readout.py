@@ -109,8 +109,16 @@ class Readout(nn.Module):
         return Readout(self.scale[learner].clone(), self.offset[learner].clone())
 
     @torch.no_grad()
-    def refit_pool(self, logits: Tensor, target: Tensor, weight: Tensor | None = None) -> Self:
-        """Return the read-out with a decoding of the ensemble, fitted to what the learners put out.
+    def refit_pool(
+        self,
+        logits: Tensor,
+        target: Tensor,
+        weight: Tensor | None = None,
+        *,
+        learner_weight: Tensor | None = None,
+        ridge: float = _RIDGE,
+    ) -> Self:
+        """Return the read-out with a decoding of the ensemble, near the present one where the rows say little.
 
         Parameters
         ----------
@@ -120,23 +128,36 @@ class Readout(nn.Module):
             The classes.
         weight : Tensor, shape (n_samples,), optional
             Weights of the samples.
+        learner_weight : Tensor, shape (n_learners,), optional
+            Weights of the learners in the vote.
+        ridge : float, default=0.001
+            What the cross-entropy pays for the squared distance from the present decoding.
         """
         columns = class_columns(logits)
-        if not columns.sum().isfinite():
+        if not columns.sum().isfinite() or (weight is not None and not weight.any()):
             return self  # there is nothing to read
         proba = columns.softmax(-2).double() if columns.device.type != "mps" else columns.softmax(-2)
         share = shares(torch.ones_like(target) if weight is None else weight, proba.dtype)
-        center = (proba * share).sum(-1, keepdim=True)  # (N, m, 1)
-        spread = ((proba - center).square() * share).sum(-1, keepdim=True).sqrt()
-        constant = spread < _CONSTANT
-        spread = spread.masked_fill(constant, math.inf)  # such a column says nothing
-        mean = ((proba - center) / spread).mean(0)  # (m, n)
-        scale, offset = _decoding(mean, target, share)
+        if self.center is not None and self.spread is not None:
+            center, spread = self.center.mT.to(proba), self.spread.mT.to(proba)  # (N, m, 1)
+        else:
+            center = (proba * share).sum(-1, keepdim=True)
+            spread = ((proba - center).square() * share).sum(-1, keepdim=True).sqrt()
+            spread = spread.masked_fill(spread < _CONSTANT, math.inf)  # such a column says nothing
+        own = torch.ones(len(proba)) if learner_weight is None else learner_weight
+        own = (own / own.sum()).to(proba)[:, None, None]
+        mean = ((proba - center) / spread * own).sum(0)  # (m, n)
+        start = torch.stack([torch.ones(len(mean)), torch.zeros(len(mean))]).to(mean)
+        if self.pool_scale is not None and self.pool_offset is not None:
+            start = torch.stack([self.pool_scale, self.pool_offset]).to(mean)
+        scale, offset = _decoding(mean, target, share, start.flatten(), ridge)
         fitted = [part.to(self.scale) for part in (center.mT, spread.mT, scale, offset)]
         return type(self)(self.scale, self.offset, *fitted)
 
     @torch.no_grad()
-    def refit(self, logits: Tensor, target: Tensor, weight: Tensor | None = None) -> Self:
+    def refit(
+        self, logits: Tensor, target: Tensor, weight: Tensor | None = None, *, ridge: float = _RIDGE
+    ) -> Self:
         """Return the read-out for what the learners put out, near this one where the rows say little.
 
         Parameters
@@ -147,6 +168,8 @@ class Readout(nn.Module):
             The classes, for all learners or for each.
         weight : Tensor, of the shape of target, optional
             Weights of the samples.
+        ridge : float, default=0.001
+            What the cross-entropy pays for the squared distance from this read-out.
         """
         if weight is not None and weight.dim() == 1 and not (counts := weight > 0).all():
             logits, target, weight = logits[:, counts], target[counts], weight[counts]
@@ -166,46 +189,50 @@ class Readout(nn.Module):
         # From the optimum of a part, a step on all the samples is about as good as their optimum (Le Cam).
         close = _CLOSE if few == 1 else 10 * _CLOSE
         with torch.autocast(z.device.type, enabled=False):  # Newton's method needs the digits
-            found = _Samples(z[..., ::few].contiguous(), target[..., ::few], part, start).least(start, close)
+            found = _Samples(z[..., ::few].contiguous(), target[..., ::few], part, start, ridge).least(
+                start, close
+            )
             if few > 1:
-                found = _Samples(z, target, share, start).least(found, close)
+                found = _Samples(z, target, share, start, ridge).least(found, close)
         scale, offset = found[:, :1] / spread[:, None], found[:, 1:]
         own = type(self)(scale[:, None].to(self.scale), offset[:, None].to(self.offset))
         return own.with_pool_of(self)
 
 
-def _decoding(mean: Tensor, target: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
+def _decoding(
+    mean: Tensor, target: Tensor, share: Tensor, start: Tensor, ridge: float
+) -> tuple[Tensor, Tensor]:
     """Return scale and offset (m,) of the least cross-entropy of ``scale * mean + offset``, for a mean (m, n).
 
-    By Newton's method with step halving, from the class shares; the distance from a scale of one is penalised.
+    By Newton's method with step halving; the distance from the start is penalised.
     """
     truth = indicators(target, mean)
-    m = len(mean)
-    theta = torch.cat([torch.ones_like(mean[:, 0]), torch.zeros_like(mean[:, 0])])
-    start = theta.clone()
+    m, theta = len(mean), start
 
     def value(theta: Tensor) -> tuple[Tensor, Tensor]:
         log_proba = (theta[:m, None] * mean + theta[m:, None]).log_softmax(0)
         fit = -((log_proba * truth).sum(0) * share).sum()
-        return fit + _RIDGE / 2 * (theta - start).square().sum(), log_proba
+        return fit + ridge / 2 * (theta - start).square().sum(), log_proba
 
     now, log_proba = value(theta)
     for _ in range(_STEPS):
         proba = log_proba.exp()
         pull = proba * mean
         off = torch.cat([(proba - truth) * mean, proba - truth]) * share
-        gradient = off.sum(1) + _RIDGE * (theta - start)
+        gradient = off.sum(1) + ridge * (theta - start)
         blocks = torch.cat([pull, proba])  # (2m, n)
         hessian = -(blocks * share) @ blocks.mT
         for i, j, moment in ((0, 0, pull * mean), (0, m, pull), (m, 0, pull), (m, m, proba)):
             hessian[i : i + m, j : j + m] += torch.diag((moment * share).sum(1))
-        hessian.diagonal().add_(_RIDGE)
+        hessian.diagonal().add_(ridge)
         step, size = torch.linalg.solve(hessian, gradient), 1.0
         while size > _CLOSE:
             trial, trial_proba = value(theta - size * step)
             if trial <= now + _ROUNDING:
                 break
             size /= 2
+        else:  # there is no way down, by rounding
+            break
         theta, now, log_proba = theta - size * step, trial, trial_proba
         if (size * step).abs().max() < _CLOSE:
             break
@@ -225,10 +252,12 @@ class _Samples:
         Weights that sum to one.
     start : Tensor, shape (N, 1 + m)
         The scale and offsets from which the distance is penalised.
+    ridge : float
+        The weight of that penalty.
     """
 
-    def __init__(self, z: Tensor, target: Tensor, share: Tensor, start: Tensor) -> None:
-        self.z, self.start, self.share = z, start, share
+    def __init__(self, z: Tensor, target: Tensor, share: Tensor, start: Tensor, ridge: float) -> None:
+        self.z, self.start, self.share, self.ridge = z, start, share, ridge
         self.labels = target.expand(len(z), -1).unsqueeze(1)  # (N, 1, n)
         # The gradient of what the true classes get is the same for all scales and offsets.
         scales = (z.gather(1, self.labels).squeeze(1) * share).sum(-1)
@@ -261,7 +290,7 @@ class _Samples:
         """Return the penalised cross-entropy of each learner, and the log-probabilities (N, m, n)."""
         log_proba = torch.addcmul(theta[:, 1:, None], theta[:, :1, None], self.z).log_softmax(1)
         cross_entropy = -(log_proba.gather(1, self.labels).squeeze(1) * self.share).sum(-1)
-        return cross_entropy + _RIDGE / 2 * (theta - self.start).square().sum(-1), log_proba
+        return cross_entropy + self.ridge / 2 * (theta - self.start).square().sum(-1), log_proba
 
     def newton_step(self, theta: Tensor, proba: Tensor) -> Tensor:
         """Return the step (N, 1 + m), from the probabilities (N, m, n) that theta gives."""
@@ -271,13 +300,13 @@ class _Samples:
         mean = pull.sum(1, keepdim=True)  # (N, 1, n), of the logits under the probabilities, times the share
         whole, away = held.sum(2), pull.sum(2) - (proba @ mean.mT).squeeze(2)  # (N, m)
         spread = pull.mul_(z).sum((1, 2)) - (mean.square() / share.clamp(min=1e-12)).sum((1, 2))
-        hessian = _RIDGE * torch.eye(1 + z.shape[1], dtype=z.dtype, device=z.device).repeat(len(z), 1, 1)
+        hessian = self.ridge * torch.eye(1 + z.shape[1], dtype=z.dtype, device=z.device).repeat(len(z), 1, 1)
         hessian[:, 0, 0] += spread
         hessian[:, 0, 1:] += away
         hessian[:, 1:, 0] += away
         hessian[:, 1:, 1:] += torch.diag_embed(whole) - held @ proba.mT
         gradient = torch.cat([mean.sum((1, 2))[:, None], whole], 1) - self.of_truth
-        gradient += _RIDGE * (theta - self.start)
+        gradient += self.ridge * (theta - self.start)
         place = "cpu" if z.device.type == "mps" else z.device  # Apple's GPUs have no double precision
         step: Tensor = torch.linalg.solve(hessian.to(place).double(), gradient.to(place).double())
         return step.to(z)

@@ -151,6 +151,10 @@ class Tally:
         alike: dict[Any, list[_Batch]] = {}
         for batch in self._held:
             alike.setdefault((batch.logits.shape, batch.target.dim(), batch.weight is None), []).append(batch)
+        with torch.autocast(self._losses[0].device.type, enabled=False):  # sums of a batch need their digits
+            self._fold_held(alike)
+
+    def _fold_held(self, alike: dict[Any, list[_Batch]]) -> None:
         losses = torch.stack(self._losses)
         weights = [size for size in self._sizes if isinstance(size, Tensor)]  # of all batches or of none
         sizes = torch.stack(weights).to(losses) if weights else losses.new_tensor(self._sizes)

@@ -23,7 +23,6 @@ class Vote(NamedTuple):
     outputs: str = "softmax"
     weights: Tensor | None = None  # (N,)
     readout: Readout | None = None
-    decode: bool = False  # the mean of standardised outputs, where the read-out can
 
     def __call__(self, logits: Tensor) -> Tensor:
         """Return the probabilities (batch, n_classes) of what the learners put out, (n_learners, batch, n_classes)."""
@@ -36,7 +35,7 @@ class Vote(NamedTuple):
         if self.outputs == "identity":
             return logits.clamp(min=torch.finfo(logits.dtype).tiny).log()
         if self.readout is not None:
-            decodes = self.decode and self.readout.decodes
+            decodes = self.kind == "geometric" and self.readout.decodes  # the mean of standardised outputs
             logits = self.readout.decoded(logits) if decodes else self.readout(logits)
         return logits.log_softmax(-1)
 
@@ -46,8 +45,13 @@ def combine(log_proba: Tensor, kind: str, weights: Tensor | None = None) -> Tens
     n = len(log_proba)
     share = log_proba.new_full((n,), 1 / n) if weights is None else weights.to(log_proba)
     if kind == "geometric":
-        return torch.einsum("n,nbk->bk", share, log_proba).softmax(-1)
+        return _weighted_sum(share, log_proba).softmax(-1)
     proba = log_proba.exp()
     if kind == "hard":
         proba = nn.functional.one_hot(log_proba.argmax(-1), log_proba.shape[-1]).to(log_proba)
-    return torch.einsum("n,nbk->bk", share, proba)
+    return _weighted_sum(share, proba)
+
+
+def _weighted_sum(share: Tensor, outputs: Tensor) -> Tensor:
+    # As a matrix product it would be rounded under autocast.
+    return (share[:, None, None] * outputs).sum(0)

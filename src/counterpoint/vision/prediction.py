@@ -52,7 +52,7 @@ def predict_logits(
     torch.Size([3, 8, 10])
     """
     together = _raw_logits(ensemble, batches, flip, precision)
-    readout = getattr(ensemble, "readout", None)
+    readout = getattr(unwrapped(ensemble), "readout", None)
     with torch.no_grad():  # a layer of that name in another module has done its work already
         return readout(together) if isinstance(readout, Readout) else together
 

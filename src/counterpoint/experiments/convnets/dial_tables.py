@@ -72,11 +72,11 @@ def grids(record: Record) -> list[Grid]:
     headings = [
         "loss",
         "error %",
-        "fewer errors %",
+        "fewer %",
         "log-loss",
         "Brier",
         "ECE %",
-        "learner's error %",
+        "learner %",
         "r_LL",
         "n",
     ]
