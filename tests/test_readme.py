@@ -33,8 +33,8 @@ def spread(values, digits=2):
 @pytest.mark.parametrize(
     ("words", "point"),
     [
-        ("ten of width 8, CIFAR-10:", ("cifar10", 8, 10, 10)),
-        ("ten of width 8, CIFAR-100:", ("cifar100", 8, 10, 10)),
+        ("ten of width 8, CIFAR-10, 10 epochs:", ("cifar10", 8, 10, 10)),
+        ("ten of width 8, CIFAR-100, 10 epochs:", ("cifar100", 8, 10, 10)),
         ("five of width 32, CIFAR-10, 30 epochs:", ("cifar10", 32, 5, 30)),
     ],
 )

@@ -253,7 +253,8 @@ def explain(assessments: Sequence[Assessment], comparisons: Sequence[Comparison]
         "r_TL is how well a learner follows the truth, r_LL how alike two learners are. r_LL sets a bound on r_TL "
         "(Theorem 2); share is the part of it that is reached. Alike is the correlation of being right. Learner and "
         "vote are the accuracies of one learner, on average, and of all together. Log-loss judges the probabilities of "
-        "the vote: low is good, and being certain and wrong costs most.",
+        "the vote: low is good, and being certain and wrong costs most. Trees average their probabilities, networks "
+        "their logits.",
         f"Most diverse (lowest r_LL): {_first(assessments, lambda a: -a.r_ll)}. "
         f"Nearest to the bound: {_first(assessments, lambda a: a.optimality)}. "
         f"Best vote: {_first(assessments, lambda a: a.vote.value)}. "
