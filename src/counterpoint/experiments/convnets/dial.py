@@ -73,6 +73,7 @@ POINTS = (
     Point("cifar100", 8, 10, 10, NARROW),
     Point("cifar100", 32, 5, 10, (*WIDE, *BASELINES[:2])),
     Point("cifar100", 32, 5, 30, WIDE),
+    Point("cifar10", 8, 10, 50, NARROW[:2]),
 )
 SMOKE = (
     Point("digits", 2, 2, 1, tuple(ARMS)),
