@@ -32,7 +32,7 @@ lint: $(VENV)/installed-dev  ## ruff and mypy alone
 	$(VENV)/bin/mypy
 
 figures: $(VENV)/installed  ## the paper's figures of the theory, into out
-	for n in 1 2 3 4 5; do $(VENV)/bin/counterpoint reproduce figure-$$n --out out || exit 1; done
+	for n in 1 2 3 4 5; do $(VENV)/bin/python -m paper figure-$$n --out out || exit 1; done
 
 clean:  ## remove the environment and everything made by the commands
 	rm -rf $(VENV) out .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache

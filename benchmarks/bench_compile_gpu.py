@@ -15,13 +15,13 @@ from pathlib import Path
 import torch
 from torch.nn import functional as F
 
-from counterpoint.experiments._device import clock, kernel_search
-from counterpoint.experiments._record import write_json
-from counterpoint.experiments.pretrained.laboratory import KERNELS, LR, provenance
-from counterpoint.experiments.pretrained.learning import Compiled
-from counterpoint.experiments.pretrained.paper import TABLE_5
+from counterpoint.records import write_json
 from counterpoint.training.preparation import autocast
 from counterpoint.vision import backbone
+from paper.device import clock, kernel_search
+from paper.pretrained.laboratory import KERNELS, LR, provenance
+from paper.pretrained.learning import Compiled
+from paper.pretrained.paper import TABLE_5
 
 NETWORKS = ("resnet18", "mobilenet_v2", "efficientnet_b0")
 N_TRAIN = 45_000  # images in an epoch of the tables

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from counterpoint.experiments.convnets.side_by_side import Apart, Chunks, SideBySide
 from counterpoint.vision import backbone
+from paper.convnets.side_by_side import Apart, Chunks, SideBySide
 
 # width -> how many nets; the widest first, since they are most of the work
 NETS = {64: 12, 32: 24, 8: 48, 4: 48, 16: 24}

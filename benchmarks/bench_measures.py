@@ -24,8 +24,7 @@ import numpy as np
 
 import counterpoint
 from counterpoint import measures
-from counterpoint.measures._outputs import Outputs
-from counterpoint.measures._tally import tally
+from counterpoint.outputs import Outputs, tally
 
 N_LEARNERS, N_SAMPLES = 50, 10_000
 PEER_NAMES = {

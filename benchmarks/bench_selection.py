@@ -28,7 +28,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from counterpoint.datasets import load
 from counterpoint.exceptions import UndefinedMeasureWarning
-from counterpoint.measures._outputs import Outputs
+from counterpoint.outputs import Outputs
 from counterpoint.selection import select
 from counterpoint.selection._choosers import Greedy
 

@@ -19,12 +19,12 @@ import numpy as np
 
 from counterpoint._plain import plain
 from counterpoint._validation import check_choice
-from counterpoint.experiments._record import read_record, write_json
-from counterpoint.experiments.pretrained.laboratory import Laboratory, Settings, start_of
-from counterpoint.experiments.pretrained.paper import TABLE_5
-from counterpoint.experiments.pretrained.study import SMOKE_NETWORKS, check_weights, load_images
+from counterpoint.records import read_record, write_json
 from counterpoint.training import Ensemble
 from counterpoint.training.device import pick_device
+from paper.pretrained.laboratory import Laboratory, Settings, start_of
+from paper.pretrained.paper import TABLE_5
+from paper.pretrained.study import SMOKE_NETWORKS, check_weights, load_images
 
 NAME = "choose_image_recipe"
 RESULTS = Path(__file__).parents[1] / "results" / f"{NAME}.json"

@@ -13,7 +13,7 @@ import pytest
 
 from counterpoint import Assessment, assess
 from counterpoint.cli import main
-from counterpoint.predictions import Predictions, read_predictions
+from counterpoint.io import Predictions, read_predictions
 from counterpoint.selection import Selection, select
 
 N = 60
@@ -338,7 +338,7 @@ def test_the_documentation_shows_what_the_commands_print(tmp_path, monkeypatch, 
     monkeypatch.setenv("COLUMNS", "80")
     exec(re.search(r"```python\n(.*?)```", text, re.DOTALL)[1], {})
     blocks = re.findall(r"```console\n\$ (.*?)\n(.*?)```", text, re.DOTALL)
-    assert len(blocks) == 8
+    assert len(blocks) == 7
     for command, shown in blocks:
         *before, last = command.split("; ")
         for part in before:

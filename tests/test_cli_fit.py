@@ -14,9 +14,9 @@ import torch
 
 from counterpoint import Assessment
 from counterpoint.cli import main
+from counterpoint.io import read_predictions
 from counterpoint.measures import combine
 from counterpoint.models import load_model
-from counterpoint.predictions import read_predictions
 
 N = 120
 QUICK = ["--diversity", "0.5", "--learners", "3", "--epochs", "10"]

@@ -12,14 +12,15 @@ PACKAGE = Path(counterpoint.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 BASE = {"_validation", "exceptions"}
-MATHEMATICS = BASE | {"theory", "measures"}
+MATHEMATICS = BASE | {"theory", "outputs", "measures"}
 ASSESSMENT = MATHEMATICS | {"assessment", "selection"}
 ANYBODY = ASSESSMENT | {
     "_extras",
     "_files",
     "_plain",
     "plots",
-    "predictions",
+    "io",
+    "records",
     "report",
     "training",
     "estimators",
@@ -36,21 +37,23 @@ MAY_IMPORT = {
     "_plain": set(),
     "_validation": {"exceptions"},
     "theory": BASE,
-    "measures": BASE,
+    "outputs": BASE,
+    "measures": BASE | {"outputs"},
     "assessment": MATHEMATICS | {"_plain"},
     "selection": MATHEMATICS | {"_plain"},
     "datasets": {"_validation", "_extras"},
-    "predictions": {"_validation", "_extras", "_files", "exceptions"},
+    "io": {"_validation", "_extras", "_files", "exceptions"},
     "plots": ASSESSMENT,
     "report": ASSESSMENT | {"_files", "_plain", "plots"},
     "training": MATHEMATICS | {"_extras", "_files"},
     "estimators": ASSESSMENT | {"_extras", "_files", "plots", "training"},
-    "models": MATHEMATICS | {"_extras", "_files", "_plain", "assessment", "estimators", "predictions"},
+    "models": MATHEMATICS | {"_extras", "_files", "_plain", "assessment", "estimators", "io"},
     "vision": MATHEMATICS | {"_extras", "training"},
-    "experiments": ANYBODY,
-    "cli": ANYBODY | {"experiments"},
+    "records": {"_files", "_plain", "_validation", *ASSESSMENT, "plots"},
+    "arena": ANYBODY,
+    "cli": ANYBODY | {"arena"},
     "__main__": {"cli"},
-    "__init__": ANYBODY | {"experiments"},
+    "__init__": ANYBODY | {"arena"},
 }
 
 # unit -> the packages it may import besides the standard library; others are free
@@ -60,12 +63,13 @@ MAY_REQUIRE = {
     "_plain": {"numpy"},
     "_validation": {"numpy"},
     "theory": {"numpy", "scipy"},
+    "outputs": {"numpy"},
     "measures": {"numpy", "scipy"},
     "datasets": {"numpy", "pandas", "sklearn"},
 }
 
 # where torch may be imported with the module and not first inside a function
-TORCH_AT_THE_TOP = ("training", "estimators/_", "estimators/diverse", "experiments", "vision")
+TORCH_AT_THE_TOP = ("training", "estimators/_", "estimators/diverse", "arena", "vision")
 
 
 def unit_of(path):

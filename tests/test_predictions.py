@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from counterpoint._files import replacing
-from counterpoint.predictions import Predictions, read_predictions
+from counterpoint.io import Predictions, read_predictions
 
 TRUTH = ["cat", "dog", "cat", "bird"]
 VOTES = {"tree": ["cat", "dog", "dog", "bird"], "a 'net'": ["cat", "cat", "cat", "bird"]}

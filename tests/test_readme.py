@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from counterpoint.experiments._tables import NONE
-from counterpoint.experiments.convnets import dial_tables
-from counterpoint.experiments.pretrained.paper import TABLES
+from counterpoint.records import NONE
+from paper.convnets import dial_tables
+from paper.pretrained.paper import TABLES
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
         DiverseEnsembleClassifier,
         DiverseEnsembleClassifierCV,
     )
-    from counterpoint.predictions import Predictions, read_predictions
+    from counterpoint.io import Predictions, read_predictions
     from counterpoint.report import EnsembleReport
     from counterpoint.selection import Selection, select
     from counterpoint.training import (
@@ -100,7 +100,7 @@ __all__ = [
 _HOMES = {
     "assessment": ("Assessment", "assess", "assess_estimator"),
     "estimators": ("DecorateClassifier", "DiverseEnsembleClassifier", "DiverseEnsembleClassifierCV"),
-    "predictions": ("Predictions", "read_predictions"),
+    "io": ("Predictions", "read_predictions"),
     "report": ("EnsembleReport",),
     "selection": ("Selection", "select"),
     "training": (

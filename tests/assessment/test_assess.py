@@ -25,7 +25,7 @@ from counterpoint.measures import (
     tandem_bound,
     truth_learner_correlation,
 )
-from counterpoint.measures._outputs import Outputs
+from counterpoint.outputs import Outputs
 from counterpoint.selection._vote import Vote
 from counterpoint.theory import jury_accuracy, mixed_vote_accuracy, optimality
 
@@ -284,8 +284,8 @@ def test_strings_numbers_and_codes_give_one_and_the_same_assessment():
 def test_blocks_do_not_change_the_result(voting, monkeypatch):
     truth, proba = make_probabilities()
     whole = assess(truth, proba, voting=voting).to_dict()
-    monkeypatch.setattr("counterpoint.measures._outputs.BLOCK_ENTRIES", 5 * 37)
-    monkeypatch.setattr("counterpoint.measures._pool._PART_ENTRIES", 5 * 3 * 7)
+    monkeypatch.setattr("counterpoint.outputs.outputs.BLOCK_ENTRIES", 5 * 37)
+    monkeypatch.setattr("counterpoint.outputs.pool._PART_ENTRIES", 5 * 3 * 7)
     parts = assess(truth, proba, voting=voting).to_dict()
     for key, value in whole.items():
         if isinstance(value, float):

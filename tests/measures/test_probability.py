@@ -16,8 +16,7 @@ from counterpoint.measures import (
     log_loss,
     reliability,
 )
-from counterpoint.measures._outputs import Outputs
-from counterpoint.measures._pool import tallies
+from counterpoint.outputs import Outputs, tallies
 from counterpoint.theory import geometric_pool
 from tests.measures.references import random_probabilities, soft_ensembles
 
@@ -205,7 +204,7 @@ def test_one_learner_is_its_own_pool():
 def test_parts_of_a_block_do_not_change_its_tallies(monkeypatch):
     _, outputs = random_probabilities(6, 3, 50, 4)
     read, weights, block = Outputs(outputs), np.array([[1.0, 1.0, 1.0], [0.2, 0.5, 0.3]]), slice(10, 45)
-    monkeypatch.setattr("counterpoint.measures._pool._PART_ENTRIES", 3 * 4 * 8)
+    monkeypatch.setattr("counterpoint.outputs.pool._PART_ENTRIES", 3 * 4 * 8)
     found = tallies(read, weights, block, ("hard", "soft", "geometric"))
     each = {"hard": np.eye(4)[outputs.argmax(axis=2)], "soft": outputs, "geometric": np.log(outputs)}
     for voting, given_to in each.items():

@@ -2,9 +2,7 @@ import numpy as np
 import pytest
 
 from counterpoint.measures import MEASURES
-from counterpoint.measures._outputs import Outputs
-from counterpoint.measures._pool import pooled
-from counterpoint.measures._tally import tally
+from counterpoint.outputs import Outputs, pooled, tally
 from tests.measures.references import random_probabilities, random_votes
 
 
@@ -20,7 +18,7 @@ def assert_same(first, second):
 def test_blocks_do_not_change_the_tally(make, n_classes, monkeypatch):
     y_true, outputs = make(0, 6, 101, n_classes)
     whole = tally(Outputs(outputs, y_true), columns=True, correctness=True)
-    monkeypatch.setattr("counterpoint.measures._outputs.BLOCK_ENTRIES", 6 * 10)
+    monkeypatch.setattr("counterpoint.outputs.outputs.BLOCK_ENTRIES", 6 * 10)
     seen = []
     parts = tally(
         Outputs(outputs, y_true),
@@ -34,7 +32,7 @@ def test_blocks_do_not_change_the_tally(make, n_classes, monkeypatch):
 
 def test_sorted_samples_do_not_disturb_the_merged_moments(monkeypatch):
     # Blocks with very different means are the hard case for moments gathered block by block.
-    monkeypatch.setattr("counterpoint.measures._outputs.BLOCK_ENTRIES", 3 * 16)
+    monkeypatch.setattr("counterpoint.outputs.outputs.BLOCK_ENTRIES", 3 * 16)
     y_true, proba = random_probabilities(1, 3, 128, 3)
     order = np.argsort(y_true)
     columns = tally(Outputs(proba[:, order], y_true[order]), columns=True).columns

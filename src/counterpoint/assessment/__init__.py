@@ -16,13 +16,10 @@ from counterpoint.assessment.result import Assessment, Estimate, Finding, Sizing
 from counterpoint.assessment.votes import count_votes
 from counterpoint.exceptions import ModelRangeWarning
 from counterpoint.measures import MEASURES
-from counterpoint.measures._defined import mean_defined, mean_of_pairs, warn_undefined
-from counterpoint.measures._outputs import Outputs
-from counterpoint.measures._pool import VOTINGS
-from counterpoint.measures._tally import tally
 from counterpoint.measures.certificates import c_bound_of, tandem_bound_of
 from counterpoint.measures.correlation import shared_correlations
 from counterpoint.measures.pairwise import correctness_correlations
+from counterpoint.outputs import VOTINGS, Outputs, mean_defined, mean_of_pairs, tally, warn_undefined
 from counterpoint.theory import (
     best_weights,
     error_correlation_bounds,

@@ -13,10 +13,17 @@ from numpy.typing import NDArray
 
 from counterpoint._validation import FloatArray
 from counterpoint.assessment.result import Estimate
-from counterpoint.measures._credit import credit, margins
-from counterpoint.measures._outputs import Outputs
-from counterpoint.measures._pool import VOTINGS, given, log_losses, probabilities_of, tallies
 from counterpoint.measures.probability import ProbabilityScores
+from counterpoint.outputs import (
+    VOTINGS,
+    Outputs,
+    credit,
+    given,
+    log_losses,
+    margins,
+    probabilities_of,
+    tallies,
+)
 
 N_BOOTSTRAP = 2000
 

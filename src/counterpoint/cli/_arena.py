@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from counterpoint.experiments.arena.tables import Table
+    from counterpoint.arena.tables import Table
 
 EXAMPLES = """[b]Examples[/b]
 
@@ -84,8 +84,8 @@ def arena(
     ] = False,
 ) -> None:
     """Let ensembles compete on the same folds, and see whether explicit diversity pays."""
-    from counterpoint.experiments.arena import arena as run
-    from counterpoint.experiments.arena.page import write_report
+    from counterpoint.arena import arena as run
+    from counterpoint.arena.page import write_report
 
     folder = out or _folder(data, smoke=smoke)
     if report_only:
@@ -126,7 +126,7 @@ def _tables(
     smoke: bool,
 ) -> "list[Table]":
     from counterpoint._validation import check_choice
-    from counterpoint.experiments.arena.tables import SMALL_FIRST, read_suite, read_table
+    from counterpoint.arena.tables import SMALL_FIRST, read_suite, read_table
 
     given = [name for name, value in (("data", data), ("suite", suite), ("sets", sets)) if value is not None]
     if len(given) > 1:
@@ -150,7 +150,7 @@ def _listed(names: str) -> list[str]:
 def _show(folder: Path, paths: list[Path]) -> None:
     import json
 
-    from counterpoint.experiments.arena.page import overview
+    from counterpoint.arena.page import overview
 
     summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
     title, headings, rows, _ = overview(summary)

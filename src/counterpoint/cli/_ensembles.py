@@ -12,7 +12,7 @@ import typer
 
 if TYPE_CHECKING:
     from counterpoint.assessment import Assessment
-    from counterpoint.predictions import Predictions
+    from counterpoint.io import Predictions
     from counterpoint.report import EnsembleReport
 
 # Work smaller than this is done before a bar could be read.
@@ -192,7 +192,7 @@ def select(
     as_json: Json = False,
 ) -> None:
     """Choose learners that are accurate and different from a pool."""
-    from counterpoint.predictions import check_ending, stored_truth
+    from counterpoint.io import check_ending, stored_truth
     from counterpoint.selection import select as run
 
     if out is not None:
@@ -221,7 +221,7 @@ def select(
 
 
 def _read(path: Path, truth: str, learner: Sequence[str] | None, drop: Sequence[str] | None) -> "Predictions":
-    from counterpoint.predictions import read_predictions
+    from counterpoint.io import read_predictions
 
     large = path.is_file() and path.stat().st_size > _BYTES_WITH_BAR
     return read_predictions(

@@ -10,11 +10,9 @@ from numpy.typing import ArrayLike
 
 from counterpoint._validation import FloatArray, check_choice
 from counterpoint.measures import pairwise, pooled
-from counterpoint.measures._defined import mean_defined, mean_of_pairs, warn_undefined
-from counterpoint.measures._outputs import Outputs
-from counterpoint.measures._tally import Tally, tally
 from counterpoint.measures.correlation import learner_correlations, learner_learner_correlation
 from counterpoint.measures.decomposition import ambiguity_decomposition, ambiguity_of
+from counterpoint.outputs import Outputs, Tally, mean_defined, mean_of_pairs, tally, warn_undefined
 
 
 @dataclass(frozen=True)

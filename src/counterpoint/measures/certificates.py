@@ -13,11 +13,7 @@ from scipy.optimize import brentq
 from scipy.special import rel_entr
 
 from counterpoint._validation import FloatArray, check_interval, check_weights
-from counterpoint.measures._credit import margins
-from counterpoint.measures._defined import warn_undefined
-from counterpoint.measures._outputs import Outputs
-from counterpoint.measures._pool import pooled
-from counterpoint.measures._tally import Correctness, tally
+from counterpoint.outputs import Correctness, Outputs, margins, pooled, tally, warn_undefined
 
 
 class TandemBound(NamedTuple):

@@ -8,10 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterpoint._validation import FloatArray, check_flag
-from counterpoint.measures._defined import mean_defined, ratio, warn_pairs, warn_undefined
-from counterpoint.measures._outputs import Outputs
-from counterpoint.measures._tally import Columns, tally
 from counterpoint.measures.pairwise import correctness_correlations
+from counterpoint.outputs import Columns, Outputs, mean_defined, ratio, tally, warn_pairs, warn_undefined
 
 
 def truth_learner_correlation(

@@ -15,9 +15,7 @@ from counterpoint._validation import (
     check_probabilities,
     check_weights,
 )
-from counterpoint.measures._outputs import BLOCK_ENTRIES, Outputs, as_array
-from counterpoint.measures._pool import log_normalise
-from counterpoint.measures._tally import Columns, tally
+from counterpoint.outputs import BLOCK_ENTRIES, Columns, Outputs, as_array, log_normalise, tally
 
 
 class AmbiguityDecomposition(NamedTuple):

@@ -12,9 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterpoint._validation import FloatArray, IntArray
-from counterpoint.measures._defined import ratio, warn_pairs
-from counterpoint.measures._outputs import Outputs
-from counterpoint.measures._tally import Correctness, tally
+from counterpoint.outputs import Correctness, Outputs, ratio, tally, warn_pairs
 
 
 class Contingency(NamedTuple):

@@ -8,9 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterpoint._validation import FloatArray, IntArray
-from counterpoint.measures._defined import warn_undefined
-from counterpoint.measures._outputs import Outputs
-from counterpoint.measures._tally import tally
+from counterpoint.outputs import Outputs, tally, warn_undefined
 
 
 def entropy(y_true: ArrayLike, outputs: ArrayLike, *, labels: ArrayLike | None = None) -> float:

@@ -17,17 +17,19 @@ from counterpoint._validation import (
     check_weights,
     check_whole,
 )
-from counterpoint.measures._credit import credit
-from counterpoint.measures._defined import ratio
-from counterpoint.measures._outputs import (
+from counterpoint.outputs import (
+    VOTINGS,
     Outputs,
     as_array,
     check_classes,
     check_truth,
     column_classes,
+    credit,
+    log_losses,
     place_labels,
+    pooled,
+    ratio,
 )
-from counterpoint.measures._pool import VOTINGS, log_losses, pooled
 
 N_BINS = 15  # Guo et al. (2017)
 

@@ -3,10 +3,10 @@
 The networks need torch and the folder skops; both are imported on first use.
 """
 
+from counterpoint.io.tables import Column, TrainingTable, read_training_table
 from counterpoint.models.fitting import TableFit, fit_table
 from counterpoint.models.model import TableModel, TablePredictions
 from counterpoint.models.saving import check_destination, load_model, save_model
-from counterpoint.models.tables import Column, TrainingTable, read_training_table
 
 __all__ = [
     "Column",

@@ -9,8 +9,8 @@ import numpy as np
 
 from counterpoint._validation import IntArray, check_flag, check_number, check_whole
 from counterpoint.assessment import Assessment
+from counterpoint.io.tables import TrainingTable
 from counterpoint.models.model import TableModel, make_transformer
-from counterpoint.models.tables import TrainingTable
 from counterpoint.theory import OperatingPoint
 
 if TYPE_CHECKING:

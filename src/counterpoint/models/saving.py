@@ -16,8 +16,8 @@ from counterpoint._extras import import_extra
 from counterpoint._files import replacing
 from counterpoint._plain import plain
 from counterpoint._validation import check_path
+from counterpoint.io.tables import Column
 from counterpoint.models.model import TableModel, make_transformer
-from counterpoint.models.tables import Column
 
 if TYPE_CHECKING:
     from sklearn.compose import ColumnTransformer

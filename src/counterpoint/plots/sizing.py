@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from counterpoint._validation import FloatArray, IntArray, check_count, check_whole
 from counterpoint.assessment.members import member_outputs
-from counterpoint.measures._outputs import Outputs
+from counterpoint.outputs import Outputs
 from counterpoint.plots.style import PALETTE, house_style, new_axes
 from counterpoint.selection._vote import accuracies_along
 from counterpoint.theory import vote_accuracy_curve

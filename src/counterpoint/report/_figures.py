@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from counterpoint._validation import FloatArray
 from counterpoint.assessment import Assessment
-from counterpoint.measures._defined import mean_defined
+from counterpoint.outputs import mean_defined
 from counterpoint.report._words import interval, minus, number, percent, shorten
 from counterpoint.theory import OperatingPoint, learner_correlation_bounds, truth_correlation_bounds
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from counterpoint._validation import FloatArray
 from counterpoint.assessment import Assessment
-from counterpoint.measures._defined import ratio
+from counterpoint.outputs import ratio
 from counterpoint.plots import CorrelationDisplay
 from counterpoint.report._words import number, shorten
 

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterpoint._validation import FloatArray, check_choice, check_number, check_whole
-from counterpoint.measures._outputs import Outputs
-from counterpoint.measures._pool import VOTINGS
+from counterpoint.outputs import VOTINGS, Outputs
 from counterpoint.selection._choosers import Caruana, Chooser, Greedy
 from counterpoint.selection._vote import Vote, accuracies_along, size_within_noise
 from counterpoint.selection.result import Selection

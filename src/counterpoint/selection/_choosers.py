@@ -7,10 +7,8 @@ import numpy as np
 
 from counterpoint._validation import FloatArray, IntArray
 from counterpoint.exceptions import UndefinedMeasureWarning
-from counterpoint.measures._defined import mean_defined
-from counterpoint.measures._outputs import Outputs
-from counterpoint.measures._tally import tally
 from counterpoint.measures.correlation import shared_correlations
+from counterpoint.outputs import Outputs, mean_defined, tally
 from counterpoint.selection._vote import Vote, accuracies_along, first_best
 from counterpoint.theory import critical_lambda
 

@@ -11,9 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterpoint._validation import ROUNDING, FloatArray, IntArray
-from counterpoint.measures._credit import credit
-from counterpoint.measures._outputs import Outputs
-from counterpoint.measures._pool import given
+from counterpoint.outputs import Outputs, credit, given
 
 
 class Vote:

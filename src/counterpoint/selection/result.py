@@ -9,8 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from counterpoint._plain import plain
 from counterpoint._validation import FloatArray, IntArray, check_json
-from counterpoint.measures._credit import leaders
-from counterpoint.measures._outputs import Outputs, as_array
+from counterpoint.outputs import Outputs, as_array, leaders
 from counterpoint.selection._vote import Vote
 
 # Learners that a printed selection shows.

@@ -1,0 +1,114 @@
+"""``python -m paper NAME`` makes a table or figure again, or goes on with a study; without a name it lists them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from counterpoint.cli import run_app
+from paper import TARGETS, reproduce
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(context_settings={"help_option_names": ["-h", "--help"]}, rich_markup_mode="rich")
+
+Out = Annotated[Path, typer.Option(help="Folder to write to.", show_default=True)]
+
+# Targets that alone take an option say so in its help.
+_PRETRAINED = "table-4, table-5, table-6"
+_CONVNETS = "image-dial, image-map, image-scratch"
+
+Epochs = Annotated[int | None, typer.Option(min=1, help=f"Epochs of each network alone ({_PRETRAINED}).")]
+MoreEpochs = Annotated[
+    int | None, typer.Option(min=1, help=f"Epochs of an ensemble after that ({_PRETRAINED}).")
+]
+Size = Annotated[int | None, typer.Option(min=16, help=f"Pixels that images are resized to ({_PRETRAINED}).")]
+Networks = Annotated[str | None, typer.Option(help=f"Such as resnet18,mobilenet_v2 ({_PRETRAINED}).")]
+Parts = Annotated[
+    str | None,
+    typer.Option(help=f"Beginnings of the names of parts, such as width-8,cifar10-w8 ({_CONVNETS})."),
+]
+Weights = Annotated[
+    Path | None,
+    typer.Option(help=f"Folder of NAME.safetensors; by default torchvision's download ({_PRETRAINED})."),
+]
+
+
+def _complete_target(incomplete: str) -> list[tuple[str, str]]:
+    return [(name, t.title) for name, t in TARGETS.items() if name.startswith(incomplete)]
+
+
+@app.command()
+def _reproduce(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", help="Such as figure-3.", autocompletion=_complete_target),
+    ] = None,
+    out: Out = Path("out"),
+    n_learners: Annotated[int | None, typer.Option(help="Number of learners (figure-3, figure-5).")] = None,
+    # Repeats count on from it, and scikit-learn's seeds end at 2**32 - 1.
+    seed: Annotated[int | None, typer.Option(min=0, max=2**31 - 1, help="Seed of every random draw.")] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder of images or tables; by default what COUNTERPOINT_DATA names.")
+    ] = None,
+    repeats: Annotated[
+        int | None, typer.Option(min=1, help="Repeats of the cross-validation (table-3).")
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option(help="Such as cpu or cuda; by default the GPU if any.")
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, help=f"Number of seeds ({_PRETRAINED}, {_CONVNETS}).")
+    ] = None,
+    epochs: Epochs = None,
+    more_epochs: MoreEpochs = None,
+    size: Size = None,
+    networks: Networks = None,
+    weights: Weights = None,
+    parts: Parts = None,
+    compiled: Annotated[
+        bool, typer.Option("--compiled", help=f"Compile the networks for training ({_PRETRAINED}).")
+    ] = False,
+    smoke: Annotated[bool, typer.Option("--smoke", help="Run in seconds, on small data.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="List what can be made and stop.")] = False,
+) -> None:
+    """Make a table or figure of the paper again; without a name, list them."""
+    if name is None or list_:
+        _list_targets()
+        return
+    options: dict[str, Any] = {
+        "n_learners": n_learners,
+        "seed": seed,
+        "data": data,
+        "repeats": repeats,
+        "device": device,
+        "seeds": seeds,
+        "epochs": epochs,
+        "more_epochs": more_epochs,
+        "size": size,
+        "networks": None if networks is None else [name.strip() for name in networks.split(",")],
+        "weights": weights,
+        "parts": parts,
+        "compiled": compiled or None,
+        "smoke": smoke or None,
+    }
+    paths = reproduce(name, out, **{key: value for key, value in options.items() if value is not None})
+    typer.echo(TARGETS[name].title)
+    for path in paths:
+        typer.echo(f"  {path}")
+
+
+def _list_targets() -> None:
+    width = max(map(len, TARGETS))
+    for name, target in TARGETS.items():
+        typer.echo(f"{name:{width}}  {target.title}")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code: 0, or 2 after an error, or 130 if interrupted."""
+    return run_app(app, "python -m paper", arguments)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,283 @@
+"""Tables and a picture of the map of image ensembles: errors, gains, and what predicts the gains.
+
+Votes average probabilities. Where the loss leaves scale and offset of the outputs open, each learner's logits are read
+out first; after a cross-entropy they are taken as they are. A *cell* is a part of the map that has independent training
+and a diversity of 0.9. The committed record also has parts and arms of earlier studies; the tables skip them.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from counterpoint._validation import FloatArray
+from counterpoint.plots import PALETTE, house_style
+from counterpoint.plots.style import sequence
+from counterpoint.records import NONE, Grid, markdown, mean, spread
+from paper.convnets.arms import ARMS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.typing import ColorType
+
+__all__ = ["arm_values", "cells", "draw", "grids", "in_markdown", "told"]
+
+Record = Mapping[str, Any]
+Piece = Mapping[str, Any]
+
+THRESHOLD_PARTS = ("width-8", "width-32")
+KINDS = {"width": "", "once": "one epoch", "few": "5,000 images", "learners": ""}
+MARKERS = {"width": "o", "once": "^", "few": "s", "learners": "D"}
+LEGEND = {"o": "50,000 images, 10 epochs", "^": "one epoch", "s": "5,000 images", "D": "fewer learners"}
+# Predictors of the gain: measures of independently trained learners on their training images.
+QUANTITIES: Mapping[str, Callable[[Mapping[str, FloatArray]], FloatArray]] = {
+    "learner accuracy": lambda d: 1 - d["member"],
+    "vote accuracy": lambda d: 1 - d["soft"],
+    "vote over learner": lambda d: d["member"] - d["soft"],
+    "r_TL": lambda d: d["r_tl"],
+    "r_LL": lambda d: d["r_ll"],
+    "optimality": lambda d: d["optimality"],
+    "error correlation": lambda d: d["error_correlation"],
+}
+
+
+def in_markdown(record: Record) -> str:
+    """Return all tables as Markdown."""
+    return markdown(grids(record))
+
+
+def grids(record: Record) -> list[Grid]:
+    """Return the tables that the parts on record make possible."""
+    tables = [_errors(record), _gains(record), _predictors(record), _tricks(record)]
+    return [table for table in tables if table.rows]
+
+
+def arm_values(piece: Piece, arm: str, measure: str = "soft", kind: str = "test") -> FloatArray:
+    """Return a measure of an arm for each seed, after the read-out if the loss of the arm needs one."""
+    place = [one["name"] for one in piece["config"]["arms"]].index(arm)
+    how = "read" if piece["config"]["read_out"][place] else "raw"
+    return np.array(piece["data"][kind][how][measure], dtype=float)[:, place]
+
+
+def cells(record: Record) -> dict[str, Piece]:
+    """Return the parts that compare independent training with a diversity of 0.9 on the same views."""
+    return {
+        name: piece
+        for name, piece in record["data"].items()
+        if _kind(name) in KINDS and {"independent", "0.9"} <= set(_arms(piece))
+    }
+
+
+def told(record: Record, quantity: str) -> tuple[float, int, int]:
+    """Return how well a quantity that is known in training predicts whether a diversity of 0.9 pays.
+
+    Returns
+    -------
+    rank : float
+        Spearman's correlation of the quantity with the relative gain, over the cells.
+    right, n : int
+        In how many cells a threshold predicts the sign of the gain, and the number of cells. The threshold is the
+        middle between two of the parts, which are not counted.
+    """
+    from scipy.stats import spearmanr
+
+    found = cells(record)
+    known = np.array([_known(piece)[quantity].mean() for piece in found.values()])
+    gains = np.array([_gain(piece, "0.9").mean() for piece in found.values()])
+    ends = np.array([name in THRESHOLD_PARTS for name in found], dtype=bool)
+    if ends.sum() < 2 or ends.all() or np.ptp(known) == 0 or np.ptp(gains) == 0:
+        return np.nan, 0, 0
+    rank = float(spearmanr(known, gains).statistic)
+    sign = np.sign(
+        np.diff(gains[ends]) * np.diff(known[ends])
+    )  # whether more of the quantity is more of a gain
+    right = (sign * (known[~ends] - known[ends].mean()) > 0) == (gains[~ends] > 0)
+    return rank, int(right.sum()), int((~ends).sum())
+
+
+def draw(record: Record) -> "Figure":
+    """Draw the error over the diversity for each width, and the gain over what was known in training."""
+    from matplotlib.figure import Figure
+
+    with house_style():
+        figure = Figure(figsize=(11.0, 4.6))
+        left, right = figure.subplots(1, 2, sharey=True)
+        widths = sorted({_width(piece) for piece in (*_main(record).values(), *cells(record).values())})
+        colours = dict(zip(widths, sequence(len(widths)), strict=True))
+        _draw_diversities(left, record, colours)
+        _draw_gains(right, record, colours)
+    return figure
+
+
+def _arms(piece: Piece) -> list[str]:
+    return [arm["name"] for arm in piece["config"]["arms"]]
+
+
+def _gain(piece: Piece, arm: str, kind: str = "test") -> FloatArray:
+    """Return the gain of an arm for each seed: the share of the errors of independent training that it saves."""
+    base = arm_values(piece, "independent", kind=kind)
+    return (base - arm_values(piece, arm, kind=kind)) / base
+
+
+def _known(piece: Piece) -> dict[str, FloatArray]:
+    names = ("soft", "member", "r_tl", "r_ll", "optimality", "error_correlation")
+    data = {name: arm_values(piece, "independent", name, "train") for name in names}
+    return {name: quantity(data) for name, quantity in QUANTITIES.items()}
+
+
+def _kind(name: str) -> str:
+    """Return the kind of a part; all numbers of learners are one kind."""
+    kind = name.rsplit("-", 1)[0]
+    return "learners" if kind.startswith("learners") else kind
+
+
+def _main(record: Record) -> dict[int, Piece]:
+    """Return the part of each width on all images for all epochs."""
+    found = {_width(piece): piece for name, piece in record["data"].items() if _kind(name) == "width"}
+    return dict(sorted(found.items()))
+
+
+def _width(piece: Piece) -> int:
+    return int(piece["config"]["width"])
+
+
+def _start(record: Record) -> str:
+    return "Smoke run. " if record["config"]["smoke"] else ""
+
+
+def _errors(record: Record) -> Grid:
+    main = _main(record)
+    arms = [arm for arm in ARMS if any(arm in _arms(piece) for piece in main.values())]
+    rows = []
+    for width, piece in main.items():
+        row = [_percent(arm_values(piece, arm)) if arm in _arms(piece) else NONE for arm in arms]
+        single = record["data"].get(f"single-{width}")
+        row.append(NONE if single is None else _percent(arm_values(single, "independent")))
+        rows.append([str(width), str(piece["config"]["n_learners"]), *row])
+    n_seeds = len(next(iter(main.values()))["config"]["seeds"]) if main else 0
+    title = f"{_start(record)}Error of the soft vote on the test images in %, n = {n_seeds}"
+    return Grid(title, ["width", "N", *arms, "one network of the same size"], rows)
+
+
+def _gains(record: Record) -> Grid:
+    rows = []
+    for name, piece in cells(record).items():
+        known, base = _known(piece), arm_values(piece, "independent")
+        rows.append(
+            [
+                _words(name, piece),
+                _percent(base),
+                _points(arm_values(piece, "0.9") - base),
+                mean(100 * _gain(piece, "0.9"), 1),
+                *(mean(known[key], 3) for key in ("learner accuracy", "r_TL", "r_LL", "optimality")),
+            ]
+        )
+    headings = [
+        "part", "independent", "0.9: points", "0.9: % less",
+        "train accuracy", "train r_TL", "train r_LL", "train optimality",
+    ]  # fmt: skip
+    title = (
+        f"{_start(record)}What diversity 0.9 changes, and the fit of the learners under independent training"
+    )
+    return Grid(title, headings, rows)
+
+
+def _tricks(record: Record) -> Grid:
+    rows = []
+    for width, piece in _main(record).items():
+        base = arm_values(piece, "independent")
+        more = {
+            kind: record["data"][f"{kind}-{width}"]
+            for kind in ("tricks", "views")
+            if f"{kind}-{width}" in record["data"]
+        }
+        shown = [(arm, piece, arm) for arm in ("independent", "0.9") if more]
+        for kind, other in more.items():
+            shown += [(f"{arm}{', own views' * (kind == 'views')}", other, arm) for arm in _arms(other)]
+        for words, other, arm in shown:
+            found = arm_values(other, arm)
+            members = arm_values(other, arm, "member")
+            rows.append([str(width), words, _percent(found), _points(found - base), _percent(members)])
+    title = f"{_start(record)}Variants: error in %, and points against independent training"
+    return Grid(title, ["width", "arm", "vote", "against independent", "learners"], rows, n_words=2)
+
+
+def _predictors(record: Record) -> Grid:
+    rows = []
+    for name in QUANTITIES:
+        rank, right, n = told(record, name)
+        if n:
+            rows.append([name, mean([rank], 2), f"{right} of {n}"])
+    if rows:
+        from scipy.stats import spearmanr
+
+        found = cells(record)
+        gains, learnt = (
+            np.array([_gain(one, "0.9", kind).mean() for one in found.values()]) for kind in ("test", "train")
+        )
+        new = np.array([name not in THRESHOLD_PARTS for name in found])
+        right = int(np.sum((learnt > 0)[new] == (gains > 0)[new]))
+        rank = spearmanr(learnt, gains).statistic
+        rows.append(["gain of 0.9 on training images", mean([rank], 2), f"{right} of {new.sum()}"])
+        rows.append(["always", NONE, f"{np.sum(gains[new] > 0)} of {new.sum()}"])
+    title = (
+        f"{_start(record)}What predicts the gain of 0.9: measures of independent training on training images"
+    )
+    return Grid(title, ["quantity", "rank correlation with the gain", "correct signs, other parts"], rows)
+
+
+def _words(name: str, piece: Piece) -> str:
+    kind = KINDS[_kind(name)]
+    return f"width {_width(piece)}, N = {piece['config']['n_learners']}{', ' * bool(kind)}{kind}"
+
+
+def _percent(errors: FloatArray) -> str:
+    return spread(100 * errors, 2)
+
+
+def _points(errors: FloatArray) -> str:
+    text = spread(100 * errors, 2)
+    return text if np.mean(errors) < 0 else f"+{text}"
+
+
+def _draw_diversities(ax: "Axes", record: Record, colours: "Mapping[int, ColorType]") -> None:
+    main = _main(record)
+    for width, piece in main.items():
+        fixed = [arm for arm in _arms(piece) if arm.replace(".", "").isdigit()]
+        points = [(float(arm), -100 * _gain(piece, arm)) for arm in fixed]
+        label = f"width {width}, N = {piece['config']['n_learners']}"
+        _draw_points(ax, points, color=colours[width], marker="o", ms=4, label=label)
+    ax.axhline(0, color=PALETTE["muted"], lw=1)
+    ax.set_xticks([0, 0.5, 0.9, 1.0, 1.1], ["0", "0.5", "0.9", "1", "1.1"])
+    ax.set_xlabel("Diversity, as a share of the critical λ")
+    ax.set_ylabel("Error against independent training, %")
+    ax.set_title("By diversity")
+    if main:
+        ax.legend()
+
+
+def _draw_points(ax: "Axes", points: Sequence[tuple[float, FloatArray]], **style: Any) -> None:
+    """Draw mean and standard deviation of the values at each place."""
+    x, values = zip(*points, strict=True)
+    ax.errorbar(x, [each.mean() for each in values], [_sd(each) for each in values], capsize=2, **style)
+
+
+def _draw_gains(ax: "Axes", record: Record, colours: "Mapping[int, ColorType]") -> None:
+    found = cells(record)
+    for name, piece in found.items():
+        x, y, width = _known(piece)["r_TL"].mean(), -100 * _gain(piece, "0.9").mean(), _width(piece)
+        ax.scatter(x, y, color=colours[width], marker=MARKERS[_kind(name)], s=40)
+        ax.annotate(f"{width}", (x, y), (7, -3), textcoords="offset points", size=9, color=colours[width])
+    for marker in dict.fromkeys(MARKERS[_kind(name)] for name in found):
+        ax.scatter([], [], color=PALETTE["muted"], marker=marker, label=LEGEND[marker])
+    ax.axhline(0, color=PALETTE["muted"], lw=1)
+    ax.margins(x=0.08)
+    ax.set_xlabel("Learners' r_TL on training images, independent training")
+    ax.set_title("At diversity 0.9, by the fit in training")
+    if found:
+        ax.legend(title="Numbers are widths", alignment="left")
+
+
+def _sd(values: FloatArray) -> float:
+    return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0

@@ -1,0 +1,100 @@
+"""DECORATE with trees and with networks under cross-validation."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from counterpoint._validation import FloatArray
+from counterpoint.estimators import DecorateClassifier
+from counterpoint.estimators._batched import Fold, Group
+from counterpoint.estimators._making import draw_seeds, make_nets, private_generator
+from counterpoint.training import Ensemble, IndependentLoss
+from paper.lockstep import Lesson, Member, decorate_together
+from paper.tabular import Rows, Settings, Split, Tick, filled, train_in_chunks
+
+__all__ = ["decorate_nets", "decorate_trees", "grow_nets"]
+
+
+def decorate_trees(splits: Sequence[Split], settings: Settings, device: torch.device, tick: Tick) -> Rows:
+    """Return the errors of DECORATE with decision trees, on the CPU whatever the device."""
+    found = []
+    for k, split in enumerate(splits):
+        ensemble = DecorateClassifier(
+            n_estimators=settings.n_learners,
+            artificial_ratio=settings.artificial_ratio,
+            max_iter=settings.max_rounds,
+            random_state=split.seed,
+        ).fit(split.table, split.labels)
+        found.append(ensemble.member_predict_proba(split.test_table))
+        tick((k + 1) / len(splits))
+    return {"decorate-trees": _over_sizes(found, splits)}
+
+
+def decorate_nets(splits: Sequence[Split], settings: Settings, device: torch.device, tick: Tick) -> Rows:
+    """Return the errors of DECORATE with networks, all folds in lockstep.
+
+    On the CPU whatever the device: a network for each fold is too little to keep a GPU busy.
+    """
+    ensembles = grow_nets(splits, settings, tick)
+    rows = [np.nan_to_num(split.test_table) for split in splits]
+    found = [np.stack([m(x) for m in members]) for members, x in zip(ensembles, rows, strict=True)]
+    return {"decorate-nets": _over_sizes(found, splits)}
+
+
+def grow_nets(splits: Sequence[Split], settings: Settings, tick: Tick) -> list[list[Member]]:
+    """Return the networks that DECORATE keeps, for each split."""
+    cpu = torch.device("cpu")
+    loss = IndependentLoss()
+
+    def train(lessons: list[Lesson]) -> list[Member]:
+        groups = []
+        for lesson in lessons:
+            net_seed, order_seed = draw_seeds(lesson.rng)
+            with private_generator(cpu, net_seed):
+                nets = make_nets(None, 1, (settings.hidden,), lesson.x.shape[1], splits[0].n_classes)
+            y = torch.as_tensor(lesson.y, dtype=torch.long)
+            groups.append(Group(Fold(filled(lesson.x, cpu), y, None, nets, order_seed), loss))
+        members: list[Member] = []
+        for _, program in train_in_chunks(groups, settings):
+            members += [_member(ensemble) for ensemble in program.ensembles()]
+        return members
+
+    growths = decorate_together(
+        [split.table for split in splits],
+        [split.labels for split in splits],
+        [np.random.RandomState(split.seed) for split in splits],
+        train,
+        n_classes=splits[0].n_classes,
+        n_members=settings.n_learners,
+        artificial_ratio=settings.artificial_ratio,
+        max_rounds=settings.max_rounds,
+        on_round=lambda n: tick(n / settings.max_rounds),
+    )
+    return [growth.members for growth in growths]
+
+
+def _member(ensemble: Ensemble) -> Member:
+    """Return a network as DECORATE asks it: rows in, probabilities out."""
+
+    @torch.no_grad()
+    def proba(rows: FloatArray) -> FloatArray:
+        logits: Tensor = ensemble(filled(rows, torch.device("cpu")))[0]
+        return logits.double().softmax(-1).numpy()
+
+    return proba
+
+
+def _over_sizes(proba: Sequence[FloatArray], splits: Sequence[Split]) -> dict[str, list[Any]]:
+    """Return the error of all members, and the least of those of the first members, however many."""
+    errors = [
+        100 * np.mean(own.cumsum(axis=0).argmax(-1) != split.test_labels, axis=1)
+        for own, split in zip(proba, splits, strict=True)
+    ]
+    return {
+        "error": [float(own[-1]) for own in errors],
+        "best_test": [float(own.min()) for own in errors],
+        "n_members": [len(own) for own in errors],
+    }

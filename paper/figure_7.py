@@ -1,0 +1,197 @@
+"""Figure 7: DECORATE and the paper's loss on the plane of Theorem 2, while they train on breast-w.
+
+Notation: ``r_tl`` and ``r_ll`` as in the paper, of the learners' probabilities, averaged over the folds of one
+cross-validation. ``python -m paper.figure_7 RECORD DOCUMENT`` draws the figure of a record and
+writes its caption into a document again.
+"""
+
+import dataclasses
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from counterpoint._validation import FloatArray
+from counterpoint.estimators._batched import Group, Program
+from counterpoint.plots import TradeoffDisplay, house_style
+from counterpoint.records import given_paths, read_record, refill, write_figure, write_record
+from counterpoint.training import correlations
+from counterpoint.training.device import pick_device
+from paper.decorated import grow_nets
+from paper.device import device_name
+from paper.lockstep import Member
+from paper.tabular import (
+    SMOKE,
+    Settings,
+    Split,
+    cross_validation,
+    fold_of,
+    losses_of,
+    train_in_chunks,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+TITLE = "DECORATE and the paper's loss on the plane of Theorem 2, while they train on breast-w"
+DATA = "breast-w"
+PARTS = {"train": "Training rows", "held_out": "Held-out rows"}
+NAMES = {
+    "decorate": "DECORATE, nets",
+    "mean": "the paper's loss, mean",
+    "sum": "the paper's loss, sum",
+    "independent": "independent nets",
+}
+
+CORNER = ("decorate", "independent")  # who is looked at from nearby
+
+
+def reproduce(out: Path, *, device: str = "auto", seed: int = 0, smoke: bool = False) -> list[Path]:
+    """Follow the ensembles through their training, draw the way they take and write it down."""
+    settings = dataclasses.replace(SMOKE if smoke else Settings(), seed=seed)
+    chosen = pick_device(device)
+    start = time.perf_counter()
+    found = compute(settings, chosen)
+    return [
+        *write_figure(draw(found, settings.n_learners, smoke=smoke), out, "figure-7"),
+        *write_record(
+            out,
+            "figure-7",
+            title=TITLE,
+            config={"smoke": smoke, "data": DATA, **dataclasses.asdict(settings)},
+            device=device_name(chosen),
+            seconds=round(time.perf_counter() - start, 1),
+            data=found,
+        ),
+    ]
+
+
+def compute(settings: Settings, device: torch.device) -> dict[str, Any]:
+    """Return the ways of all ensembles, and how many members DECORATE keeps in each fold.
+
+    ``[part][name]`` has ``r_tl`` and ``r_ll``, a number for each epoch, or for each size from 2 on. DECORATE has no
+    way where each fold keeps a single member.
+    """
+    splits = cross_validation(DATA, 1, settings)
+    ensembles = grow_nets(splits, settings, lambda _: None)
+    grown = _of_sizes(splits, ensembles, settings.n_learners)
+    ways = {} if grown is None else {"decorate": grown}
+    ways |= _of_epochs(splits, settings, device)
+    return {
+        "members": [len(members) for members in ensembles],
+        **{
+            part: {
+                name: {key: np.round(way[p, place], 5).tolist() for place, key in enumerate(("r_tl", "r_ll"))}
+                for name, way in ways.items()
+            }
+            for p, part in enumerate(PARTS)
+        },
+    }
+
+
+def _of_epochs(splits: Sequence[Split], settings: Settings, device: torch.device) -> dict[str, FloatArray]:
+    """Return (parts, 2, epochs) for each loss: both correlations after each epoch."""
+    losses = losses_of(settings)
+    groups = [
+        Group(fold, loss)
+        for fold in (fold_of(split, settings, device) for split in splits)
+        for loss in losses.values()
+    ]
+    rows = [split.tensors(device) for split in splits for _ in losses]
+    found = np.empty((len(groups), len(PARTS), 2, settings.epochs))
+
+    def watch(places: slice, epoch: int, program: Program) -> None:
+        for part in range(len(PARTS)):
+            x, y = zip(*(own[2 * part : 2 * part + 2] for own in rows[places]), strict=True)
+            stands = [_stand(z.softmax(-1), target) for z, target in zip(program.logits(x), y, strict=True)]
+            found[places, part, :, epoch - 1] = stands
+
+    for _ in train_in_chunks(groups, settings, on_epoch=watch):
+        pass
+    return {name: np.mean(found[c :: len(losses)], axis=0) for c, name in enumerate(losses)}
+
+
+def _of_sizes(
+    splits: Sequence[Split], ensembles: Sequence[Sequence[Member]], largest: int
+) -> FloatArray | None:
+    """Return (parts, 2, sizes) of the first 2, 3, ... members; an ensemble that stops growing stays where it is.
+
+    Folds that kept a single member have no place on the plane and are left out; None if there is no other.
+    """
+    found = []
+    for split, members in zip(splits, ensembles, strict=True):
+        if len(members) < 2:
+            continue
+        sizes = [min(size, len(members)) for size in range(2, largest + 1)]
+        parts = ((split.table, split.labels), (split.test_table, split.test_labels))
+        way = []
+        for table, labels in parts:
+            proba = torch.as_tensor(np.stack([member(np.nan_to_num(table)) for member in members]))
+            way.append(np.transpose([_stand(proba[:size], torch.as_tensor(labels)) for size in sizes]))
+        found.append(way)
+    return np.mean(found, axis=0) if found else None
+
+
+def _stand(proba: Tensor, target: Tensor) -> list[float]:
+    return [float(value) for value in correlations(proba, target)]
+
+
+def draw(found: Mapping[str, Any], n_learners: int, *, smoke: bool) -> "Figure":
+    """Draw both planes, and below them their upper corners."""
+    from matplotlib.figure import Figure
+
+    names = {**NAMES, "decorate": f"{NAMES['decorate']} ({_folds_with_a_way(found)})"}
+    with house_style():
+        figure = Figure(figsize=(11.0, 9.2))
+        axes = figure.subplots(2, 2)
+        figure.suptitle(_heading(found, n_learners, smoke=smoke), size=13, weight="bold")
+        for (whole, near), (part, words) in zip(axes.T, PARTS.items(), strict=True):
+            ways = {names[name]: (way["r_tl"], way["r_ll"]) for name, way in found[part].items()}
+            display = TradeoffDisplay(n_learners, trajectories=ways)
+            display.plot(whole, legend=part == "train")
+            display.plot(near, legend=False)
+            whole.set(title=words, ylim=(-0.1, 1.06))
+            corner = [found[part][name] for name in CORNER if name in found[part]]
+            r_tl, r_ll = ([value for way in corner for value in way[key]] for key in ("r_tl", "r_ll"))
+            width, height = max(np.ptp(r_ll), 0.02), max(np.ptp(r_tl), 0.02)
+            near.set(title=f"{words}, the upper corner", xlim=(min(r_ll) - 0.1 * width, 1 + 0.1 * width))
+            near.set_ylim(min(r_tl) - 0.3 * height, 1 + 0.1 * height)
+    return figure
+
+
+def _heading(found: Mapping[str, Any], n_learners: int, *, smoke: bool) -> str:
+    start = "Smoke run: ensembles" if smoke else "Ensembles"
+    few, many = min(found["members"]), max(found["members"])
+    kept = f"{few}" if few == many else f"{few} to {many}"
+    return f"{start} of {n_learners} nets (DECORATE keeps {kept}) in training on {DATA}"
+
+
+def _folds_with_a_way(found: Mapping[str, Any]) -> str:
+    return f"{sum(n > 1 for n in found['members'])} of {len(found['members'])} folds"
+
+
+def caption(record: Mapping[str, Any]) -> str:
+    """Return how many nets DECORATE keeps in the folds, and over how many folds its line is averaged."""
+    members, n_learners = record["data"]["members"], record["config"]["n_learners"]
+    counts = ", ".join(f"{n} in {times}" for n, times in sorted(Counter(members).items()))
+    kept = f"Of {n_learners} nets that it may have, DECORATE keeps {counts} of the {len(members)} folds."
+    alone = "One net alone has no place on the plane, so"
+    if max(members) < 2:
+        return f"{kept} {alone} DECORATE has no line.\n"
+    return (
+        f"{kept} {alone} DECORATE's line is the mean over {_folds_with_a_way(record['data'])}, "
+        f"of which {members.count(2)} end where they begin, with two nets.\n"
+    )
+
+
+if __name__ == "__main__":
+    source, target = given_paths("paper.figure_7", "record", "document")
+    record = read_record(source)
+    config = record["config"]
+    figure = draw(record["data"], config["n_learners"], smoke=config["smoke"])
+    refill(target, {"figure-7": caption(record)}, {"figure-7": figure})

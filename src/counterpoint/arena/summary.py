@@ -1,0 +1,249 @@
+"""What the cells of a store say together."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from counterpoint._validation import FloatArray
+from counterpoint.arena.methods import BASELINE, EXPLICIT, METHODS, family
+from counterpoint.arena.statistics import (
+    critical_difference,
+    friedman,
+    holm,
+    mean_ranks,
+    nemenyi_p_values,
+)
+from counterpoint.estimators._paired import corrected_paired_test
+from counterpoint.records import number
+
+__all__ = ["LEVEL", "SCORES", "STANDING", "gathered", "points", "summarise", "values"]
+
+LEVEL = 0.05  # of every test
+# How good the probabilities of the vote are, and in words; low is good.
+SCORES = {"log_loss": "log-loss", "brier_score": "Brier score", "calibration_error": "calibration error"}
+# Where members stand, and in words.
+STANDING = {
+    "member_accuracy": "member accuracy",
+    "r_tl": "r_TL",
+    "r_ll": "r_LL",
+    "optimality": "optimality",
+}
+
+Folds = list[dict[str, Any]]
+Repeats = dict[int, Folds]  # those that a method has run, in order
+Results = dict[str, dict[str, Repeats]]  # by table and method
+
+
+def summarise(records: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the tables and tests of some cells, as plain numbers.
+
+    Parameters
+    ----------
+    records : iterable of dict
+        The cells, of one setting.
+
+    Returns
+    -------
+    dict
+        ``errors``, ``scores`` where all folds have them, ``standing``, ``seconds`` and the tests ``against`` the
+        baseline by table and method, ``paid`` by table, ``uneven`` for tables on which methods have run different
+        repeats, and ``ranks`` over the tables for the methods that have run on all of them.
+
+    Raises
+    ------
+    ValueError
+        If there are no cells, or cells of different settings or candidates.
+    """
+    results, settings, data = gathered(records)
+    if not results:
+        raise ValueError("`records` must hold at least one finished cell; got none.")
+    share = 1 / (settings["n_folds"] - 1)
+    against = _corrected({name: _against(found, share) for name, found in results.items()})
+    folds = {name: {m: _all(repeats) for m, repeats in found.items()} for name, found in results.items()}
+    errors = {name: {m: _spread(f, "error") for m, f in found.items()} for name, found in folds.items()}
+    uneven = {name: _uneven(name, found) for name, found in results.items()}
+    return {
+        "settings": settings,
+        "data": data,
+        "errors": errors,
+        "scores": {
+            name: {m: own for m, f in found.items() if (own := _scores(f))} for name, found in folds.items()
+        },
+        "standing": {name: {m: _standing(f) for m, f in found.items()} for name, found in folds.items()},
+        "seconds": {
+            name: {m: float(np.mean([one["seconds"] for one in f])) for m, f in found.items()}
+            for name, found in folds.items()
+        },
+        "against": against,
+        "paid": {name: _paid(name, errors[name], tests) for name, tests in against.items() if tests},
+        "uneven": {name: sentence for name, sentence in uneven.items() if sentence},
+        "ranks": _ranks(errors),
+    }
+
+
+def gathered(records: Iterable[Mapping[str, Any]]) -> tuple[Results, dict[str, Any], dict[str, Any]]:
+    """Return the folds of all cells, small tables first; their settings; and the facts of the tables."""
+    cells: dict[str, dict[str, Repeats]] = defaultdict(lambda: defaultdict(dict))
+    shared: dict[str, Any] = {}  # the settings, and the candidates of each method
+    data: dict[str, Any] = {}
+    for record in records:
+        table, method = record["table"], record["method"]
+        if method not in METHODS:  # of another version
+            continue
+        for what, own in (("settings", record["settings"]), (method, record.get("candidates"))):
+            if own is not None and shared.setdefault(what, own) != own:
+                raise ValueError(
+                    f"`out` must hold cells of the same settings and candidates; got others for {method} on {table}."
+                )
+        cells[table][method][record["repeat"]] = record["folds"]
+        data[table] = record["data"]
+    order = sorted(cells, key=lambda name: (data[name]["rows"], name))
+    results = {
+        name: {
+            method: dict(sorted(cells[name][method].items())) for method in METHODS if method in cells[name]
+        }
+        for name in order
+    }
+    return results, shared.get("settings", {}), {name: data[name] for name in order}
+
+
+def _all(repeats: Repeats) -> Folds:
+    return [fold for folds in repeats.values() for fold in folds]
+
+
+def values(folds: Folds, key: str) -> FloatArray:
+    """Return a number of each fold; NaN where it is undefined."""
+    return np.array([np.nan if fold[key] is None else fold[key] for fold in folds], dtype=float)
+
+
+def points(difference: float) -> str:
+    """Return a difference of errors in percentage points; without a sign where it is none.
+
+    Examples
+    --------
+    >>> points(0.012), points(-1e-9)
+    ('+1.20', '0.00')
+    """
+    text = number(100 * difference, "+z.2f")
+    return "0.00" if text == "+0.00" else text
+
+
+def _spread(folds: Folds, key: str) -> dict[str, float | int]:
+    found = values(folds, key)
+    return {"mean": float(found.mean()), "sd": float(found.std(ddof=1)), "n": len(found)}
+
+
+def _scores(folds: Folds) -> dict[str, float]:
+    """Return the mean of each score that all folds have; cells of earlier versions have none."""
+    found = {}
+    for key in SCORES:
+        own = [fold[key] for fold in folds if fold.get(key) is not None]
+        if len(own) == len(folds):
+            found[key] = float(np.mean(own))
+    return found
+
+
+def _standing(folds: Folds) -> dict[str, float | None]:
+    """Return means over the folds where a number is defined."""
+    found: dict[str, float | None] = {}
+    for key in STANDING:
+        numbers = values(folds, key)
+        defined = numbers[np.isfinite(numbers)]
+        found[key] = float(defined.mean()) if len(defined) else None
+    return found
+
+
+def _against(found: Mapping[str, Repeats], share: float) -> dict[str, dict[str, float]]:
+    """Return the corrected paired test of each method against the baseline, on the repeats that the two share."""
+    tests = {}
+    for method, repeats in found.items():
+        shared = sorted(set(repeats) & set(found.get(BASELINE, {})))
+        if method != BASELINE and shared:
+            own, base = ([fold for k in shared for fold in found[m][k]] for m in (method, BASELINE))
+            differences = values(own, "error") - values(base, "error")  # below 0 is a lower error
+            tests[method] = corrected_paired_test(differences, share)._asdict()
+    return tests
+
+
+def _corrected(against: Mapping[str, Mapping[str, Mapping[str, float]]]) -> dict[str, dict[str, Any]]:
+    """Add ``p_corrected`` to the tests: by Holm's method over the tables, and the methods of a family."""
+    corrected: dict[str, dict[str, Any]] = {name: dict(tests) for name, tests in against.items()}
+    for members in {family(method) for tests in against.values() for method in tests}:
+        asked = [(name, m) for name, tests in against.items() for m in members if m in tests]
+        p = holm([against[name][m]["p_value"] for name, m in asked])
+        for (name, m), value in zip(asked, p.tolist(), strict=True):
+            corrected[name][m] = {**against[name][m], "p_corrected": value}
+    return corrected
+
+
+def _paid(
+    name: str, errors: Mapping[str, Mapping[str, float]], tests: Mapping[str, Mapping[str, float]]
+) -> dict[str, Any]:
+    """Return whether explicit diversity paid or cost on a table, in a sentence."""
+    families = [asked for members in EXPLICIT if (asked := [m for m in members if m in tests])]
+    if not families:
+        return {}
+    p = {method: tests[method]["p_corrected"] for asked in families for method in asked}
+    sure = [method for method in p if p[method] < LEVEL]
+    gains = [method for method in sure if tests[method]["difference"] < 0]
+    losses = [method for method in sure if tests[method]["difference"] > 0]
+    best = {min(asked, key=lambda method: errors[method]["mean"]): len(asked) for asked in families}
+
+    def told(method: str) -> str:
+        among = f", the best of {best[method]} fixed diversities," if best.get(method, 1) > 1 else ""
+        numbers = f"{points(tests[method]['difference'])} points, p = {p[method]:#.2g}"
+        return f"{method}{among} {100 * errors[method]['mean']:.2f} % ({numbers})"
+
+    shown = [method for method in p if method in {*best, *sure}]
+    words = [f"independent networks err {100 * errors[BASELINE]['mean']:.2f} %", *map(told, shown)]
+    sentence = f"{_outcome(name, gains, losses)}: {'; '.join(words)}."
+    return {"gains": gains, "losses": losses, "sentence": sentence, "p_values": p}
+
+
+def _outcome(name: str, gains: Sequence[str], losses: Sequence[str]) -> str:
+    """Return what can be told about a table, with the methods of which it can be told."""
+    paid, cost = ", ".join(gains), ", ".join(losses)
+    if gains and losses:
+        return f"Explicit diversity paid on {name} ({paid}) and cost ({cost})"
+    if gains or losses:
+        return f"Explicit diversity {'paid' if gains else 'cost'} on {name} ({paid or cost})"
+    return f"No difference can be told on {name}"
+
+
+def _uneven(name: str, found: Mapping[str, Repeats]) -> str | None:
+    """Return in words which repeats the methods of a table have, if these are not the same for all."""
+    methods: dict[tuple[int, ...], list[str]] = defaultdict(list)
+    for method, repeats in found.items():
+        methods[tuple(sorted(repeats))].append(method)
+    if len(methods) < 2:
+        return None
+    having = "; ".join(f"{', '.join(some)}: {', '.join(map(str, own))}" for own, some in methods.items())
+    shared = f", differences over those that it shares with {BASELINE}" if BASELINE in found else ""
+    return (
+        f"Methods have run different repeats on {name} ({having}): errors and ranks are over all repeats of a "
+        f"method{shared}."
+    )
+
+
+def _ranks(found: Mapping[str, Mapping[str, Mapping[str, float]]]) -> dict[str, Any] | None:
+    """Return mean ranks and their tests, over the methods that have run on every table."""
+    tables = list(found)
+    methods = [m for m in METHODS if all(m in found[name] for name in tables)]
+    if len(methods) < 3 or len(tables) < 2:
+        return None
+    errors = np.array([[found[name][m]["mean"] for m in methods] for name in tables])
+    ranks = mean_ranks(errors)
+    p = nemenyi_p_values(ranks, len(tables))
+    return {
+        "tables": tables,
+        "methods": methods,
+        "mean_rank": dict(zip(methods, ranks.tolist(), strict=True)),
+        "mean_error": dict(zip(methods, errors.mean(axis=0).tolist(), strict=True)),
+        "friedman": friedman(errors)._asdict(),
+        "critical_difference": critical_difference(len(methods), len(tables), LEVEL),
+        "nemenyi": {
+            m: dict(zip(methods, row.tolist(), strict=True)) for m, row in zip(methods, p, strict=True)
+        },
+    }

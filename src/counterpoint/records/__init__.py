@@ -1,0 +1,53 @@
+"""Numbers that are kept: records as JSON, tables and figures made from them, documents that hold both."""
+
+from counterpoint._plain import plain
+from counterpoint.records.document import fill, given_paths, refill
+from counterpoint.records.grid import (
+    NONE,
+    Grid,
+    Numbers,
+    escaped,
+    lines,
+    markdown,
+    mean,
+    number,
+    rich_table,
+    spread,
+)
+from counterpoint.records.progress import Teller
+from counterpoint.records.record import (
+    read_part,
+    read_record,
+    versions,
+    write_figure,
+    write_json,
+    write_png,
+    write_record,
+    write_text,
+)
+
+__all__ = [
+    "NONE",
+    "Grid",
+    "Numbers",
+    "Teller",
+    "escaped",
+    "fill",
+    "given_paths",
+    "lines",
+    "markdown",
+    "mean",
+    "number",
+    "plain",
+    "read_part",
+    "read_record",
+    "refill",
+    "rich_table",
+    "spread",
+    "versions",
+    "write_figure",
+    "write_json",
+    "write_png",
+    "write_record",
+    "write_text",
+]

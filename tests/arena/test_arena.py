@@ -1,0 +1,802 @@
+"""The arena: fair folds, a store that resumes, and a report that is made from it alone."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from counterpoint.arena import SMOKE, arena, page, rivals, run
+from counterpoint.arena import methods as methods_of_arena
+from counterpoint.arena.cells import Cell, Store
+from counterpoint.arena.encoding import (
+    PiecewiseLinear,
+    for_catboost,
+    for_nets,
+    for_trees,
+    nominal_columns,
+)
+from counterpoint.arena.hindsight import in_words, searched_at_once
+from counterpoint.arena.methods import CANDIDATES, EXPLICIT, METHODS, Settings, tried
+from counterpoint.arena.page import (
+    NO_SCORES,
+    fill_document,
+    grids,
+    html,
+    markdown,
+    overview,
+    sentences,
+)
+from counterpoint.arena.rivals import run_rival
+from counterpoint.arena.statistics import holm
+from counterpoint.arena.summary import SCORES, summarise
+from counterpoint.arena.tables import Split, Table, outer_folds, read_suite
+from counterpoint.cli import _arena, main
+
+ROOT = Path(__file__).parents[2]
+QUICK = ["one-net", "independent", "diversity", "correlation-1.0", "correlation-cv", "decorate-tree"]
+
+
+@pytest.fixture(scope="module")
+def labor():
+    return read_suite(["labor"])[0]
+
+
+@pytest.fixture(scope="module")
+def finished(labor, tmp_path_factory):
+    out = tmp_path_factory.mktemp("arena")
+    paths = arena([labor, read_suite(["iris"])[0]], out, methods=QUICK, smoke=True, device="cpu")
+    assert all(path.is_file() for path in paths)
+    return out
+
+
+def record(table, method, errors, repeat=0, **scores):
+    """Return a cell as the store holds it; those of earlier versions have no scores."""
+    folds = [
+        {
+            "n_test": 10,
+            "error": error,
+            "n_learners": 3,
+            "member_accuracy": 0.8,
+            "r_tl": 0.7,
+            "r_ll": None,
+            "optimality": None,
+            "seconds": 2.0,
+            **scores,
+        }
+        for error in errors
+    ]
+    data = {"rows": 40, "numeric": 2, "nominal": 0, "classes": 2}
+    settings = {"n_folds": len(errors), "smoke": False}
+    return {
+        "table": table,
+        "method": method,
+        "repeat": repeat,
+        "settings": settings,
+        "data": data,
+        "folds": folds,
+    }
+
+
+def test_folds_hold_every_row_once_and_inner_ones_stay_inside_the_training_part(labor):
+    folds = outer_folds(labor, 0, 10)
+    assert sorted(np.concatenate([fold.outer.test for fold in folds])) == list(range(57))
+    for fold in folds:
+        assert not set(fold.outer.train) & set(fold.outer.test)
+        assert sorted(np.concatenate([split.test for split in fold.inner])) == sorted(fold.outer.train)
+    again, other = outer_folds(labor, 0, 10), outer_folds(labor, 1, 10)
+    assert all((a.outer.test == b.outer.test).all() for a, b in zip(folds, again, strict=True))
+    assert any(set(a.outer.test) != set(b.outer.test) for a, b in zip(folds, other, strict=True))
+
+
+def test_pieces_add_up_to_the_place_among_the_quantiles():
+    x = np.random.default_rng(0).normal(size=(101, 2))
+    x[:, 1] = 3.0
+    pieces = PiecewiseLinear(n_pieces=4).fit_transform(x)
+    assert pieces.shape == (101, 4)  # the constant column has none
+    knots = np.quantile(x[:, 0], [0, 0.25, 0.5, 0.75, 1])
+    np.testing.assert_allclose(pieces.sum(axis=1), np.interp(x[:, 0], knots, range(5)))
+
+
+def test_encoders_learn_from_training_rows_only_and_take_what_they_have_not_seen():
+    colour = pd.Categorical(["red", "blue", "red", None, "blue", "mauve"], ["blue", "mauve", "red"])
+    X = pd.DataFrame({"size": [1.0, 2.0, np.nan, 4.0, 1e9, np.nan], "colour": colour})
+    train, test = X.iloc[:4], X.iloc[4:]
+    nets = for_nets(train).fit(train)
+    numbers = nets.transform(test)
+    assert np.isfinite(numbers).all()
+    assert numbers.shape[1] == nets.transform(train).shape[1]
+    codes = for_trees(train).fit(train).transform(test)
+    assert codes[0].tolist() == [0.0, 1e9]
+    assert np.isnan(codes[1]).all()  # a value that training did not have is a missing one
+
+
+@pytest.mark.parametrize("method", [m for m in CANDIDATES if METHODS[m].package is None])
+def test_each_rival_tries_five_settings_and_records_where_its_members_stand(labor, method):
+    fold = outer_folds(labor, 0, 3)[0]
+    found = run_rival(labor, fold, method, SMOKE, seed=[0, 0])
+    assert len(found["inner_accuracies"]) == len(CANDIDATES[method]) == 5
+    assert found["chosen"] == dict(CANDIDATES[method][int(np.argmax(found["inner_accuracies"]))])
+    assert found["error"] <= 0.5
+    assert set(SCORES) <= set(found)
+    if method == "hist-gradient-boosting":
+        assert found["n_learners"] is None
+    else:
+        assert found["r_tl"] <= 1
+        assert -0.5 <= found["r_ll"] <= 1
+
+
+@pytest.mark.parametrize("method", [m for m in CANDIDATES if METHODS[m].package])
+def test_rivals_from_elsewhere_run_where_they_are_installed(labor, method):
+    pytest.importorskip(METHODS[method].package)
+    found = run_rival(labor, outer_folds(labor, 0, 3)[0], method, SMOKE, seed=[0, 0])
+    assert 0 <= found["error"] <= 0.7
+
+
+def test_catboost_is_told_what_is_nominal_and_does_the_same_again(labor):
+    pytest.importorskip("catboost")
+    fold = outer_folds(labor, 0, 3)[0]
+    fitted = rivals._fitted(labor, fold.outer, "catboost", {}, SMOKE, 0)
+    assert fitted.model.get_cat_feature_indices() == nominal_columns(labor.X)
+    assert fitted.model.get_params()["thread_count"] == 1
+    seen = fitted.seen(labor.X)
+    for name in labor.X:
+        missing = labor.X[name].isna()
+        if labor.X[name].dtype == "category":  # missing is a value of its own
+            assert seen[name].dtype.kind == "i"
+            np.testing.assert_array_equal(seen[name] == -1, missing)
+        else:
+            np.testing.assert_array_equal(seen[name].isna(), missing)
+    one, other = (run_rival(labor, fold, "catboost", SMOKE, seed=[0, 0]) for _ in range(2))
+    del one["seconds"], other["seconds"]
+    np.testing.assert_equal(one, other)
+
+
+def test_columns_for_catboost_may_have_any_name():
+    X = pd.DataFrame({"self": pd.Categorical(["red", None, "blue"]), "size": [1.5, 2.5, 3.5]})
+    assert for_catboost(X).fit_transform(X).to_numpy().tolist() == [[1, 1.5], [-1, 2.5], [0, 3.5]]
+    assert X["self"][0] == "red"  # the table itself stays as it is
+
+
+def test_catboost_takes_a_value_as_a_name_and_not_as_a_number():
+    pytest.importorskip("catboost")
+    # the value in the midst of nine decides; one cut of the codes as numbers could not single it out
+    column = pd.Series(list("abcdefghi") * 20, dtype="category")
+    y = (column == "e").to_numpy().astype(np.int64)
+    table = Table("colours", pd.DataFrame({"colour": column}), y, ("other", "e"))
+    split = Split(np.arange(90), np.arange(90, 180))
+    stump = {"one_hot_max_size": 10, "depth": 1, "random_strength": 0}
+    fitted = rivals._fitted(table, split, "catboost", stump, replace(SMOKE, n_trees=1), 0)
+    votes = fitted.model.predict_proba(fitted.seen(table.X))[:, 1]
+    assert len(np.unique(votes)) == 2
+    assert votes[y == 1].min() > votes[y == 0].max()
+
+
+def test_a_class_that_training_rows_lack_counts_as_an_error_and_breaks_nothing():
+    rng = np.random.default_rng(0)
+    y = np.array([0, 1] * 20 + [2])
+    table = Table("rare", pd.DataFrame({"x": y + 0.1 * rng.normal(size=41)}), y, ("a", "b", "c"))
+    for fold in outer_folds(table, 0, 3):
+        found = run_rival(table, fold, "random-forest", SMOKE, seed=[0])
+        assert found["error"] == (2 in y[fold.outer.test]) / found["n_test"]
+
+
+@pytest.mark.parametrize("method", ["decorate-net", "hist-gradient-boosting", "lightgbm", "catboost"])
+def test_an_inner_fold_of_one_class_breaks_nothing(method):
+    if package := METHODS[method].package:
+        pytest.importorskip(package)
+    rng = np.random.default_rng(0)
+    y = np.array([1] * 2 + [0] * 28)
+    table = Table("rare", pd.DataFrame({"x": rng.normal(size=30)}), y, ("a", "b"))
+    folds = outer_folds(table, 0, 3)
+    assert any(len(np.unique(y[split.train])) == 1 for fold in folds for split in fold.inner)
+    for fold in folds:
+        found = run_rival(table, fold, method, SMOKE, seed=[0])
+        assert len(found["inner_accuracies"]) == 5
+        assert found["n_test"] == 10
+
+
+def test_a_finished_cell_is_never_run_again(finished, labor, monkeypatch):
+    before = {path: path.read_bytes() for path in finished.rglob("cells/*/*.json")}
+    assert len(before) == 2 * len(QUICK)
+    monkeypatch.setattr(run, "_one_fold", None)
+    gone = finished / "cells" / "labor" / "independent-0.json"
+    gone.unlink()
+    arena([labor], finished, methods=QUICK, smoke=True, device="cpu")
+    again = {path: path.read_bytes() for path in before}
+    assert json.loads(again[gone])["folds"][0]["error"] == json.loads(before.pop(gone))["folds"][0]["error"]
+    assert all(again[path] == content for path, content in before.items())
+
+
+def test_a_cell_that_fails_is_told_and_the_others_go_on(labor, tmp_path, monkeypatch):
+    def broken(cell, k, table, settings):
+        if cell.method == "random-forest" and k == 1:
+            return cell, k, ValueError("no trees today")
+        return cell, k, {"error": 0.25, "seconds": 1.0, "n_test": 19, **dict.fromkeys(standing, 0.5)}
+
+    standing = ("member_accuracy", "r_tl", "r_ll", "optimality")
+    monkeypatch.setattr(run, "_one_fold", broken)
+    with pytest.raises(
+        RuntimeError, match=r"1 cell failed: labor, random-forest, repeat 0: .*no trees today"
+    ):
+        arena([labor], tmp_path, methods=["random-forest", "extra-trees"], smoke=True)
+    assert [one["method"] for one in Store(tmp_path)] == ["extra-trees"]
+    with pytest.raises(RuntimeError, match="no trees today"):  # also where there is nothing to report
+        arena([labor], tmp_path / "other", methods=["random-forest"], smoke=True)
+
+
+def test_a_cell_that_cannot_be_kept_does_not_undo_those_that_are(labor, tmp_path, monkeypatch):
+    write = Store.write
+
+    def full(self, cell, *args, **more):
+        if cell.method == "joint":
+            raise OSError("no space left")
+        write(self, cell, *args, **more)
+
+    monkeypatch.setattr(Store, "write", full)
+    with pytest.raises(
+        RuntimeError, match=r"^1 cell failed: labor, joint, repeat 0: OSError: no space left$"
+    ):
+        arena([labor], tmp_path, methods=["independent", "joint", "ncl"], smoke=True, device="cpu")
+    assert [one["method"] for one in Store(tmp_path)] == ["independent", "ncl"]
+    assert (tmp_path / "summary.json").is_file()
+
+
+def test_a_report_that_fails_is_not_passed_over(labor, tmp_path, monkeypatch):
+    def broken(*_):
+        raise ValueError("no report today")
+
+    monkeypatch.setattr(run, "_one_fold", lambda cell, k, *_: (cell, k, ValueError("no trees today")))
+    monkeypatch.setattr(page, "write_report", broken)
+    Store(tmp_path).write(Cell("labor", "ncl", 0), [], SMOKE, labor.facts, device="cpu")
+    with pytest.raises(ValueError, match="no report today"):
+        arena([labor], tmp_path, methods=["random-forest"], smoke=True)
+
+
+def test_cells_of_other_settings_are_refused(finished):
+    with pytest.raises(
+        ValueError, match=r"`--out` must hold cells of the same settings.* hidden 4 and not 5"
+    ):
+        Store(finished).check(replace(SMOKE, hidden=5), {})
+
+
+def rewritten(store, **changes):
+    """Change the first cell of a store."""
+    path = min(store.folder.glob("*/*.json"))
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+@pytest.fixture
+def one_cell(tmp_path):
+    store = Store(tmp_path)
+    store.write(Cell("iris", "random-forest", 0), [], SMOKE, {"rows": 150}, device="cpu")
+    return store
+
+
+def test_a_setting_that_this_version_does_not_know_is_named(one_cell):
+    one_cell.check(SMOKE, {})
+    rewritten(one_cell, settings=vars(SMOKE) | {"dropout": 0.5})
+    with pytest.raises(ValueError, match=r"of the same settings.* with dropout 0\.5 and not None\.$"):
+        one_cell.check(SMOKE, {})
+
+
+def test_cells_of_other_candidates_are_refused_and_those_that_name_none_are_not(one_cell, monkeypatch):
+    other = {**CANDIDATES, "random-forest": ({}, {"max_features": 0.9})}
+    with monkeypatch.context() as patch:
+        patch.setattr(methods_of_arena, "CANDIDATES", other)
+        with pytest.raises(
+            ValueError, match=r"of the same candidates.* with \[\{\}, .* for random-forest and not "
+        ):
+            one_cell.check(SMOKE, {})
+        record = next(iter(one_cell))
+        del record["candidates"]  # as before they were recorded
+        min(one_cell.folder.glob("*/*.json")).write_text(json.dumps(record))
+        one_cell.check(SMOKE, {})
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_records_five_candidates_but_the_search_of_the_estimator(method):
+    assert len(tried(method)) == (6 if method == "diverse-cv" else 5)
+
+
+def test_families_of_tests_are_of_methods_and_share_none():
+    asked = [method for some in EXPLICIT for method in some]
+    assert len(set(asked)) == len(asked)
+    assert set(asked) < set(METHODS)
+
+
+@pytest.mark.parametrize("changed", [{"settings": {"n_folds": 2, "smoke": True}}, {"candidates": [{"a": 2}]}])
+def test_a_report_of_cells_that_were_made_differently_is_refused(changed):
+    one, other = (record(name, "ncl", [0.1, 0.2]) | {"candidates": [{"a": 1}]} for name in "ab")
+    summarise([one, other])
+    with pytest.raises(ValueError, match=r"same settings and candidates; got others for ncl on b\.$"):
+        summarise([one, other | changed])
+
+
+def test_cells_of_another_table_by_the_same_name_are_refused(finished, labor):
+    with pytest.raises(
+        ValueError, match=r"`--out` must hold cells of the same table.*labor with rows 57 and not 56"
+    ):
+        Store(finished).check(SMOKE, {"labor": labor.facts | {"rows": 56}})
+    relabelled = labor._replace(y=labor.y[::-1])
+    with pytest.raises(ValueError, match=r"labor with checksum '[0-9a-f]{8}' and not '[0-9a-f]{8}'"):
+        arena([relabelled], finished, methods=QUICK, smoke=True, device="cpu")
+
+
+@pytest.mark.skipif(
+    not (ROOT / "results" / "arena" / "cells").is_dir(), reason="no results beside the package"
+)
+def test_the_committed_cells_are_of_the_embedded_tables():
+    tables = read_suite(["labor", "iris", "segment"])
+    Store(ROOT / "results" / "arena").check(Settings(), {table.name: table.facts for table in tables})
+
+
+def test_the_summary_pairs_folds_and_says_what_paid_and_what_cost():
+    base = [0.3, 0.32, 0.28, 0.31, 0.3]
+    cells = [
+        record("a", "independent", base),
+        record("a", "diverse-cv", [error - 0.1 for error in base]),
+        record("a", "correlation-0.5", [error + 0.1 for error in base]),
+        record("b", "independent", base),
+        record("b", "diverse-cv", [error + 0.1 for error in base]),
+        record("b", "correlation-0.5", base),
+        record("b", "correlation-0.9", [error + 0.1 for error in base]),
+        record("b", "ncl", base),
+        record("b", "ncl", base, repeat=1),  # nobody else has it
+    ]
+    summary = summarise(cells)
+    assert summary["errors"]["a"]["diverse-cv"] == pytest.approx(
+        {"mean": 0.202, "sd": np.std(base, ddof=1), "n": 5}
+    )
+    assert summary["errors"]["b"]["ncl"]["n"] == 10
+    assert summary["against"]["a"]["diverse-cv"]["difference"] == pytest.approx(-0.1)
+    assert [summary["paid"][name]["losses"] for name in "ab"] == [
+        ["correlation-0.5"],
+        ["diverse-cv", "correlation-0.9"],
+    ]
+    assert sentences(summary).splitlines()[:2] == [
+        "- Explicit diversity paid on a (diverse-cv) and cost (correlation-0.5): independent networks err 30.20 %; "
+        "diverse-cv 20.20 % (−10.00 points, p = 0.0); correlation-0.5 40.20 % (+10.00 points, p = 0.0).",  # noqa: RUF001
+        "- Explicit diversity cost on b (diverse-cv, correlation-0.9): independent networks err 30.20 %; "
+        "diverse-cv 40.20 % (+10.00 points, p = 0.0); correlation-0.5, the best of 2 fixed diversities, 30.20 % "
+        "(0.00 points, p = 1.0); correlation-0.9 40.20 % (+10.00 points, p = 0.0).",
+    ]
+    assert summary["ranks"]["methods"] == [
+        "independent",
+        "diverse-cv",
+        "correlation-0.5",
+    ]  # the others did not run on a
+    assert summary["ranks"]["mean_rank"]["independent"] == pytest.approx((2 + 1.5) / 2)
+
+
+def test_verdicts_are_corrected_over_the_tables_and_the_fixed_diversities_of_a_loss():
+    rng = np.random.default_rng(1)
+    base, tables = rng.uniform(0.2, 0.3, 10), "abcd"
+    asked = ("ncl", "diverse-cv", "diversity", "correlation-0.5", "correlation-1.0")
+    cells = [record(name, "independent", base) for name in tables]
+    cells += [record(name, method, base + rng.normal(0.01, 0.02, 10)) for name in tables for method in asked]
+    against = summarise(cells)["against"]
+
+    def of(method, key):
+        return [against[name][method][key] for name in tables]
+
+    for method in ("ncl", "diverse-cv", "diversity"):  # each by itself, over the four tables
+        np.testing.assert_allclose(of(method, "p_corrected"), holm(of(method, "p_value")))
+    pair = ("correlation-0.5", "correlation-1.0")
+    corrected, alone = (np.ravel([of(method, key) for method in pair]) for key in ("p_corrected", "p_value"))
+    np.testing.assert_allclose(corrected, holm(alone))
+
+
+def test_a_difference_on_one_of_many_tables_is_not_called_a_gain():
+    rng = np.random.default_rng(0)
+    base = rng.uniform(0.2, 0.3, 10)
+    better = base - 0.02 + rng.normal(0, 0.02, 10)
+    alone = [record("a", "independent", base), record("a", "diverse-cv", better)]
+    paid = summarise(alone)["paid"]["a"]
+    assert paid["gains"] == ["diverse-cv"]
+    assert 0.05 / 15 < paid["p_values"]["diverse-cv"] < 0.05
+    others = [
+        record(f"b{k}", method, base + (method != "independent") * rng.normal(0, 0.05, 10))
+        for k in range(14)
+        for method in ("independent", "diverse-cv")
+    ]
+    summary = summarise(alone + others)
+    among = summary["paid"]["a"]
+    assert among["gains"] == []
+    assert among["p_values"]["diverse-cv"] == pytest.approx(15 * paid["p_values"]["diverse-cv"])
+    assert among["sentence"].startswith("No difference can be told on a:")
+    assert f"p = {among['p_values']['diverse-cv']:#.2g})" in among["sentence"]
+    assert "*" not in grids(summary)["tests"].rows[0][1]  # a is the first of equally small tables
+    assert grids(summarise(alone))["tests"].rows[0][1].endswith("*")
+
+
+def test_differences_of_noise_are_not_called_a_gain():
+    rng = np.random.default_rng(0)
+    cells = [
+        record("a", method, rng.uniform(0.2, 0.3, 10))
+        for method in ("independent", "diverse-cv", "correlation-0.5")
+    ]
+    paid = summarise(cells)["paid"]["a"]
+    assert paid["gains"] == paid["losses"] == []
+    assert paid["sentence"].startswith("No difference can be told on a:")
+
+
+def test_a_cost_is_told_also_where_neither_the_search_nor_the_best_diversity_is_sure():
+    rng = np.random.default_rng(0)
+    base = rng.uniform(0.2, 0.3, 10)
+    cells = [
+        record("a", "independent", base),
+        record("a", "correlation-cv", base + rng.normal(0, 0.02, 10)),
+        record("a", "correlation-0.5", base + 0.1 + rng.normal(0, 0.01, 10)),
+        record("a", "correlation-1.0", base + rng.normal(0, 0.02, 10)),
+    ]
+    paid = summarise(cells)["paid"]["a"]
+    assert (paid["gains"], paid["losses"]) == ([], ["correlation-0.5"])
+    assert paid["sentence"].startswith(
+        "Explicit diversity cost on a (correlation-0.5): independent networks err "
+    )
+    assert "; correlation-1.0, the best of 2 fixed diversities, " in paid["sentence"]
+    difference = 100 * np.mean([one["error"] for one in cells[2]["folds"]] - base)
+    assert f"points, p = {paid['p_values']['correlation-0.5']:#.2g})" in paid["sentence"]
+    assert f"(+{difference:.2f} points" in paid["sentence"]
+
+
+def scores(log_loss):
+    return {"log_loss": log_loss, "brier_score": 0.25, "calibration_error": 0.125}
+
+
+def test_scores_are_shown_for_methods_that_have_them_on_all_tables_and_for_no_others():
+    cells = [
+        *(record(name, "independent", [0.1, 0.2]) for name in "ab"),
+        record("a", "ncl", [0.1, 0.2], **scores(0.5)),
+        record("b", "ncl", [0.2, 0.3], **scores(0.75)),
+        record("a", "joint", [0.3, 0.4], **scores(0.5)),
+        record("b", "joint", [0.3, 0.4]),
+    ]
+    summary = summarise(cells)
+    assert summary["scores"] == {"a": {"joint": scores(0.5), "ncl": scores(0.5)}, "b": {"ncl": scores(0.75)}}
+    found = grids(summary)
+    assert found["log_loss"].headings == ["data", "ncl"]
+    assert found["log_loss"].rows == [["a", "0.500"], ["b", "0.750"]]
+    for grid in (found["ranks"], overview(summary)):
+        first = grid.headings.index("log-loss")
+        assert grid.headings[first : first + 3] == ["log-loss", "Brier score", "calibration error"]
+        shown = {row[0]: row[first : first + 3] for row in grid.rows}
+        assert shown == {
+            "independent": ["", "", ""],
+            "joint": ["", "", ""],
+            "ncl": ["0.625", "0.250", "0.125"],
+        }
+    assert "0.625" in html(summary)
+    assert "true class gets the probability 0 has a log-loss of 708" in html(summary)
+    assert "| ncl | 0.500 |" not in markdown(summary)
+    assert "| a | 0.500 |" in markdown(summary)
+
+
+def test_a_fold_without_a_score_leaves_no_mean():
+    cell = record("a", "ncl", [0.1, 0.2], **scores(0.5))
+    del cell["folds"][1]["log_loss"]
+    assert "log_loss" not in summarise([cell])["scores"]["a"]["ncl"]
+    assert summarise([cell])["scores"]["a"]["ncl"]["brier_score"] == 0.25
+
+
+def test_without_scores_nothing_speaks_of_them():
+    summary = summarise(
+        [record(name, m, [0.1, 0.2]) for name in "ab" for m in ("independent", "ncl", "joint")]
+    )
+    assert not set(SCORES) & set(grids(summary))
+    for text in (html(summary), markdown(summary), str(overview(summary))):
+        assert "log-loss" not in text.lower()
+
+
+def test_the_overview_of_one_table_has_errors_and_no_ranks():
+    cells = [record("mine", "ncl", [0.2, 0.4]), record("mine", "joint", [0.1, 0.2])]
+    assert overview(summarise(cells)) == (
+        "Means on mine",
+        ["method", "error, %"],
+        [["joint", "15.00"], ["ncl", "30.00"]],
+        1,
+    )
+
+
+@pytest.mark.parametrize(
+    ("methods", "search"),
+    [
+        (["diverse-cv", "correlation-cv"], "diverse-cv"),
+        (["correlation-cv"], "correlation-cv"),
+        (["ncl"], None),
+    ],
+)
+def test_ranks_are_seen_from_the_search_that_has_one(methods, search):
+    cells = [record(name, m, [0.1, 0.2]) for name in "ab" for m in ("independent", "joint", *methods)]
+    headings = grids(summarise(cells))["ranks"].headings
+    assert [one for one in headings if one.startswith("p against")] == (
+        [f"p against {search}"] if search else []
+    )
+    assert all(len(row) == len(headings) for row in grids(summarise(cells))["ranks"].rows)
+
+
+def test_methods_are_compared_on_the_repeats_they_share_and_keep_the_others():
+    late, early = [0.5, 0.52, 0.54], [0.1, 0.11, 0.12]
+    cells = [
+        record("a", "independent", early),
+        record("a", "independent", late, repeat=1),
+        record("a", "ncl", late, repeat=1),
+        record("a", "joint", late, repeat=2),
+        *(record("b", method, early) for method in ("independent", "ncl", "joint")),
+    ]
+    summary = summarise(cells)
+    assert summary["errors"]["a"]["independent"] == pytest.approx(
+        {"mean": np.mean(early + late), "sd": np.std(early + late, ddof=1), "n": 6}
+    )
+    assert summary["against"]["a"].keys() == {"ncl"}  # joint has nothing to be paired with
+    assert summary["against"]["a"]["ncl"]["difference"] == 0
+    assert summary["uneven"] == {
+        "a": "Methods have run different repeats on a (independent: 0, 1; joint: 2; ncl: 1): errors and ranks are "
+        "over all repeats of a method, differences over those that it shares with independent."
+    }
+    assert f"- {summary['uneven']['a']}" in sentences(summary)
+    assert summary["uneven"]["a"] in html(summary)
+
+
+def test_a_table_whose_methods_share_no_repeat_is_reported(tmp_path, capsys):
+    for one in (record("a", "independent", [0.1, 0.2]), record("a", "decorate-tree", [0.1, 0.2], repeat=1)):
+        path = tmp_path / "cells" / "a" / f"{one['method']}-{one['repeat']}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(one))
+    assert main(["arena", "--report-only", "--out", str(tmp_path)]) == 0
+    assert (
+        "Methods have run different repeats on a (independent: 0; decorate-tree: 1)"
+        in capsys.readouterr().out
+    )
+
+
+@pytest.mark.parametrize("content", [b'{"table": ', b"\xff\xfe"], ids=["cut off", "no text"])
+def test_a_damaged_cell_is_named(tmp_path, content):
+    path = tmp_path / "cells" / "iris" / "ncl-0.json"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"ncl-0\.json' must hold JSON; reading it failed: "):
+        summarise(Store(tmp_path))
+
+
+@pytest.mark.parametrize("content", ["{}", "[]", '{"table": "iris", "method": "ncl", "repeat": 0}'])
+def test_json_that_is_no_cell_is_named(tmp_path, content):
+    path = tmp_path / "cells" / "iris" / "ncl-0.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(content)
+    for call in (lambda store: summarise(store), lambda store: store.check(SMOKE, {})):
+        with pytest.raises(ValueError, match=r"ncl-0\.json' must hold a record with table and method and "):
+            call(Store(tmp_path))
+
+
+def test_nothing_to_sum_up_says_so():
+    with pytest.raises(ValueError, match=r"`records` must hold at least one finished cell; got none\."):
+        summarise([])
+
+
+def test_a_report_without_independent_networks_does_not_speak_of_them():
+    cells = [record("a", "ncl", [0.1, 0.2]), record("a", "joint", [0.1, 0.2], repeat=1)]
+    summary = summarise(cells)
+    assert "tests" not in grids(summary)
+    assert sentences(summary) == (
+        "- Methods have run different repeats on a (joint: 1; ncl: 0): errors and ranks are over all repeats of a "
+        "method.\n"
+    )
+    assert "p-values" not in html(summary)
+    assert "Data set by data set" not in html(summarise(cells[:1]))
+
+
+def test_names_are_escaped_on_the_page():
+    cells = [record("<script>alert(1)</script>", method, [0.1, 0.2]) for method in QUICK]
+    page = html(summarise(cells))
+    assert "<script>" not in page
+    assert "&lt;script&gt;alert(1)" in page
+
+
+def test_names_end_no_cell_of_markdown_and_begin_no_tag():
+    cells = [record("my|t <b>", method, [0.1, 0.2]) for method in QUICK]
+    text = markdown(summarise(cells))
+    rows = [line for line in text.splitlines() if line.startswith("| my")]
+    assert len(rows) == len(grids(summarise(cells)))
+    assert all(line.startswith(r"| my\|t &lt;b> | ") for line in rows)
+    assert "<b>" not in text
+
+
+def test_one_table_shows_where_members_stand_as_far_as_it_is_known():
+    cells = [record("mine", method, [0.1, 0.2]) for method in QUICK]
+    found = grids(summarise(cells))
+    assert found["member_accuracy"].rows == [["mine", *["0.800"] * len(QUICK)]]
+    assert found["r_tl"].rows == [["mine", *["0.700"] * len(QUICK)]]
+    assert not {"r_ll", "optimality"} & set(found)
+    for fold in cells[1]["folds"]:
+        fold |= {"r_ll": 0.4, "optimality": 0.9}
+    found = grids(summarise(cells))
+    assert found["r_ll"][1:3] == (["data", QUICK[1]], [["mine", "0.400"]])
+    assert found["optimality"].rows == [["mine", "0.900"]]
+
+
+def test_no_difference_has_no_sign():
+    cells = [record("a", "independent", [0.1, 0.2]), record("a", "ncl", [0.1, 0.2 - 1e-7])]
+    assert grids(summarise(cells))["tests"].rows[0][1].strip("*") == "0.00"
+
+
+def test_the_page_requests_nothing_and_holds_every_table(finished):
+    summary = summarise(Store(finished))
+    page = (finished / "arena.html").read_text(encoding="utf-8")
+    assert "http://" not in page.replace("http://www.w3.org", "")
+    assert "default-src 'none'" in page
+    assert page.count("<table>") == len(grids(summary)) + 1
+    assert "Smoke run" in page
+
+
+def test_the_page_and_the_docs_say_the_same_of_the_bars(finished):
+    caption = (
+        "Methods beside one dark bar cannot be told apart by Nemenyi's test, which is asked only where Friedman's "
+        "finds a difference."
+    )
+    assert caption in (finished / "arena.html").read_text(encoding="utf-8")
+    assert caption in (ROOT / "docs" / "arena.md").read_text(encoding="utf-8")
+
+
+def test_the_document_is_filled_between_its_marks(finished, tmp_path):
+    summary = summarise(Store(finished))
+    names = [f"arena-{name}" for name in grids(summary) if name not in SCORES] + [
+        "arena-paid",
+        "arena-scores",
+    ]
+    document = tmp_path / "page.md"
+    document.write_text("".join(f"<!-- {name} -->\n<!-- end of {name} -->\n" for name in names))
+    fill_document(finished, document)
+    once = document.read_text(encoding="utf-8")
+    assert sentences(summary) in once
+    assert "Friedman: p = " in once
+    assert "critical difference " in once
+    assert "**Log-loss of what a method predicts, mean over folds**" in once
+    assert (tmp_path / "images" / "arena-ranks.png").is_file()
+    fill_document(finished, document)
+    assert document.read_text(encoding="utf-8") == once
+
+
+@pytest.mark.skipif(
+    not (ROOT / "results" / "arena" / "cells").is_dir(), reason="no results beside the package"
+)
+def test_the_docs_hold_the_tables_of_the_results():
+    summary = summarise(Store(ROOT / "results" / "arena"))
+    page = (ROOT / "docs" / "arena.md").read_text(encoding="utf-8")
+    assert sentences(summary) in page
+    for line in markdown(summary).splitlines():
+        if line.startswith("|"):
+            assert line in page
+    assert in_words(searched_at_once(list(Store(ROOT / "results" / "arena")))) in page
+    assert grids(summary)["ranks"].title in page
+    assert (NO_SCORES in page) is not any(key in grids(summary) for key in SCORES)
+    assert set(summary["settings"].items()) == set(Settings().__dict__.items())
+
+
+@pytest.mark.skipif(
+    not (ROOT / "results" / "arena" / "cells").is_dir(), reason="no results beside the package"
+)
+def test_the_prose_of_the_docs_has_the_numbers_of_the_results():
+    summary = summarise(Store(ROOT / "results" / "arena"))
+    ranks, errors = summary["ranks"], summary["errors"]
+    page = (ROOT / "docs" / "arena.md").read_text(encoding="utf-8")
+    prose = " ".join(
+        page.partition("## What came of it")[2].partition("## What was tried afterwards")[0].split()
+    )
+    assert f"p = {ranks['friedman']['p_value']:.2g}, so that no two" in prose
+    assert f"critical difference is {ranks['critical_difference']:.2f}" in prose
+    mean = {method: f"{100 * error:.2f}" for method, error in ranks["mean_error"].items()}
+    assert (
+        f"(`correlation-cv`) errs {mean['correlation-cv']} % on average, independent networks {mean['independent']} %"
+        in prose
+    )
+    for diversity in (0.25, 0.5, 0.9):
+        method = f"correlation-{diversity}"
+        assert f"{mean[method]} at {diversity}" in prose
+        assert ranks["mean_error"][method] > ranks["mean_error"]["independent"]
+    assert not any(one["gains"] or one["losses"] for one in summary["paid"].values())
+    told = {"splice": "correlation-cv", "heart-c": "correlation-0.9", "colic": "catboost"}
+    splice, heart, colic = (summary["against"][name][method] for name, method in told.items())
+    assert f"(p = {splice['p_value']:.2g} and p = {heart['p_value']:.2g})" in prose
+    assert f"p = {splice['p_corrected']:.2f} for the search on splice" in prose
+    assert f"p = {heart['p_corrected']:.2g} for the diversity of 0.9 on heart-c" in prose
+    assert f"CatBoost errs {-100 * colic['difference']:.2f} points less" in prose
+    assert f"(p = {colic['p_corrected']:.1g})" in prose
+    trees = summary["against"]["colic"]["extra-trees"]
+    assert f"{-100 * trees['difference']:.2f} points less (p = {trees['p_corrected']:.2g})" in prose
+    sure = [
+        (t, m) for t, tests in summary["against"].items() for m in tests if tests[m]["p_corrected"] < 0.05
+    ]
+    assert sure == [("colic", "extra-trees"), ("colic", "catboost")]
+    assert f"On segment it errs {100 * errors['segment']['correlation-cv']['mean']:.2f} %" in prose
+
+
+@pytest.mark.skipif(
+    not (ROOT / "results" / "arena" / "cells").is_dir(), reason="no results beside the package"
+)
+def test_the_gain_on_splice_does_not_survive_fifteen_tables():
+    against = summarise(Store(ROOT / "results" / "arena"))["against"]
+    p = np.array([tests["correlation-cv"]["p_value"] for tests in against.values()])
+    assert len(p) == 15
+    assert min(p) == against["splice"]["correlation-cv"]["p_value"] < 0.05 / 5
+    # the smallest of fifteen: Holm's method and Bonferroni's are the same
+    assert against["splice"]["correlation-cv"]["p_corrected"] == pytest.approx(15 * min(p))
+    assert 15 * min(p) == pytest.approx(0.10, abs=0.005)
+
+
+def test_the_command_runs_on_a_file_of_ones_own(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=60)
+    rows = [f"{value:.3f},{'yes' if value > 0 else 'no'}" for value in x]
+    Path("mine.csv").write_text("\n".join(["x,label", *rows]) + "\n")
+    methods = "independent, diversity,random-forest"
+    command = ["arena", "--data", "mine.csv", "--target", "label", "--methods", methods, "--smoke"]
+    assert main(command) == 0
+    out = capsys.readouterr().out
+    assert "on mine: independent networks err" in out
+    title, headings, *rows = out.splitlines()[:5]
+    assert title == "Means on mine"
+    assert headings.split("  ")[0] == "method"
+    assert headings.endswith("error, %  log-loss  Brier score  calibration error")
+    assert sorted(row.split()[0] for row in rows) == ["diversity", "independent", "random-forest"]
+    assert all(len(row) == len(headings) for row in rows)
+    assert Cell("mine", "random-forest", 0) in Store(Path("out/arena-mine-smoke"))
+    assert main(["arena", "--report-only", "--out", "out/arena-mine-smoke"]) == 0
+    assert capsys.readouterr().out == out
+
+
+def test_results_of_a_file_are_not_mixed_with_those_of_the_suite():
+    assert _arena._folder(None, smoke=False) == Path("results/arena")
+    assert _arena._folder(Path("data/mine.csv"), smoke=False) == Path("out/arena-mine")
+    assert _arena._folder(Path("data/mine.csv"), smoke=True) == Path("out/arena-mine-smoke")
+    assert _arena._folder(None, smoke=True) == Path("out/arena-smoke")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--methods", "magic", "--sets", "iris"], "`methods` must be among one-net, independent,"),
+        (["--methods", "", "--sets", "iris", "--smoke"], "`methods` must be among one-net, independent,"),
+        (["--sets", "irises"], "`sets` must be among labor,"),
+        (["--sets", "labor", "--folds", "40"], "`--folds` must be at most 37 for labor,"),
+        (["--sets", "iris", "--jobs", "0"], "`jobs` must be at least 1, or -1 for all cores; got 0."),
+        (["--sets", "iris", "--jobs", "-3"], "`jobs` must be at least 1, or -1 for all cores; got -3."),
+        (["--suite", "uci16"], "`--suite` must be one of 'uci15'; got 'uci16'."),
+        (["--data", "mine.csv"], "`--data` and `--target` must be given together; got one of them."),
+        (["--sets", "iris", "--suite", "uci15"], "`--sets` must not be given together with `--suite`."),
+        (
+            ["--report-only", "--out", "nowhere"],
+            f"`--out` must hold at least one finished cell; got '{Path('nowhere', 'cells')}' with none.",
+        ),
+        (["--report-only", "--methods", "ncl"], "`--methods` has no meaning with `--report-only`."),
+        (["--report-only", "--sets", "iris"], "`--sets` has no meaning with `--report-only`."),
+        (["--report-only", "--data-dir", "."], "`--data-dir` has no meaning with `--report-only`."),
+        (["--report-only", "--repeats", "1"], "`--repeats` has no meaning with `--report-only`."),
+    ],
+)
+def test_a_bad_option_is_one_sentence(options, message, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["arena", *options]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_the_help_names_every_method():
+    assert ", ".join(METHODS) == _arena.METHODS
+
+
+def test_a_table_too_small_for_inner_folds_is_refused():
+    tiny = Table("tiny", pd.DataFrame({"x": np.arange(6.0)}), np.array([0, 1] * 3), ("a", "b"))
+    with pytest.raises(
+        ValueError, match=r"^tiny must have a class with at least 3 rows in each training part; .* 3\.$"
+    ):
+        arena([tiny], Path("nowhere"), folds=3)
+
+
+def test_a_method_whose_package_is_missing_says_what_to_install(monkeypatch, capsys):
+    monkeypatch.setattr("counterpoint.arena.methods.find_spec", lambda name: None)
+    assert main(["arena", "--sets", "iris", "--methods", "catboost"]) == 2
+    assert "`catboost` is needed here; install it with: pip install catboost." in capsys.readouterr().err

@@ -1,0 +1,132 @@
+"""Ranks and their tests, held against the numbers that Demšar (2006) prints, scipy and scikit-posthocs."""
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn import metrics
+
+from counterpoint.arena.diagram import RankDisplay
+from counterpoint.arena.scores import judged
+from counterpoint.arena.statistics import (
+    cliques,
+    critical_difference,
+    friedman,
+    holm,
+    mean_ranks,
+    nemenyi_p_values,
+)
+from counterpoint.measures import calibration_error
+
+# Errors of four methods on 14 data sets, with ties.
+ERRORS = np.random.default_rng(0).integers(5, size=(14, 4)) / 20
+# Demšar's example: the mean ranks of four versions of C4.5 on 14 data sets.
+RANKS = [3.143, 2.000, 2.893, 1.964]
+# His Table 5a: critical values of Nemenyi's test at 0.05 for 2 to 10 classifiers.
+CRITICAL = [1.960, 2.343, 2.569, 2.728, 2.850, 2.949, 3.031, 3.102, 3.164]
+
+
+def test_equals_share_their_ranks_and_rounding_makes_no_difference():
+    assert mean_ranks([[0.1 + 0.2, 0.3, 0.1], [0.5, 0.5, 0.5]]).tolist() == [2.25, 2.25, 1.5]
+    assert mean_ranks(ERRORS).sum() == pytest.approx(1 + 2 + 3 + 4)
+
+
+@pytest.mark.parametrize(("n_methods", "critical"), list(enumerate(CRITICAL, start=2)))
+def test_the_critical_difference_is_that_of_demsar(n_methods, critical):
+    unit = np.sqrt(n_methods * (n_methods + 1) / (6 * 14))
+    assert critical_difference(n_methods, 14) == pytest.approx(critical * unit, abs=1e-3)
+
+
+def test_friedman_is_scipys_and_knows_methods_that_are_alike():
+    assert friedman(ERRORS)[:] == pytest.approx(tuple(stats.friedmanchisquare(*ERRORS.T)))
+    assert friedman(np.ones((4, 3))) == (0.0, 1.0)
+
+
+def test_nemenyi_agrees_with_the_critical_difference():
+    k, n = 5, 12
+    difference = critical_difference(k, n, level=0.05)
+    p = nemenyi_p_values([0, difference, 2, 3, 4], n)
+    assert p[0, 1] == pytest.approx(0.05, abs=1e-6)
+    np.testing.assert_allclose(p, p.T)
+    np.testing.assert_allclose(np.diag(p), 1.0)
+
+
+def test_nemenyi_is_that_of_scikit_posthocs():
+    posthocs = pytest.importorskip("scikit_posthocs")
+    expected = posthocs.posthoc_nemenyi_friedman(ERRORS).to_numpy()
+    np.testing.assert_allclose(nemenyi_p_values(mean_ranks(ERRORS), len(ERRORS)), expected, atol=1e-6)
+
+
+def test_holm_multiplies_the_smallest_by_the_number_of_tests_and_never_falls():
+    p = np.array([0.2, 0.001, 0.04, 0.03])
+    # by hand: 4 x 0.001, 3 x 0.03, the larger of that and 2 x 0.04, 1 x 0.2
+    np.testing.assert_allclose(holm(p), [0.2, 0.004, 0.09, 0.09])
+    assert holm([0.9, 0.8])[0] == 1.0
+
+
+def test_a_clique_is_never_inside_another():
+    assert cliques([1, 1.2, 1.4, 5, 5.5], 1.0) == [(0, 2), (3, 4)]
+    assert cliques([1, 3, 5], 1.0) == []
+
+
+def test_the_diagram_orders_methods_and_draws_each():
+    display = RankDisplay(dict(zip("abcd", RANKS, strict=True)), critical_difference(4, 14), marked="b")
+    assert display.names == ["d", "b", "c", "a"]
+    assert display.bars == [(0, 3)]  # Demšar: Nemenyi's test is not powerful enough here
+    from matplotlib.figure import Figure
+
+    ax = display.plot(Figure().subplots()).ax_
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == display.names
+
+
+@pytest.mark.parametrize(("p_value", "bars"), [(0.049, [(0, 1), (1, 2)]), (0.05, [(0, 2)])])
+def test_without_a_difference_by_friedman_one_bar_spans_all_methods(p_value, bars):
+    ranks = {"mean_rank": {"a": 1.0, "b": 1.9, "c": 2.6}, "critical_difference": 1.0}
+    summary = {"ranks": {**ranks, "friedman": {"p_value": p_value}}}
+    assert RankDisplay.from_summary(summary).bars == bars
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: mean_ranks([0.1, 0.2]), r"`errors` must have axes \(n_sets, n_methods\)"),
+        (lambda: friedman([[0.1, 0.2]]), "`errors` must be those of at least 3 methods; got 2."),
+        (lambda: critical_difference(1, 5), "`n_methods` must be at least 2; got 1."),
+        (lambda: critical_difference(3, 5, 1.0), "`level` must be strictly between 0 and 1; got 1."),
+        (lambda: holm([1.2]), "`p_values` must be between 0 and 1; got 1.2"),
+    ],
+)
+def test_a_bad_argument_is_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_optimality_is_at_most_one_where_a_class_is_absent_from_the_rows():
+    rng = np.random.default_rng(0)
+    y = np.array([0, 1, 0, 1, 0, 1, 1, 0])  # of four classes
+    members = np.eye(4)[y][None] * 3 + rng.normal(size=(5, 8, 4))
+    proba = np.exp(members) / np.exp(members).sum(axis=2, keepdims=True)
+    found = judged(y, proba.mean(axis=0), proba)
+    pairs = [
+        np.corrcoef(proba[i, :, k], proba[j, :, k])[0, 1] for k in (0, 1) for i in range(5) for j in range(i)
+    ]
+    assert found["r_ll"] == pytest.approx(np.mean(pairs), abs=1e-5)
+    assert 0 < found["optimality"] <= 1
+
+
+def test_scores_of_the_vote_are_those_of_scikit_learn_also_where_a_class_is_absent():
+    rng = np.random.default_rng(0)
+    y = np.array([0, 1, 0, 1, 0, 1, 1, 0])  # of four classes
+    proba = rng.dirichlet(np.ones(4), size=8)
+    found = judged(y, proba)
+    assert found["log_loss"] == pytest.approx(metrics.log_loss(y, proba, labels=range(4)), abs=1e-6)
+    brier = np.mean(np.sum((proba - np.eye(4)[y]) ** 2, axis=1))
+    assert found["brier_score"] == pytest.approx(brier, abs=1e-6)
+    assert found["calibration_error"] == pytest.approx(calibration_error(y, proba, labels=range(4)), abs=1e-6)
+    assert found["n_learners"] is None
+
+
+def test_scores_are_those_of_the_vote_and_not_of_the_members():
+    y, members = np.array([0, 1]), np.array([[[0.9, 0.1], [0.2, 0.8]], [[0.6, 0.4], [0.7, 0.3]]])
+    vote = np.array([[0.99, 0.01], [0.02, 0.98]])
+    assert judged(y, vote, members)["log_loss"] == pytest.approx(-np.log([0.99, 0.98]).mean(), abs=1e-6)
+    assert judged(y, vote, members)["member_accuracy"] == 0.75
