@@ -1,7 +1,7 @@
 """Hold DecorateClassifier against the Decorate of Weka, on the same folds of the fifteen tables.
 
 ``python benchmarks/bench_decorate.py --weka weka.jar --data FOLDER`` writes each fold as ARFF files, runs Weka's
-Decorate (J48, 15 members, 50 rounds, ratio 1) and ours on the same rows, and writes ``results/bench_decorate.json``
+Decorate (J48, 15 learners, 50 rounds, ratio 1) and ours on the same rows, and writes ``results/bench_decorate.json``
 and the table of ``docs/decorate.md``. ``--table`` writes the table again from the JSON alone. The folder holds the nine
 tables that are not embedded, as ``counterpoint.datasets.load`` wants them; by default ``COUNTERPOINT_DATA`` names it.
 """
@@ -35,7 +35,7 @@ OPTIONS = ["-S", "1", "-E", "15", "-I", "50", "-R", "1.0", "-W", "weka.classifie
 
 
 class OrdinalDecorate(DecorateClassifier):
-    """Members see the number of a nominal value in the place of a column of 0 and 1 for each value."""
+    """Learners see the number of a nominal value in the place of a column of 0 and 1 for each value."""
 
     def _encoded(self, table: Any) -> Any:
         return table
@@ -120,7 +120,7 @@ def bench(data: Dataset, weka: Path) -> dict[str, Any]:
     """Return the errors in percent of each method on each fold, and the seconds of all folds together."""
     errors: dict[str, list[float]] = {"weka": [], **{name: [] for name in OURS}}
     seconds = {"weka": 0.0, "default": 0.0}
-    members, rejected = [], []
+    learners, rejected = [], []
     folds = StratifiedKFold(FOLDS, shuffle=True, random_state=0)
     for train, test in folds.split(data.X, data.y):
         wrong, took = run_weka(data, train, test, weka)
@@ -133,13 +133,13 @@ def bench(data: Dataset, weka: Path) -> dict[str, Any]:
             errors[name].append(float(100 * np.mean(fitted.predict(X.iloc[test]) != data.y[test])))
             if name == "default":
                 seconds["default"] += time.perf_counter() - begin
-                members.append(len(fitted.estimators_))
+                learners.append(len(fitted.estimators_))
                 rejected.append(int(fitted.rejected_.sum()))
     row = {
         "n_samples": len(data.y),
         "errors": errors,
         "seconds": seconds,
-        "members": np.mean(members),
+        "learners": np.mean(learners),
         "rejected": np.mean(rejected),
     }
     print(
@@ -212,7 +212,7 @@ def summary(sets: dict[str, Any], name: str) -> dict[str, float]:
 
 def table(record: dict[str, Any]) -> str:
     """Return the part of the page that is made from the numbers."""
-    return "\n".join([*sets_table(record), "", *members_table(record), "", *remarks(record)])
+    return "\n".join([*sets_table(record), "", *learners_table(record), "", *remarks(record)])
 
 
 def gap(row: dict[str, Any]) -> float:
@@ -233,9 +233,9 @@ def sets_table(record: dict[str, Any]) -> list[str]:
     return lines
 
 
-def members_table(record: dict[str, Any]) -> list[str]:
+def learners_table(record: dict[str, Any]) -> list[str]:
     lines = [
-        "| members | mean error | less Weka's, ± standard error | sets better, worse |",
+        "| learners | mean error | less Weka's, ± standard error | sets better, worse |",
         "|---|---|---|---|",
     ]
     lines += [

@@ -70,7 +70,7 @@ def plain_loop(x: torch.Tensor, y: torch.Tensor, epochs: int) -> None:
 
 
 def scikit_learn(x: torch.Tensor, y: torch.Tensor, epochs: int) -> None:
-    member = MLPClassifier(
+    learner = MLPClassifier(
         (HIDDEN,),
         batch_size=BATCH,
         learning_rate_init=RATE,
@@ -78,7 +78,7 @@ def scikit_learn(x: torch.Tensor, y: torch.Tensor, epochs: int) -> None:
         max_iter=epochs,
         n_iter_no_change=epochs,
     )
-    BaggingClassifier(member, N_LEARNERS, bootstrap=False).fit(x.numpy(), y.numpy())
+    BaggingClassifier(learner, N_LEARNERS, bootstrap=False).fit(x.numpy(), y.numpy())
 
 
 def torch_ensemble(x: torch.Tensor, y: torch.Tensor, epochs: int) -> None:

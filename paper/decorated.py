@@ -12,7 +12,7 @@ from counterpoint.estimators import DecorateClassifier
 from counterpoint.estimators._batched import Fold, Group
 from counterpoint.estimators._making import draw_seeds, make_nets, private_generator
 from counterpoint.training import Ensemble, IndependentLoss
-from paper.lockstep import Lesson, Member, decorate_together
+from paper.lockstep import Learner, Lesson, decorate_together
 from paper.tabular import Rows, Settings, Split, Tick, filled, train_in_chunks
 
 __all__ = ["decorate_nets", "decorate_trees", "grow_nets"]
@@ -28,7 +28,7 @@ def decorate_trees(splits: Sequence[Split], settings: Settings, device: torch.de
             max_iter=settings.max_rounds,
             random_state=split.seed,
         ).fit(split.table, split.labels)
-        found.append(ensemble.member_predict_proba(split.test_table))
+        found.append(ensemble.learner_predict_proba(split.test_table))
         tick((k + 1) / len(splits))
     return {"decorate-trees": _over_sizes(found, splits)}
 
@@ -40,16 +40,16 @@ def decorate_nets(splits: Sequence[Split], settings: Settings, device: torch.dev
     """
     ensembles = grow_nets(splits, settings, tick)
     rows = [np.nan_to_num(split.test_table) for split in splits]
-    found = [np.stack([m(x) for m in members]) for members, x in zip(ensembles, rows, strict=True)]
+    found = [np.stack([m(x) for m in learners]) for learners, x in zip(ensembles, rows, strict=True)]
     return {"decorate-nets": _over_sizes(found, splits)}
 
 
-def grow_nets(splits: Sequence[Split], settings: Settings, tick: Tick) -> list[list[Member]]:
+def grow_nets(splits: Sequence[Split], settings: Settings, tick: Tick) -> list[list[Learner]]:
     """Return the networks that DECORATE keeps, for each split."""
     cpu = torch.device("cpu")
     loss = IndependentLoss()
 
-    def train(lessons: list[Lesson]) -> list[Member]:
+    def train(lessons: list[Lesson]) -> list[Learner]:
         groups = []
         for lesson in lessons:
             net_seed, order_seed = draw_seeds(lesson.rng)
@@ -57,10 +57,10 @@ def grow_nets(splits: Sequence[Split], settings: Settings, tick: Tick) -> list[l
                 nets = make_nets(None, 1, (settings.hidden,), lesson.x.shape[1], splits[0].n_classes)
             y = torch.as_tensor(lesson.y, dtype=torch.long)
             groups.append(Group(Fold(filled(lesson.x, cpu), y, None, nets, order_seed), loss))
-        members: list[Member] = []
+        learners: list[Learner] = []
         for _, program in train_in_chunks(groups, settings):
-            members += [_member(ensemble) for ensemble in program.ensembles()]
-        return members
+            learners += [_learner(ensemble) for ensemble in program.ensembles()]
+        return learners
 
     growths = decorate_together(
         [split.table for split in splits],
@@ -68,15 +68,15 @@ def grow_nets(splits: Sequence[Split], settings: Settings, tick: Tick) -> list[l
         [np.random.RandomState(split.seed) for split in splits],
         train,
         n_classes=splits[0].n_classes,
-        n_members=settings.n_learners,
+        n_learners=settings.n_learners,
         artificial_ratio=settings.artificial_ratio,
         max_rounds=settings.max_rounds,
         on_round=lambda n: tick(n / settings.max_rounds),
     )
-    return [growth.members for growth in growths]
+    return [growth.learners for growth in growths]
 
 
-def _member(ensemble: Ensemble) -> Member:
+def _learner(ensemble: Ensemble) -> Learner:
     """Return a network as DECORATE asks it: rows in, probabilities out."""
 
     @torch.no_grad()
@@ -88,7 +88,7 @@ def _member(ensemble: Ensemble) -> Member:
 
 
 def _over_sizes(proba: Sequence[FloatArray], splits: Sequence[Split]) -> dict[str, list[Any]]:
-    """Return the error of all members, and the least of those of the first members, however many."""
+    """Return the error of all learners, and the least of those of the first learners, however many."""
     errors = [
         100 * np.mean(own.cumsum(axis=0).argmax(-1) != split.test_labels, axis=1)
         for own, split in zip(proba, splits, strict=True)
@@ -96,5 +96,5 @@ def _over_sizes(proba: Sequence[FloatArray], splits: Sequence[Split]) -> dict[st
     return {
         "error": [float(own[-1]) for own in errors],
         "best_test": [float(own.min()) for own in errors],
-        "n_members": [len(own) for own in errors],
+        "n_learners": [len(own) for own in errors],
     }

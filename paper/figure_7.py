@@ -24,7 +24,7 @@ from counterpoint.training import correlations
 from counterpoint.training.device import pick_device
 from paper.decorated import grow_nets
 from paper.device import device_name
-from paper.lockstep import Member
+from paper.lockstep import Learner
 from paper.tabular import (
     SMOKE,
     Settings,
@@ -72,10 +72,10 @@ def reproduce(out: Path, *, device: str = "auto", seed: int = 0, smoke: bool = F
 
 
 def compute(settings: Settings, device: torch.device) -> dict[str, Any]:
-    """Return the ways of all ensembles, and how many members DECORATE keeps in each fold.
+    """Return the ways of all ensembles, and how many learners DECORATE keeps in each fold.
 
     ``[part][name]`` has ``r_tl`` and ``r_ll``, a number for each epoch, or for each size from 2 on. DECORATE has no
-    way where each fold keeps a single member.
+    way where each fold keeps a single learner.
     """
     splits = cross_validation(DATA, 1, settings)
     ensembles = grow_nets(splits, settings, lambda _: None)
@@ -83,7 +83,7 @@ def compute(settings: Settings, device: torch.device) -> dict[str, Any]:
     ways = {} if grown is None else {"decorate": grown}
     ways |= _of_epochs(splits, settings, device)
     return {
-        "members": [len(members) for members in ensembles],
+        "learners": [len(learners) for learners in ensembles],
         **{
             part: {
                 name: {key: np.round(way[p, place], 5).tolist() for place, key in enumerate(("r_tl", "r_ll"))}
@@ -117,21 +117,21 @@ def _of_epochs(splits: Sequence[Split], settings: Settings, device: torch.device
 
 
 def _of_sizes(
-    splits: Sequence[Split], ensembles: Sequence[Sequence[Member]], largest: int
+    splits: Sequence[Split], ensembles: Sequence[Sequence[Learner]], largest: int
 ) -> FloatArray | None:
-    """Return (parts, 2, sizes) of the first 2, 3, ... members; an ensemble that stops growing stays where it is.
+    """Return (parts, 2, sizes) of the first 2, 3, ... learners; an ensemble that stops growing stays where it is.
 
-    Folds that kept a single member have no place on the plane and are left out; None if there is no other.
+    Folds that kept a single learner have no place on the plane and are left out; None if there is no other.
     """
     found = []
-    for split, members in zip(splits, ensembles, strict=True):
-        if len(members) < 2:
+    for split, learners in zip(splits, ensembles, strict=True):
+        if len(learners) < 2:
             continue
-        sizes = [min(size, len(members)) for size in range(2, largest + 1)]
+        sizes = [min(size, len(learners)) for size in range(2, largest + 1)]
         parts = ((split.table, split.labels), (split.test_table, split.test_labels))
         way = []
         for table, labels in parts:
-            proba = torch.as_tensor(np.stack([member(np.nan_to_num(table)) for member in members]))
+            proba = torch.as_tensor(np.stack([learner(np.nan_to_num(table)) for learner in learners]))
             way.append(np.transpose([_stand(proba[:size], torch.as_tensor(labels)) for size in sizes]))
         found.append(way)
     return np.mean(found, axis=0) if found else None
@@ -166,26 +166,26 @@ def draw(found: Mapping[str, Any], n_learners: int, *, smoke: bool) -> "Figure":
 
 def _heading(found: Mapping[str, Any], n_learners: int, *, smoke: bool) -> str:
     start = "Smoke run: ensembles" if smoke else "Ensembles"
-    few, many = min(found["members"]), max(found["members"])
+    few, many = min(found["learners"]), max(found["learners"])
     kept = f"{few}" if few == many else f"{few} to {many}"
     return f"{start} of {n_learners} nets (DECORATE keeps {kept}) in training on {DATA}"
 
 
 def _folds_with_a_way(found: Mapping[str, Any]) -> str:
-    return f"{sum(n > 1 for n in found['members'])} of {len(found['members'])} folds"
+    return f"{sum(n > 1 for n in found['learners'])} of {len(found['learners'])} folds"
 
 
 def caption(record: Mapping[str, Any]) -> str:
     """Return how many nets DECORATE keeps in the folds, and over how many folds its line is averaged."""
-    members, n_learners = record["data"]["members"], record["config"]["n_learners"]
-    counts = ", ".join(f"{n} in {times}" for n, times in sorted(Counter(members).items()))
-    kept = f"Of {n_learners} nets that it may have, DECORATE keeps {counts} of the {len(members)} folds."
+    learners, n_learners = record["data"]["learners"], record["config"]["n_learners"]
+    counts = ", ".join(f"{n} in {times}" for n, times in sorted(Counter(learners).items()))
+    kept = f"Of {n_learners} nets that it may have, DECORATE keeps {counts} of the {len(learners)} folds."
     alone = "One net alone has no place on the plane, so"
-    if max(members) < 2:
+    if max(learners) < 2:
         return f"{kept} {alone} DECORATE has no line.\n"
     return (
         f"{kept} {alone} DECORATE's line is the mean over {_folds_with_a_way(record['data'])}, "
-        f"of which {members.count(2)} end where they begin, with two nets.\n"
+        f"of which {learners.count(2)} end where they begin, with two nets.\n"
     )
 
 

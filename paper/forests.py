@@ -186,7 +186,7 @@ def tree_votes(fitted: Any, X: NDArray[np.float32]) -> Labels:
 
 
 def place(y_true: Labels, votes: Labels) -> Standing:
-    """Return the correlations of an ensemble, its bound and the accuracy of its members and its vote.
+    """Return the correlations of an ensemble, its bound and the accuracy of its learners and its vote.
 
     A shallow tree never names some classes, and has no correlation in them: the averages are over the others, and
     ``undefined`` is the share of pairs of tree and class that were left out.

@@ -8,9 +8,9 @@ import numpy as np
 from counterpoint._validation import FloatArray, IntArray
 from counterpoint.estimators._contrary import Growth, artificial_rows, contrary_labels, moments
 
-__all__ = ["Lesson", "Member", "decorate_together"]
+__all__ = ["Learner", "Lesson", "decorate_together"]
 
-Member = Callable[[FloatArray], FloatArray]  # rows (n, n_features) -> probabilities (n, n_classes)
+Learner = Callable[[FloatArray], FloatArray]  # rows (n, n_features) -> probabilities (n, n_classes)
 
 
 class Lesson(NamedTuple):
@@ -25,10 +25,10 @@ def decorate_together(
     tables: Sequence[FloatArray],
     labels: Sequence[IntArray],
     rngs: Sequence[np.random.RandomState],
-    train: Callable[[list[Lesson]], list[Member]],
+    train: Callable[[list[Lesson]], list[Learner]],
     *,
     n_classes: int,
-    n_members: int,
+    n_learners: int,
     artificial_ratio: float,
     max_rounds: int,
     on_round: Callable[[int], None] | None = None,
@@ -38,7 +38,7 @@ def decorate_together(
     Parameters
     ----------
     tables : sequence of ndarray, shape (n, n_features)
-        Numeric columns; NaN is a missing value, which members see as the mean of its column.
+        Numeric columns; NaN is a missing value, which learners see as the mean of its column.
     labels : sequence of ndarray of int, shape (n,)
         The classes, from 0.
     rngs : sequence of RandomState
@@ -46,7 +46,7 @@ def decorate_together(
     train : callable
         Returns a candidate for each lesson. It is called once a round, with a lesson for each table whose ensemble
         still grows.
-    n_classes, n_members, artificial_ratio, max_rounds
+    n_classes, n_learners, artificial_ratio, max_rounds
         As for :class:`DecorateClassifier`.
     on_round : callable, optional
         Called with the number of rounds so far, after each.
@@ -54,19 +54,19 @@ def decorate_together(
     Returns
     -------
     list of Growth
-        With a :data:`Member` for each that stayed.
+        With a :data:`Learner` for each that stayed.
     """
     rows = [np.where(np.isnan(table), moments(table)[0], table) for table in tables]
     growths = [Growth(own, n_classes) for own in labels]
     done = 0
-    while growing := [k for k, growth in enumerate(growths) if growth.goes_on(n_members, max_rounds)]:
+    while growing := [k for k, growth in enumerate(growths) if growth.goes_on(n_learners, max_rounds)]:
         lessons = []
         for k in growing:
             seen, told = rows[k], labels[k]
-            if members := growths[k].members:
+            if learners := growths[k].learners:
                 n_artificial = max(1, int(artificial_ratio * len(seen)))
                 drawn = artificial_rows(tables[k], {}, n_artificial, rngs[k])
-                proba = np.mean([member(drawn) for member in members], axis=0)
+                proba = np.mean([learner(drawn) for learner in learners], axis=0)
                 seen = np.vstack([seen, drawn])
                 told = np.concatenate([told, contrary_labels(proba, rngs[k])])
             lessons.append(Lesson(seen, told, rngs[k]))

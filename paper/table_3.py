@@ -281,7 +281,7 @@ def _difference(record: Mapping[str, Any], name: str, row: str) -> str:
 
 
 def _choices(record: Mapping[str, Any]) -> Grid:
-    """Return how many members DECORATE kept, and how often the inner folds chose which diversity."""
+    """Return how many learners DECORATE kept, and how often the inner folds chose which diversity."""
 
     def share(name: str, diversity: float | None) -> str:
         chosen = errors(record, name, "searched", "diversity")  # None is read as NaN
@@ -291,8 +291,8 @@ def _choices(record: Mapping[str, Any]) -> Grid:
 
     rows = []
     for row in ("decorate-trees", "decorate-nets"):
-        kept = [errors(record, name, row, "n_members") for name in REPEATS]
-        rows.append([f"{LINES[row].words}: members", *(NONE if n is None else mean(n, 1) for n in kept)])
+        kept = [errors(record, name, row, "n_learners") for name in REPEATS]
+        rows.append([f"{LINES[row].words}: learners", *(NONE if n is None else mean(n, 1) for n in kept)])
     for diversity in (None, *record["config"]["settings"]["diversities"]):
         words = "independent" if diversity is None else f"diversity {diversity:g}"
         rows.append([f"ours: {words}", *(share(name, diversity) for name in REPEATS)])

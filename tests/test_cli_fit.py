@@ -118,27 +118,27 @@ def test_predict_adds_probabilities_and_writes_files(home, here, capsys):
         assert row["prediction"] == ("yes" if yes > no else "no")
 
 
-def test_the_members_go_straight_into_assess(home, here, capsys):
-    assert main(["predict", str(home / "model"), "data.csv", "--members", "--out", "members.csv"]) == 0
+def test_the_learners_go_straight_into_assess(home, here, capsys):
+    assert main(["predict", str(home / "model"), "data.csv", "--learners", "--out", "learners.csv"]) == 0
     found = load_model(home / "model").predict("data.csv")
-    predictions = read_predictions("members.csv", "label")
+    predictions = read_predictions("learners.csv", "label")
     assert predictions.learners == ("L1", "L2", "L3")
-    np.testing.assert_allclose(predictions.outputs, found.members, atol=1e-6)
+    np.testing.assert_allclose(predictions.outputs, found.learners, atol=1e-6)
     capsys.readouterr()
-    assert main(["assess", "members.csv", "--truth", "label", "--voting", "geometric", "--json"]) == 0
+    assert main(["assess", "learners.csv", "--truth", "label", "--voting", "geometric", "--json"]) == 0
     assert Assessment.from_json(capsys.readouterr().out).vote.value == pytest.approx(found.n_right / N)
 
 
 def test_predict_has_the_vote_that_fit_trained(home, here):
     """The probabilities are those of the geometric vote, not the mean of the learners' probabilities."""
     found = load_model(home / "model").predict("data.csv")
-    np.testing.assert_allclose(found.proba, combine(found.members, voting="geometric"), atol=1e-5)
-    assert np.abs(found.proba - found.members.mean(axis=0)).max() > 1e-4
+    np.testing.assert_allclose(found.proba, combine(found.learners, voting="geometric"), atol=1e-5)
+    assert np.abs(found.proba - found.learners.mean(axis=0)).max() > 1e-4
 
 
 def test_notes_go_to_stderr_and_leave_stdout_to_the_predictions(home, here, capsys):
     Path("new.csv").write_text("when,colour,x\nnow,[green],1\n")
-    assert main(["predict", str(home / "model"), "new.csv", "--members"]) == 0
+    assert main(["predict", str(home / "model"), "new.csv", "--learners"]) == 0
     captured = capsys.readouterr()
     header, row, end = captured.out.split("\n")
     assert header == "L1:no,L1:yes,L2:no,L2:yes,L3:no,L3:yes"
@@ -194,7 +194,7 @@ def test_notes_go_to_stderr_and_leave_stdout_to_the_predictions(home, here, caps
             ["predict", "model", "rare.csv"],
             "rare.csv must have the columns that the model was trained on; 'colour'",
         ),
-        (["predict", "model", "data.csv", "--proba", "--members"], "must not be given together."),
+        (["predict", "model", "data.csv", "--proba", "--learners"], "must not be given together."),
         (
             ["predict", "model", "data.csv", "--out", "p.xlsx"],
             "`--out` must end in one of .csv, .tsv; got 'p.xlsx'.",
@@ -231,12 +231,12 @@ def test_a_missing_package_is_named_with_its_pip_line(package, command, home, he
     assert not Path("model").exists()
 
 
-def test_members_of_classes_with_a_colon_are_refused(here, capsys):
+def test_learners_of_classes_with_a_colon_are_refused(here, capsys):
     text = Path("data.csv").read_text().replace(",yes", ",a:b")
     Path("colon.csv").write_text(text)
     assert main(["fit", "colon.csv", "-t", "label", *QUICK]) == 0
-    assert main(["predict", "model", "colon.csv", "--members"]) == 2
-    assert "`--members` must not be given where a class has a colon" in capsys.readouterr().err
+    assert main(["predict", "model", "colon.csv", "--learners"]) == 2
+    assert "`--learners` must not be given where a class has a colon" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["fit", "predict"])
@@ -265,7 +265,7 @@ def test_the_documentation_shows_what_the_commands_print(here, capsys):
         elif given[0] == "predict":
             assert words_of_lines(printed[0]) == words_of_lines(shown[0])
         else:
-            beginning = ["members", "The", "geometric", "vote", "of", "0", "learners"]
+            beginning = ["learners", "The", "geometric", "vote", "of", "0", "learners"]
             assert words(printed[0])[:7] == words(shown[0])[:7] == beginning
 
 
@@ -281,7 +281,7 @@ def test_the_documentation_shows_what_fit_finds(here, capsys):
 
 
 def test_the_documentation_shows_one_accuracy_of_the_model_on_its_rows(here):
-    """What predict counts and what assess says of the members is the same vote."""
+    """What predict counts and what assess says of the learners is the same vote."""
     *_, (_, predicted), (_, assessed) = documented_commands()
     counted = re.search(r"rows are right \(([0-9.]+)%\)", predicted[0])[1]
     assert f"is right on {counted} % of" in " ".join(assessed[0].split())

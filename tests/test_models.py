@@ -214,7 +214,7 @@ def test_rows_held_out_are_judged_and_the_model_is_trained_on_all(fit, table):
 def test_an_equal_seed_gives_an_equal_model(fit, table):
     again = fit_table(table, diversity=0.5, n_learners=3, epochs=10)
     np.testing.assert_array_equal(
-        again.model.predict(table.path).members, fit.model.predict(table.path).members
+        again.model.predict(table.path).learners, fit.model.predict(table.path).learners
     )
 
 
@@ -286,7 +286,7 @@ def test_reading_and_predicting_say_how_far_they_are_or_not(fit, table):
 
 def test_a_saved_model_predicts_the_same_to_the_bit(fit, saved, table):
     before, after = fit.model.predict(table.path), load_model(saved).predict(table.path)
-    np.testing.assert_array_equal(before.members, after.members)
+    np.testing.assert_array_equal(before.learners, after.learners)
     np.testing.assert_array_equal(before.labels, after.labels)
     assert after.n_judged == N
     assert after.n_right == (before.labels == table.y).sum()
@@ -304,7 +304,7 @@ def test_the_columns_of_new_data_may_stand_in_any_order_and_beside_others(saved,
     )
     model = load_model(saved)
     found = model.predict(path)
-    np.testing.assert_array_equal(found.members, model.predict(table.path).members)
+    np.testing.assert_array_equal(found.learners, model.predict(table.path).learners)
     assert found.truth is None
     assert found.n_judged == 0
     assert found.notes == (f"{path}: ignored what the model does not know: 'extra'.",)
@@ -315,7 +315,7 @@ def test_an_unknown_category_is_noted_and_a_gap_is_not(saved, tmp_path):
     path.write_text("size,colour\n1,grey\n,\n1,mauve\n1,pink\n")
     found = load_model(saved).predict(path)
     assert np.isfinite(found.proba).all()
-    np.testing.assert_array_equal(found.members[:, 2], found.members[:, 3])
+    np.testing.assert_array_equal(found.learners[:, 2], found.learners[:, 3])
     (note,) = found.notes
     assert "column 'colour' has 2 values that training did not" in note
     assert "in data row 3 (line 4 of the file); taken as none of the known ones." in note

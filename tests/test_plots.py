@@ -182,13 +182,13 @@ def test_the_warning_of_a_constant_learner_is_about_the_display_and_the_line_tha
     from sklearn.tree import DecisionTreeClassifier
 
     X, truth, votes = np.arange(4)[:, None], [0, 1, 0, 1], [[0, 1, 0, 1], [0, 1, 1, 1], [0, 0, 0, 0]]
-    members = [DecisionTreeClassifier().fit(X, given) for given in votes[:2]]
-    members.append(DummyClassifier(strategy="most_frequent").fit(X, truth))
+    learners = [DecisionTreeClassifier().fit(X, given) for given in votes[:2]]
+    learners.append(DummyClassifier(strategy="most_frequent").fit(X, truth))
     words = f"^`{display.__name__}` is undefined for learner 2 in class 0"
     with pytest.warns(UndefinedMeasureWarning, match=words) as measured:
         display.from_predictions(truth, votes)
     with pytest.warns(UndefinedMeasureWarning, match=words) as fitted:
-        display.from_estimator(members, X, truth)
+        display.from_estimator(learners, X, truth)
     assert [one.filename for one in (*measured, *fitted)] == [__file__, __file__]
 
 

@@ -157,7 +157,9 @@ def run(point: Point, arm: str, seed: int, images: Images, device: torch.device)
         "learner_error": float((learners.argmax(-1) != y).float().mean()),
         "r_tl": float(r_tl),
         "r_ll": float(r_ll),
-        "history": {name: history[name] for name in ("loss", "vote_accuracy", "member_accuracy", "log_loss")},
+        "history": {
+            name: history[name] for name in ("loss", "vote_accuracy", "learner_accuracy", "log_loss")
+        },
         "seconds": seconds,
     }
 

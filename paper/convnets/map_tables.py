@@ -32,9 +32,9 @@ MARKERS = {"width": "o", "once": "^", "few": "s", "learners": "D"}
 LEGEND = {"o": "50,000 images, 10 epochs", "^": "one epoch", "s": "5,000 images", "D": "fewer learners"}
 # Predictors of the gain: measures of independently trained learners on their training images.
 QUANTITIES: Mapping[str, Callable[[Mapping[str, FloatArray]], FloatArray]] = {
-    "learner accuracy": lambda d: 1 - d["member"],
+    "learner accuracy": lambda d: 1 - d["learner"],
     "vote accuracy": lambda d: 1 - d["soft"],
-    "vote over learner": lambda d: d["member"] - d["soft"],
+    "vote over learner": lambda d: d["learner"] - d["soft"],
     "r_TL": lambda d: d["r_tl"],
     "r_LL": lambda d: d["r_ll"],
     "optimality": lambda d: d["optimality"],
@@ -121,7 +121,7 @@ def _gain(piece: Piece, arm: str, kind: str = "test") -> FloatArray:
 
 
 def _known(piece: Piece) -> dict[str, FloatArray]:
-    names = ("soft", "member", "r_tl", "r_ll", "optimality", "error_correlation")
+    names = ("soft", "learner", "r_tl", "r_ll", "optimality", "error_correlation")
     data = {name: arm_values(piece, "independent", name, "train") for name in names}
     return {name: quantity(data) for name, quantity in QUANTITIES.items()}
 
@@ -197,8 +197,8 @@ def _tricks(record: Record) -> Grid:
             shown += [(f"{arm}{', own views' * (kind == 'views')}", other, arm) for arm in _arms(other)]
         for words, other, arm in shown:
             found = arm_values(other, arm)
-            members = arm_values(other, arm, "member")
-            rows.append([str(width), words, _percent(found), _points(found - base), _percent(members)])
+            learners = arm_values(other, arm, "learner")
+            rows.append([str(width), words, _percent(found), _points(found - base), _percent(learners)])
     title = f"{_start(record)}Variants: error in %, and points against independent training"
     return Grid(title, ["width", "arm", "vote", "against independent", "learners"], rows, n_words=2)
 

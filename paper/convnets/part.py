@@ -119,7 +119,7 @@ def measures(logits: Tensor, target: Tensor) -> dict[str, FloatArray]:
     found = {
         "soft": (mean.argmax(-1) != target).float().mean(-1),
         "hard": (votes.argmax(-1) != target).float().mean(-1),
-        "member": 1 - right.mean((-2, -1)),
+        "learner": 1 - right.mean((-2, -1)),
         "r_tl": r_tl,
         "r_ll": r_ll if n > 1 else torch.full_like(r_ll, math.nan),
         "optimality": r_tl / ((((n - 1) * r_ll + 1) / n).sqrt()),

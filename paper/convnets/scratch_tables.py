@@ -26,7 +26,7 @@ ERRORS = {
     "unmirrored": ("plain", "soft"),
     "six views": ("shifted", "soft"),
     "hard vote": ("mirrored", "hard"),
-    "learners": ("mirrored", "member"),
+    "learners": ("mirrored", "learner"),
 }
 
 

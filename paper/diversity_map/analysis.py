@@ -24,9 +24,9 @@ HIGH = "0.9"  # the diversity that is shown beside the one chosen on the other t
 # of independently trained networks, on their training rows
 PREDICTORS = MappingProxyType(
     {
-        "member": "accuracy of a member",
+        "learner": "accuracy of a learner",
         "vote": "accuracy of the vote",
-        "gap": "vote less member",
+        "gap": "vote less learner",
         "r_tl": "r_TL",
         "r_ll": "r_LL",
         "optimality": "optimality",
@@ -110,7 +110,7 @@ def read_map(record: Mapping[str, Any], vote: str = "soft") -> Map:
             for key, values in train.items():
                 values[(s, *at)] = part["train"][key]["independent"]
         folds.append(np.reshape(rates, (*shape[1:], len(losses), -1)))
-    train["gap"] = train["vote"] - train["member"]
+    train["gap"] = train["vote"] - train["learner"]
     return Map(
         vote, tables, learners, hidden, losses, error, gain, train, folds, config["folds"], n_parameters
     )

@@ -122,8 +122,8 @@ def run_part(name: str, n_learners: int, run: Run, grid: Grid, *, device: torch.
             }
             for vote in ("soft", "hard")
         },
-        "member": {
-            arm: round(float(found.member[:, place].mean()), DIGITS) for arm, (found, place) in arms.items()
+        "learner": {
+            arm: round(float(found.learner[:, place].mean()), DIGITS) for arm, (found, place) in arms.items()
         },
         "device": device_name(device),
         "seconds": round(time.perf_counter() - start, 2),

@@ -42,7 +42,7 @@ class Measured(NamedTuple):
 
     soft: Tensor  # wrong answers of the averaged probabilities
     hard: Tensor  # of the most votes; of k classes that tie each is right by 1/k
-    member: Tensor  # accuracy of a member
+    learner: Tensor  # accuracy of a learner
     vote: Tensor  # accuracy of the averaged probabilities
     r_tl: Tensor
     r_ll: Tensor
@@ -189,7 +189,7 @@ def _measure(proba: Tensor, y: Tensor, train: Tensor) -> Measured:
     return Measured(
         soft=((~vote) * (1 - weight)).sum(-1),
         hard=((1 - right) * (1 - weight)).sum(-1),
-        member=((labels == y).float().mean(2) * weight).sum(-1) / n_train,
+        learner=((labels == y).float().mean(2) * weight).sum(-1) / n_train,
         vote=(vote * weight).sum(-1) / n_train,
         r_tl=r_tl,
         r_ll=r_ll,

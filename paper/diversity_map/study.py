@@ -213,7 +213,7 @@ def _standardised(table: Dataset, train: IntArray) -> NDArray[np.float32]:
 
 
 def _optimality(r_tl: FloatArray, r_ll: FloatArray, n_learners: int) -> FloatArray:
-    """Return the optimality of mean correlations; where members are constant these may lie outside of the theorems."""
+    """Return the optimality of mean correlations; where learners are constant these may lie outside of the theorems."""
     low, high = learner_correlation_bounds(n_learners)
     r_ll = np.clip(r_ll, low + 1e-6, high)
     found: FloatArray = optimality(

@@ -77,7 +77,7 @@ def findings(soft: Map, hard: Map) -> list[str]:
 
 def _by_fit(found: Map, loss: str) -> str:
     """Return what a diversity does to learners that underfit their training rows, and to those that fit them."""
-    gain, underfits = at(found.gain, found.losses.index(loss)), found.train["member"] < FITS
+    gain, underfits = at(found.gain, found.losses.index(loss)), found.train["learner"] < FITS
     larger = np.broadcast_to(np.array(found.hidden) > found.hidden[0], gain.shape)
     under, without, over = (_counted(gain[some]) for some in (underfits, underfits & larger, ~underfits))
     return (

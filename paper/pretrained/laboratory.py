@@ -190,25 +190,25 @@ class Laboratory:
                 found = zlib.crc32((self.weights / name).read_bytes(), found)
         return found
 
-    def run_file(self, members: Sequence[tuple[str, int]], way: str, seed: int) -> Path:
+    def run_file(self, learners: Sequence[tuple[str, int]], way: str, seed: int) -> Path:
         """Return the path of an ensemble, which is never written itself."""
-        origins = [self.origin(network) for network, _ in members]
-        return self.file(f"{way}-{seed}", {"members": members, "origins": origins, **asdict(self.settings)})
+        origins = [self.origin(network) for network, _ in learners]
+        return self.file(f"{way}-{seed}", {"learners": learners, "origins": origins, **asdict(self.settings)})
 
-    def run(self, members: Sequence[tuple[str, int]], way: str, seed: int) -> Run:
+    def run(self, learners: Sequence[tuple[str, int]], way: str, seed: int) -> Run:
         """Put trunks together, go on in one way and return what came out, with errors in percent."""
         records: list[dict[str, float]] = []
-        needed, places = list(members), list(range(len(members)))
+        needed, places = list(learners), list(range(len(learners)))
         if way == "vote":  # copies are equal as yet, and one speaks for all
-            needed = list(dict.fromkeys(members))
-            places = [needed.index(member) for member in members]
+            needed = list(dict.fromkeys(learners))
+            places = [needed.index(learner) for learner in learners]
         with self.seeded(1000 + seed):
-            ensemble = Ensemble([self.from_trunk(*member) for member in needed]).to(self.device)
+            ensemble = Ensemble([self.from_trunk(*learner) for learner in needed]).to(self.device)
             began = time.perf_counter()  # once the trunks are there, for which other processes may work
             if way != "vote":
                 batches = self.batches("train", seed=1000 + seed)  # the same for every way
                 epochs, lr = self.settings.more_epochs, self.settings.more_lr
-                path = self.run_file(members, way, seed)
+                path = self.run_file(learners, way, seed)
                 ensemble, records = self.train(
                     ensemble.learners, way, batches, epochs=epochs, lr=lr, path=path, watched=True
                 )
@@ -217,7 +217,7 @@ class Laboratory:
         if records:
             records[-1] |= of_test(test["mirrored"])
         return {
-            "networks": [network for network, _ in members],
+            "networks": [network for network, _ in learners],
             "test": test["mirrored"],
             **{f"test_{kind}": test[kind] for kind in ("uncalibrated", "unmirrored")},
             "held_out": held_out["mirrored"],

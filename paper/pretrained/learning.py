@@ -98,7 +98,7 @@ def smaller(size: int) -> int:
 
 
 def standing(proba: Tensor, target: Tensor) -> Standing:
-    """Return the errors in percent, of soft and hard vote and members, and the place on the plane."""
+    """Return the errors in percent, of soft and hard vote and learners, and the place on the plane."""
     votes = F.one_hot(proba.argmax(-1), proba.shape[-1]).float()
 
     def error(scores: Tensor) -> float:
@@ -108,7 +108,7 @@ def standing(proba: Tensor, target: Tensor) -> Standing:
     return {
         "soft": error(proba.mean(0)),
         "hard": error(votes.mean(0)),
-        "members": [error(one) for one in proba],
+        "learners": [error(one) for one in proba],
         "r_tl": r_tl,
         "r_ll": r_ll,
     }

@@ -32,7 +32,7 @@ class Table:
     cutout: int = 12  # the best of those that benchmarks/choose_image_recipe.py tries
     classes: tuple[str, ...] | None = None
 
-    def members(self, group: str, networks: Sequence[str], seed: int) -> list[tuple[str, int]]:
+    def learners(self, group: str, networks: Sequence[str], seed: int) -> list[tuple[str, int]]:
         """Return the trunks of an ensemble by network and seed; two ensembles of a group share none."""
         if group == "networks":
             return [(network, seed) for network in networks]

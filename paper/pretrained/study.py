@@ -159,12 +159,12 @@ class Study:
             for seed in seeds
             if not self.notebook.has("runs", group=group, way=way, seed=seed)
         ]
-        members = {
-            (group, seed): table.members(group, self.networks, seed)
+        learners = {
+            (group, seed): table.learners(group, self.networks, seed)
             for group in table.groups
             for seed in seeds
         }
-        trunks = dict.fromkeys(trunk for group, _, seed in wanted for trunk in members[group, seed])
+        trunks = dict.fromkeys(trunk for group, _, seed in wanted for trunk in learners[group, seed])
         return [
             *(
                 Job(
@@ -177,8 +177,8 @@ class Study:
             *(
                 Job(
                     f"{group}, {way}, seed {seed}",
-                    1 if way == "vote" else len(members[group, seed]) * laboratory.settings.more_epochs,
-                    partial(self.run, members[group, seed], group, way, seed),
+                    1 if way == "vote" else len(learners[group, seed]) * laboratory.settings.more_epochs,
+                    partial(self.run, learners[group, seed], group, way, seed),
                 )
                 for group, way, seed in wanted
             ),
@@ -195,17 +195,17 @@ class Study:
         return f"{trunk['seconds']:.0f} s" if added else None
 
     def run(
-        self, members: Sequence[tuple[str, int]], group: str, way: str, seed: int, wait: bool
+        self, learners: Sequence[tuple[str, int]], group: str, way: str, seed: int, wait: bool
     ) -> str | None:
         """Put an ensemble on record; say what it reached, or None where it is on record by now."""
-        if missing := sorted(self.failed.intersection(members)):
+        if missing := sorted(self.failed.intersection(learners)):
             raise RuntimeError(f"there is no {missing[0][0]} of seed {missing[0][1]}")
         entry = {"group": group, "way": way, "seed": seed}
-        with alone(self.laboratory.run_file(members, way, seed), wait=wait):
+        with alone(self.laboratory.run_file(learners, way, seed), wait=wait):
             self.notebook.read()
             if self.notebook.has("runs", **entry):
                 return None
-            found = self.laboratory.run(members, way, seed)
+            found = self.laboratory.run(learners, way, seed)
             self.notebook.add("runs", entry | found)
         return f"{found['test']['soft']:.2f} % in {found['seconds']:.0f} s"
 

@@ -35,7 +35,7 @@ HEADINGS = [
     "uncalibrated",
     "unmirrored",
     "hard vote",
-    "members",
+    "learners",
     "r_TL",
     "r_LL",
 ]
@@ -116,7 +116,7 @@ def _single(
         return [
             error
             for run in runs
-            for error, name in zip(run[part]["members"], run["networks"], strict=True)
+            for error, name in zip(run[part]["learners"], run["networks"], strict=True)
             if name == network
         ]
 
@@ -138,7 +138,7 @@ def _ensemble(label: str, paper: float | None, runs: Runs, write: Callable[[Numb
         write(best, 2) if best else NONE,
         *(write([run[f"test_{part}"]["soft"] for run in runs], 2) for part in ("uncalibrated", "unmirrored")),
         write([run["test"]["hard"] for run in runs], 2),
-        write([float(np.mean(run["test"]["members"])) for run in runs], 2),
+        write([float(np.mean(run["test"]["learners"])) for run in runs], 2),
         *(write([run["test"][key] for run in runs], 4) for key in ("r_tl", "r_ll")),
     ]
 

@@ -1,13 +1,13 @@
 """The warnings of the library, each with a name that can be filtered."""
 
-__all__ = ["ConvergenceWarning", "MemberWarning", "ModelRangeWarning", "UndefinedMeasureWarning"]
+__all__ = ["ConvergenceWarning", "LearnerWarning", "ModelRangeWarning", "UndefinedMeasureWarning"]
 
 
 class ConvergenceWarning(RuntimeWarning):
     """An iteration stopped before it reached its tolerance."""
 
 
-class MemberWarning(RuntimeWarning):
+class LearnerWarning(RuntimeWarning):
     """A learner does not pull its weight in training: it is constant, or turns against the truth."""
 
 

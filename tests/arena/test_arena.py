@@ -59,7 +59,7 @@ def record(table, method, errors, repeat=0, **scores):
             "n_test": 10,
             "error": error,
             "n_learners": 3,
-            "member_accuracy": 0.8,
+            "learner_accuracy": 0.8,
             "r_tl": 0.7,
             "r_ll": None,
             "optimality": None,
@@ -114,7 +114,7 @@ def test_encoders_learn_from_training_rows_only_and_take_what_they_have_not_seen
 
 
 @pytest.mark.parametrize("method", [m for m in CANDIDATES if METHODS[m].package is None])
-def test_each_rival_tries_five_settings_and_records_where_its_members_stand(labor, method):
+def test_each_rival_tries_five_settings_and_records_where_its_learners_stand(labor, method):
     fold = outer_folds(labor, 0, 3)[0]
     found = run_rival(labor, fold, method, SMOKE, seed=[0, 0])
     assert len(found["inner_accuracies"]) == len(CANDIDATES[method]) == 5
@@ -216,7 +216,7 @@ def test_a_cell_that_fails_is_told_and_the_others_go_on(labor, tmp_path, monkeyp
             return cell, k, ValueError("no trees today")
         return cell, k, {"error": 0.25, "seconds": 1.0, "n_test": 19, **dict.fromkeys(standing, 0.5)}
 
-    standing = ("member_accuracy", "r_tl", "r_ll", "optimality")
+    standing = ("learner_accuracy", "r_tl", "r_ll", "optimality")
     monkeypatch.setattr(run, "_one_fold", broken)
     with pytest.raises(
         RuntimeError, match=r"1 cell failed: labor, random-forest, repeat 0: .*no trees today"
@@ -605,10 +605,10 @@ def test_names_end_no_cell_of_markdown_and_begin_no_tag():
     assert "<b>" not in text
 
 
-def test_one_table_shows_where_members_stand_as_far_as_it_is_known():
+def test_one_table_shows_where_learners_stand_as_far_as_it_is_known():
     cells = [record("mine", method, [0.1, 0.2]) for method in QUICK]
     found = grids(summarise(cells))
-    assert found["member_accuracy"].rows == [["mine", *["0.800"] * len(QUICK)]]
+    assert found["learner_accuracy"].rows == [["mine", *["0.800"] * len(QUICK)]]
     assert found["r_tl"].rows == [["mine", *["0.700"] * len(QUICK)]]
     assert not {"r_ll", "optimality"} & set(found)
     for fold in cells[1]["folds"]:

@@ -24,7 +24,7 @@ B = {method: (errors, [[0.5, 0.5], [0.5, 0.5]]) for method, (errors, _) in A.ite
 
 
 def cells(tables, repeat=0):
-    shared = dict.fromkeys(("member_accuracy", "r_tl", "r_ll", "optimality")) | {"seconds": 1.0}
+    shared = dict.fromkeys(("learner_accuracy", "r_tl", "r_ll", "optimality")) | {"seconds": 1.0}
     return [
         {
             "table": table,

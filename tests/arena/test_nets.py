@@ -80,7 +80,7 @@ def trained(table, *trainings):
     parts = nets._parts(table, [fold.outer for fold in outer_folds(table, 0, 3)], 0, CPU)
     trainer = nets._Trainer(table, SMOKE, lambda _: None)
     wanted = [(0, Recipe(training, 0.1)) for training in trainings]
-    return {one.recipe.training: one for one in trainer.train(parts, wanted, members=True)}
+    return {one.recipe.training: one for one in trainer.train(parts, wanted, learners=True)}
 
 
 def test_one_network_is_the_first_of_the_independent_ones(labor):
@@ -139,7 +139,7 @@ def test_rows_held_out_have_no_part_in_their_own_encoding(labor):
     np.testing.assert_allclose(part.test_x, encoder.transform(labor.X.iloc[split.test]), rtol=1e-6)
 
 
-@pytest.mark.filterwarnings("ignore::counterpoint.exceptions.MemberWarning")
+@pytest.mark.filterwarnings("ignore::counterpoint.exceptions.LearnerWarning")
 @pytest.mark.parametrize("epochs", [2, 40])
 def test_the_search_chooses_as_the_estimator_does(epochs):
     iris = read_suite(["iris"])[0]

@@ -103,8 +103,8 @@ def test_a_bad_argument_is_named(call, message):
 def test_optimality_is_at_most_one_where_a_class_is_absent_from_the_rows():
     rng = np.random.default_rng(0)
     y = np.array([0, 1, 0, 1, 0, 1, 1, 0])  # of four classes
-    members = np.eye(4)[y][None] * 3 + rng.normal(size=(5, 8, 4))
-    proba = np.exp(members) / np.exp(members).sum(axis=2, keepdims=True)
+    learners = np.eye(4)[y][None] * 3 + rng.normal(size=(5, 8, 4))
+    proba = np.exp(learners) / np.exp(learners).sum(axis=2, keepdims=True)
     found = judged(y, proba.mean(axis=0), proba)
     pairs = [
         np.corrcoef(proba[i, :, k], proba[j, :, k])[0, 1] for k in (0, 1) for i in range(5) for j in range(i)
@@ -125,8 +125,8 @@ def test_scores_of_the_vote_are_those_of_scikit_learn_also_where_a_class_is_abse
     assert found["n_learners"] is None
 
 
-def test_scores_are_those_of_the_vote_and_not_of_the_members():
-    y, members = np.array([0, 1]), np.array([[[0.9, 0.1], [0.2, 0.8]], [[0.6, 0.4], [0.7, 0.3]]])
+def test_scores_are_those_of_the_vote_and_not_of_the_learners():
+    y, learners = np.array([0, 1]), np.array([[[0.9, 0.1], [0.2, 0.8]], [[0.6, 0.4], [0.7, 0.3]]])
     vote = np.array([[0.99, 0.01], [0.02, 0.98]])
-    assert judged(y, vote, members)["log_loss"] == pytest.approx(-np.log([0.99, 0.98]).mean(), abs=1e-6)
-    assert judged(y, vote, members)["member_accuracy"] == 0.75
+    assert judged(y, vote, learners)["log_loss"] == pytest.approx(-np.log([0.99, 0.98]).mean(), abs=1e-6)
+    assert judged(y, vote, learners)["learner_accuracy"] == 0.75

@@ -319,23 +319,23 @@ def test_a_healthy_ensemble_gets_no_warning():
     assert all(finding.severity != "warning" for finding in a.advice)
 
 
-def test_a_member_that_hurts_is_named():
+def test_a_learner_that_hurts_is_named():
     truth, votes = make_votes(n_learners=5, n_samples=2000, n_classes=2)
     votes[3] = 1 - truth
     a = assess(truth, votes)
     found = {finding.code: finding for finding in a.advice}
-    assert found["member_hurts"].numbers["members"] == [3]
-    assert "L4 hurts the vote" in found["member_hurts"].text
-    assert found["against_truth"].numbers["members"] == [3]
-    assert found["member_hurts"].numbers["gain"] == pytest.approx(a.without[3])
+    assert found["learner_hurts"].numbers["learners"] == [3]
+    assert "L4 hurts the vote" in found["learner_hurts"].text
+    assert found["against_truth"].numbers["learners"] == [3]
+    assert found["learner_hurts"].numbers["gain"] == pytest.approx(a.without[3])
     assert found["reweighting"].severity == "warning"
 
 
-def test_harmless_members_are_seldom_accused():
+def test_harmless_learners_are_seldom_accused():
     accused = 0
     for seed in range(60):
         truth, votes = make_votes(n_learners=9, n_samples=500, n_classes=2, accuracy=0.7, seed=seed)
-        accused += "member_hurts" in codes(assess(truth, votes))
+        accused += "learner_hurts" in codes(assess(truth, votes))
     assert accused <= 6
 
 
@@ -376,11 +376,11 @@ def test_errors_in_common_are_seen():
     assert "common_errors" in codes(a)
 
 
-def test_a_vote_worse_than_its_best_member_is_said_to_be():
+def test_a_vote_worse_than_its_best_learner_is_said_to_be():
     truth, votes = make_votes(n_learners=5, n_samples=1000, n_classes=2, accuracy=0.55)
     votes[2] = np.where(np.random.default_rng(9).random(1000) < 0.97, truth, 1 - truth)
     found = {finding.code: finding for finding in assess(truth, votes).advice}
-    assert found["best_member_beats_vote"].numbers["member"] == 2
+    assert found["best_learner_beats_vote"].numbers["learner"] == 2
 
 
 def test_more_learners_are_promised_what_the_theory_says():
@@ -450,12 +450,12 @@ def test_a_vote_without_an_error_is_not_known_exactly(n_samples):
 
 
 @pytest.mark.parametrize(("n_samples", "said"), [(3, False), (20, True)])
-def test_a_few_ties_do_not_tell_that_a_member_beats_the_vote(n_samples, said):
+def test_a_few_ties_do_not_tell_that_a_learner_beats_the_vote(n_samples, said):
     truth = np.arange(n_samples) % 2
     with pytest.warns(UndefinedMeasureWarning):
         a = assess(truth, np.stack([truth, 1 - truth]))
     assert (a.vote.low, a.vote.high, a.accuracies[0]) == (0.5, 0.5, 1)
-    assert ("best_member_beats_vote" in codes(a)) is said
+    assert ("best_learner_beats_vote" in codes(a)) is said
 
 
 # Borders
@@ -469,7 +469,7 @@ def test_a_constant_learner_is_nan_and_named():
     assert np.isnan(a.r_tl_learners[2])
     assert np.isfinite([a.r_tl, a.r_ll, a.optimality, a.vote.value]).all()
     assert a.weights[2] == 0
-    assert "constant_member" in codes(a)
+    assert "constant_learner" in codes(a)
     rest = assess(truth, np.delete(votes, 2, axis=0))
     assert [a.r_tl, a.r_ll, a.bound, a.optimality] == pytest.approx(
         [rest.r_tl, rest.r_ll, rest.bound, rest.optimality]
@@ -479,21 +479,21 @@ def test_a_constant_learner_is_nan_and_named():
 def test_constant_learners_are_named_although_no_other_is_left():
     with pytest.warns(UndefinedMeasureWarning):
         a = assess([0, 1] * 10, [[0] * 20, [1] * 20])
-    found = {finding.code: finding for finding in a.advice}["constant_member"]
-    assert found.numbers["members"] == [0, 1]
+    found = {finding.code: finding for finding in a.advice}["constant_learner"]
+    assert found.numbers["learners"] == [0, 1]
     assert found.text == "L1 and L2 gave one answer to everything and tell nothing of the truth."
 
 
 def test_a_learner_of_labels_unknown_to_the_truth_is_not_constant():
     with pytest.warns(UndefinedMeasureWarning, match="r_tl of L2"):
         a = assess([0, 1] * 10, [[0, 1] * 10, [2, 3] * 10])
-    assert "constant_member" not in codes(a)
+    assert "constant_learner" not in codes(a)
 
 
 def test_a_constant_truth_is_not_the_fault_of_those_who_know_it():
     with pytest.warns(UndefinedMeasureWarning):
         a = assess([0] * 20, [[0] * 20, [0, 1] * 10])
-    assert "constant_member" not in codes(a)
+    assert "constant_learner" not in codes(a)
 
 
 def test_learners_that_agree_in_one_class_alone_are_no_duplicates():

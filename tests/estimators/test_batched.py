@@ -75,7 +75,7 @@ def test_the_program_answers_as_its_ensembles_do(folds):
         torch.testing.assert_close(program.logits(xs)[g], ensemble(xs[g]))
         assert (readouts[g] is not None) == isinstance(groups[g].loss, CorrelationLoss)
         ensemble.readout = readouts[g]
-        torch.testing.assert_close(program.proba(xs)[g].float(), ensemble.member_proba(xs[g]))
+        torch.testing.assert_close(program.proba(xs)[g].float(), ensemble.learner_proba(xs[g]))
 
 
 def test_each_epoch_is_shown_and_the_networks_given_are_left_alone(folds):

@@ -76,12 +76,12 @@ def test_it_is_imported_without_torch():
 # the algorithm
 
 
-def test_members_are_averaged_and_learners_come_first(glass):
+def test_learners_are_averaged_and_learners_come_first(glass):
     model = DecorateClassifier(random_state=0).fit(glass.X, glass.y)
-    proba = model.member_predict_proba(glass.X)
+    proba = model.learner_predict_proba(glass.X)
     assert proba.shape == (15, 214, 6)
     np.testing.assert_allclose(model.predict_proba(glass.X), proba.mean(axis=0))
-    by_hand = np.stack([member.predict_proba(glass.X.to_numpy()) for member in model.estimators_])
+    by_hand = np.stack([learner.predict_proba(glass.X.to_numpy()) for learner in model.estimators_])
     np.testing.assert_array_equal(proba, by_hand)
     assert (model.predict(glass.X) == model.classes_[proba.mean(axis=0).argmax(axis=1)]).all()
 
@@ -110,20 +110,20 @@ def test_a_rejected_candidate_would_have_raised_the_training_error(glass, capsys
     before = np.concatenate([[1.0], model.training_errors_[:-1]])
     np.testing.assert_array_equal(errors > before.round(4), model.rejected_)
     assert all(("rejected" in line) == no for line, no in zip(lines, model.rejected_, strict=True))
-    assert lines[0].endswith("kept, 1 member")
-    assert lines[-1].endswith(f", {len(model.estimators_)} members")
+    assert lines[0].endswith("kept, 1 learner")
+    assert lines[-1].endswith(f", {len(model.estimators_)} learners")
 
 
 @pytest.mark.parametrize(("ratio", "n_artificial"), [(0.0001, 1), (0.5, 107), (1.0, 214), (2.0, 428)])
-def test_members_learn_the_true_rows_and_artificial_ones(glass, ratio, n_artificial):
+def test_learners_learn_the_true_rows_and_artificial_ones(glass, ratio, n_artificial):
     model = DecorateClassifier(Recorder(), 3, artificial_ratio=ratio, random_state=0).fit(glass.X, glass.y)
     first, *others = model.estimators_
     assert len(first.X_) == 214
     codes = np.searchsorted(model.classes_, glass.y)
-    for member in others:
-        assert len(member.X_) == 214 + n_artificial
-        np.testing.assert_array_equal(member.X_[:214], glass.X)
-        np.testing.assert_array_equal(member.y_[:214], codes)
+    for learner in others:
+        assert len(learner.X_) == 214 + n_artificial
+        np.testing.assert_array_equal(learner.X_[:214], glass.X)
+        np.testing.assert_array_equal(learner.y_[:214], codes)
     if ratio >= 1:  # the first ensemble is one tree with pure leaves: its class is the one label not given
         artificial, labels = others[0].X_[214:], others[0].y_[214:]
         assert (first.predict(artificial) != labels).all()
@@ -131,10 +131,10 @@ def test_members_learn_the_true_rows_and_artificial_ones(glass, ratio, n_artific
         assert not np.allclose(others[0].X_[214:], others[1].X_[214:])
 
 
-def test_members_have_random_states_of_their_own(glass):
+def test_learners_have_random_states_of_their_own(glass):
     net = make_pipeline(StandardScaler(), DecisionTreeClassifier())
     model = DecorateClassifier(net, 4, random_state=0).fit(glass.X, glass.y)
-    assert len({member[-1].random_state for member in model.estimators_}) == 4
+    assert len({learner[-1].random_state for learner in model.estimators_}) == 4
     assert net[-1].random_state is None
 
 
@@ -179,7 +179,7 @@ def test_labels_are_inversely_proportional_to_the_ensemble(proba, expected):
     assert (share[np.array(expected) == 0] == 0).all()
 
 
-def test_it_beats_its_own_member():
+def test_it_beats_its_own_learner():
     segment = load("segment")
     rows = np.random.default_rng(0).permutation(len(segment.y))[:600]
     X, y = segment.X.iloc[rows], segment.y[rows]
@@ -187,7 +187,7 @@ def test_it_beats_its_own_member():
     assert cross_val_score(DecorateClassifier(random_state=0), X, y, cv=5).mean() > one + 0.005
 
 
-# members
+# learners
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_it_beats_its_own_member():
     ],
     ids=lambda estimator: str(estimator)[:40],
 )
-def test_any_classifier_can_be_a_member(estimator, labor):
+def test_any_classifier_can_be_a_learner(estimator, labor):
     model = DecorateClassifier(estimator, 3, random_state=0).fit(labor.X, labor.y)
     assert type(model.estimators_[0]) is type(estimator)
     assert np.isfinite(model.predict_proba(labor.X)).all()
@@ -216,9 +216,9 @@ class Forgetful(DummyClassifier):
         return super().fit(X[known], y[known])
 
 
-def test_classes_that_a_member_does_not_know_get_zero(glass):
+def test_classes_that_a_learner_does_not_know_get_zero(glass):
     model = DecorateClassifier(Forgetful(), 2, random_state=0).fit(glass.X, glass.y)
-    proba = model.member_predict_proba(glass.X)
+    proba = model.learner_predict_proba(glass.X)
     assert proba.shape == (2, 214, 6)
     assert (proba[..., -1] == 0).all()
     np.testing.assert_allclose(proba.sum(axis=2), 1)
@@ -254,9 +254,9 @@ def test_a_fit_that_fails_leaves_the_ensemble_as_it_was(glass, error, monkeypatc
     assert vars(fresh).keys() == fresh.get_params(deep=False).keys()
 
 
-def test_its_members_can_be_assessed(glass):
+def test_its_learners_can_be_assessed(glass):
     model = DecorateClassifier(DecisionTreeClassifier(max_depth=5), 5, random_state=0).fit(glass.X, glass.y)
-    votes = model.classes_[model.member_predict_proba(glass.X).argmax(axis=2)]
+    votes = model.classes_[model.learner_predict_proba(glass.X).argmax(axis=2)]
     assessment = assess_estimator(model, glass.X, glass.y)
     np.testing.assert_allclose(assessment.accuracies, (votes == glass.y).mean(axis=1))
 
@@ -277,7 +277,7 @@ def test_nominal_columns_are_named_in_four_ways(labor):
     assert not hasattr(model, "feature_names_in_")
 
 
-def test_members_see_numbers_then_a_column_for_each_nominal_value():
+def test_learners_see_numbers_then_a_column_for_each_nominal_value():
     X = pd.DataFrame(
         {
             "colour": pd.Categorical(["r", "b", None, "r"], categories=["b", "g", "r"]),

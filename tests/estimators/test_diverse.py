@@ -14,7 +14,7 @@ from torch import nn
 from counterpoint import assess_estimator
 from counterpoint.datasets import load
 from counterpoint.estimators import DiverseEnsembleClassifier, DiverseEnsembleClassifierCV
-from counterpoint.exceptions import MemberWarning
+from counterpoint.exceptions import LearnerWarning
 from counterpoint.measures import combine, log_loss
 from counterpoint.training import CorrelationLoss, IndependentLoss
 
@@ -83,7 +83,7 @@ def test_the_vote_is_the_one_that_the_loss_trains(iris, loss, vote):
     X, y = iris
     model = small(loss=loss).fit(X, y)
     assert model.voting_ == vote
-    proba, voting = model.vote_members(X)
+    proba, voting = model.vote_learners(X)
     assert voting == vote
     np.testing.assert_allclose(combine(proba, voting=voting), model.predict_proba(X), atol=1e-12)
     assessment = model.assess(X, y)
@@ -97,7 +97,7 @@ def test_another_vote_may_be_asked_for_after_the_fit(iris):
     model = small().fit(X, y)
     geometric = model.predict_proba(X)
     soft = model.set_params(voting="soft").predict_proba(X)
-    np.testing.assert_allclose(soft, model.member_predict_proba(X).mean(axis=0))
+    np.testing.assert_allclose(soft, model.learner_predict_proba(X).mean(axis=0))
     assert np.abs(soft - geometric).max() > 1e-3
     np.testing.assert_array_equal(model.set_params(voting="auto").predict_proba(X), geometric)
 
@@ -132,27 +132,27 @@ def test_a_few_rows_of_one_class_do_not_undo_what_partial_fit_has_learnt(iris):
 def test_diversity_0_is_independent_training(iris):
     X, y = iris
     dial, alone = small(diversity=0.0).fit(X, y), small(loss="independent").fit(X, y)
-    np.testing.assert_array_equal(dial.member_predict_proba(X), alone.member_predict_proba(X))
+    np.testing.assert_array_equal(dial.learner_predict_proba(X), alone.learner_predict_proba(X))
 
 
-def test_the_vote_is_that_of_the_members(iris):
+def test_the_vote_is_that_of_the_learners(iris):
     X, y = iris
     model = small(voting="soft").fit(X, y)
-    members = model.member_predict_proba(X)
-    assert members.shape == (3, 150, 3)
-    np.testing.assert_allclose(model.predict_proba(X), members.mean(axis=0))
+    learners = model.learner_predict_proba(X)
+    assert learners.shape == (3, 150, 3)
+    np.testing.assert_allclose(model.predict_proba(X), learners.mean(axis=0))
     hard = small(voting="hard").fit(X, y)
-    shares = np.eye(3)[hard.member_predict_proba(X).argmax(axis=2)].mean(axis=0)
+    shares = np.eye(3)[hard.learner_predict_proba(X).argmax(axis=2)].mean(axis=0)
     np.testing.assert_allclose(hard.predict_proba(X), shares)
 
 
-def test_the_estimators_are_ordinary_modules_that_say_what_the_members_say(iris):
+def test_the_estimators_are_ordinary_modules_that_say_what_the_learners_say(iris):
     X, y = iris
     model = small().fit(X, y)
     x = torch.as_tensor(model.scaler_.transform(X), dtype=torch.float32)
     with torch.no_grad():
         found = np.stack([net(x).softmax(-1).numpy() for net in model.estimators_])
-    np.testing.assert_allclose(found, model.member_predict_proba(X), atol=1e-5)
+    np.testing.assert_allclose(found, model.learner_predict_proba(X), atol=1e-5)
 
 
 def test_assess_says_where_the_ensemble_stands(iris):
@@ -453,11 +453,11 @@ def test_the_default_type_of_torch_may_be_another(iris, tmp_path):
     np.testing.assert_allclose(search.fit(X, y).cv_results_["mean_test_score"], scores, atol=0.01)
 
 
-def test_a_warning_of_members_points_at_the_call():
+def test_a_warning_of_learners_points_at_the_call():
     X, y = np.zeros((20, 2)), np.arange(20) % 2
     search = DiverseEnsembleClassifierCV(n_estimators=2, epochs=1, cv=2, diversities=(0.5,), random_state=0)
     for model in (small(epochs=1), search):
-        with pytest.warns(MemberWarning, match="puts out the same for every row") as seen:
+        with pytest.warns(LearnerWarning, match="puts out the same for every row") as seen:
             model.fit(X, y)
         assert {warning.filename for warning in seen} == {__file__}
 
@@ -578,7 +578,7 @@ def test_binary_nets_with_one_logit_are_accepted(cancer):
     X, y, X_new, y_new = cancer
     for loss in ("correlation", "independent"):
         model = small(make_one_logit, loss=loss).fit(X, y)
-        assert model.member_predict_proba(X_new).shape == (3, len(y_new), 2)
+        assert model.learner_predict_proba(X_new).shape == (3, len(y_new), 2)
         assert model.score(X_new, y_new) > 0.9
 
 

@@ -122,7 +122,7 @@ def test_the_results_look_like_those_of_a_grid_search(table):
         assert (results[f"mean_test_{name}"] > 0).all()
     for params in results["params"]:
         DiverseEnsembleClassifier(**params)
-    assert ((results["mean_member_train_score"] > 0.5) & (results["mean_member_train_score"] <= 1)).all()
+    assert ((results["mean_learner_train_score"] > 0.5) & (results["mean_learner_train_score"] <= 1)).all()
 
 
 def test_the_choice_is_trained_on_all_rows_and_answers(table):
@@ -133,7 +133,7 @@ def test_the_choice_is_trained_on_all_rows_and_answers(table):
     assert search.best_diversity_ == expected
     assert search.best_estimator_.diversity == expected
     np.testing.assert_array_equal(search.predict_proba(X), search.best_estimator_.predict_proba(X))
-    assert search.member_predict_proba(X).shape == (3, 121, 2)
+    assert search.learner_predict_proba(X).shape == (3, 121, 2)
     assert search.assess(X, y).vote.value == search.score(X, y)
 
 
@@ -144,7 +144,7 @@ def test_learners_that_underfit_gain_and_the_choice_follows():
     assert search.test_.difference > search.test_.standard_error
     assert search.best_diversity_ == 1.0
     assert search.best_estimator_.diversity == 1.0
-    assert search.cv_results_["mean_member_train_score"].max() < 0.7
+    assert search.cv_results_["mean_learner_train_score"].max() < 0.7
 
 
 @pytest.mark.slow
@@ -180,8 +180,8 @@ def test_a_lead_within_the_standard_error_is_left_for_independent_training(monke
         assert search.best_estimator_.diversity == expected
 
 
-def scores(accuracy, members=0.9):
-    return Scores(accuracy, 0.5, 0.4, 0.1, members)
+def scores(accuracy, learners=0.9):
+    return Scores(accuracy, 0.5, 0.4, 0.1, learners)
 
 
 # (candidates, folds): independent, 0.5, 1.0, each at two weight decays
@@ -198,7 +198,7 @@ GRID = np.array(
 
 
 def scored(monkeypatch, grid, **more):
-    """Return a search whose candidates are given these accuracies; a member of candidate c is right on c tenths."""
+    """Return a search whose candidates are given these accuracies; a learner of candidate c is right on c tenths."""
     flat = iter(grid.ravel())
     places = iter(np.repeat(np.arange(len(grid)), 3) / 10)
     monkeypatch.setattr(diverse_cv._Part, "score", lambda *_: scores(next(flat), next(places)))
@@ -214,7 +214,7 @@ def test_each_candidate_is_judged_at_its_best_weight_decay(monkeypatch):
     results = search.cv_results_
     assert results["param_weight_decay"].tolist() == [0.3, 0.03] * 3
     assert results["params"][1] == {"diversity": 0.0, "weight_decay": 0.03}
-    np.testing.assert_allclose(results["mean_member_train_score"], np.arange(6) / 10)
+    np.testing.assert_allclose(results["mean_learner_train_score"], np.arange(6) / 10)
     assert "at diversity 1 and weight decay 0.3 the vote is right on 90.0 %" in search.verdict_
     assert "trained independently at weight decay 0.03 on 80.0 %" in search.verdict_
     assert "for the best of 4 pairs of diversity and weight decay: p = 0)" in search.verdict_
@@ -256,8 +256,8 @@ def test_one_weight_decay_in_a_row_is_that_number(table):
 
 def test_networks_that_cannot_be_stacked_have_weight_decays_of_their_own_too(table):
     search = small(module=Branching, weight_decay=(0.0, 50.0), epochs=30).fit(*table)
-    members = search.cv_results_["mean_member_train_score"].reshape(3, 2)
-    assert (members[:, 0] != members[:, 1]).all()
+    learners = search.cv_results_["mean_learner_train_score"].reshape(3, 2)
+    assert (learners[:, 0] != learners[:, 1]).all()
 
 
 def test_the_verdict_can_be_that_diversity_costs():
@@ -308,7 +308,7 @@ def test_rows_of_a_class_without_weight_are_not_trained_on():
     settings = {"class_weight": {0: 0, 1: 1, 2: 1}, "batch_size": 4, "learning_rate": 0.02}
     search = small(**settings).fit(X, y)
     assert (search.cv_results_["mean_test_score"] <= 2 / 3).all()
-    assert (search.cv_results_["mean_member_train_score"] > 0.8).all()  # of the rows with a weight
+    assert (search.cv_results_["mean_learner_train_score"] > 0.8).all()  # of the rows with a weight
     assert (search.predict(X) != 0).all()
 
 
@@ -400,7 +400,7 @@ def test_a_search_that_fails_leaves_what_was_there(table):
 def test_a_search_by_tiny_weights_is_that_by_ordinary_ones(table):
     X, y = table
     weight = 1.0 + (np.arange(len(y)) % 2)
-    found = [small().fit(X, y, weight * by).cv_results_["mean_member_train_score"] for by in (1.0, 1e-60)]
+    found = [small().fit(X, y, weight * by).cv_results_["mean_learner_train_score"] for by in (1.0, 1e-60)]
     np.testing.assert_allclose(*found, atol=0.02)
 
 

@@ -26,18 +26,18 @@ NAN = float("nan")
 
 def binned(y_true, proba, n_bins):
     """Return confidence, accuracy and count of each bin by a loop over the samples; a tie is shared."""
-    members = [[] for _ in range(n_bins)]
+    learners = [[] for _ in range(n_bins)]
     for truth, row in zip(y_true, proba, strict=True):
         top = row.max()
         leaders = np.flatnonzero(row >= top - 1e-9)
         home = next(
             b for b in range(n_bins) if top <= np.linspace(0, 1, n_bins + 1)[b + 1] or b == n_bins - 1
         )
-        members[home].append((top, (truth in leaders) / len(leaders)))
+        learners[home].append((top, (truth in leaders) / len(leaders)))
     confidence, accuracy = (
-        [np.mean([pair[k] for pair in found]) if found else NAN for found in members] for k in (0, 1)
+        [np.mean([pair[k] for pair in found]) if found else NAN for found in learners] for k in (0, 1)
     )
-    return confidence, accuracy, [len(found) for found in members]
+    return confidence, accuracy, [len(found) for found in learners]
 
 
 @given(soft_ensembles)

@@ -116,7 +116,7 @@ def test_lockstep_is_decorate_on_each_table(max_rounds):
     for some in (slice(0, 3), slice(3, 6)):
         rngs = [np.random.RandomState(seed) for seed in range(3)]
         growths = decorate_together(
-            tables[some], labels[some], rngs, bayes, n_classes=len(set(labels[some][0])), n_members=5,
+            tables[some], labels[some], rngs, bayes, n_classes=len(set(labels[some][0])), n_learners=5,
             artificial_ratio=1.0, max_rounds=max_rounds,
         )  # fmt: skip
         for seed, growth in enumerate(growths):
@@ -125,8 +125,8 @@ def test_lockstep_is_decorate_on_each_table(max_rounds):
             np.testing.assert_array_equal(growth.errors, alone.training_errors_)
             np.testing.assert_array_equal(growth.rejected, alone.rejected_)
             rows = np.where(np.isnan(x), np.nanmean(x, axis=0), x)
-            proba = np.stack([member(rows) for member in growth.members])
-            np.testing.assert_allclose(proba, alone.member_predict_proba(x), atol=1e-12)
+            proba = np.stack([learner(rows) for learner in growth.learners])
+            np.testing.assert_allclose(proba, alone.learner_predict_proba(x), atol=1e-12)
 
 
 def test_a_round_has_a_lesson_for_each_ensemble_that_still_grows():
@@ -146,7 +146,7 @@ def test_a_round_has_a_lesson_for_each_ensemble_that_still_grows():
         return [lambda rows, proba=proba: proba[: len(rows)] for proba in answers]
 
     growths = decorate_together(
-        list(x), list(y), [rng, rng], train, n_classes=2, n_members=3, artificial_ratio=1.0, max_rounds=5
+        list(x), list(y), [rng, rng], train, n_classes=2, n_learners=3, artificial_ratio=1.0, max_rounds=5
     )
     assert asked == [[40, 40], [80, 80], [80, 80], [80], [80]]  # the first round has no artificial rows
     assert growths[0].rejected == [False] * 3
@@ -158,7 +158,7 @@ def test_decorated_nets_learn_and_are_counted():
     splits = tabular.cross_validation("iris", 1, settings)
     row = decorated.decorate_nets(splits, settings, CPU, quiet)["decorate-nets"]
     assert max(row["error"]) < 20
-    assert all(1 <= n <= 4 for n in row["n_members"])
+    assert all(1 <= n <= 4 for n in row["n_learners"])
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -283,7 +283,7 @@ def test_the_terminal_has_room_for_a_table_with_spread_for_each_data_set(monkeyp
     wide = {
         "error": [[90.0, 91, 90], [70, 71, 70]],
         "best_test": [[90.0, 91, 90]] * 2,
-        "n_members": [[1, 2, 3]] * 2,
+        "n_learners": [[1, 2, 3]] * 2,
     }
     good = {**wide, "error": [[2.0, 3, 2], [2, 3, 2]]}  # far enough below for the longest p-value
     rows = dict.fromkeys(table_3.LINES, wide) | {"independent": good}
@@ -319,12 +319,12 @@ def test_what_was_kept_and_chosen_is_counted():
         "rows": {"searched": {"diversity": [[None, 0.5, 0.5], [0.5, None, 0.5]]}}
     }
     record["data"]["iris"]["decorate-nets"] = {
-        "rows": {"decorate-nets": {"n_members": [[1, 2, 3], [4, 5, 15]]}}
+        "rows": {"decorate-nets": {"n_learners": [[1, 2, 3], [4, 5, 15]]}}
     }
     cells = {row[0]: row[2] for row in table_3._choices(record).rows}
     assert cells == {
-        "DECORATE, trees: members": "–",  # noqa: RUF001
-        "DECORATE, nets: members": "5.0",
+        "DECORATE, trees: learners": "–",  # noqa: RUF001
+        "DECORATE, nets: learners": "5.0",
         "ours: independent": "33 %",
         "ours: diversity 0.5": "67 %",
     }
@@ -361,25 +361,25 @@ def test_the_figure_follows_all_ensembles_under_their_bound(tmp_path):
                 assert (np.array(way["r_tl"]) <= bound + 1e-4).all()
 
 
-def test_members_are_placed_as_the_measures_place_them(splits):
+def test_learners_are_placed_as_the_measures_place_them(splits):
     rng = np.random.default_rng(0)
     drawn = {len(table): rng.dirichlet([1, 1], (4, len(table))) for table in splits[0][:3:2]}
-    members = [lambda rows, k=k: drawn[len(rows)][k] for k in range(4)]
-    way = figure_7._of_sizes(splits, [members, members[:1]], 5)  # the second fold kept one member only
+    learners = [lambda rows, k=k: drawn[len(rows)][k] for k in range(4)]
+    way = figure_7._of_sizes(splits, [learners, learners[:1]], 5)  # the second fold kept one learner only
     assert way.shape == (2, 2, 4)
-    assert np.array_equal(way[..., 3], way[..., 2])  # there is no fifth member
+    assert np.array_equal(way[..., 3], way[..., 2])  # there is no fifth learner
     y, proba = splits[0].test_labels, drawn[len(splits[0].test_labels)][:3]
     assert way[1, 0, 1] == pytest.approx(truth_learner_correlation(y, proba).mean(), abs=1e-6)
     pairs = learner_learner_correlation(proba)[np.triu_indices(3, 1)]
     assert way[1, 1, 1] == pytest.approx(pairs.mean(), abs=1e-6)
 
 
-def test_without_a_second_member_decorate_has_no_line_and_the_figure_says_so(splits, monkeypatch):
+def test_without_a_second_learner_decorate_has_no_line_and_the_figure_says_so(splits, monkeypatch):
     one = [lambda rows: np.full((len(rows), 2), 0.5)]
     assert figure_7._of_sizes(splits, [one, one], 5) is None
     monkeypatch.setattr(figure_7, "grow_nets", lambda *_: [one, one])
     found = figure_7.compute(SMOKE, CPU)
-    assert found["members"] == [1, 1]
+    assert found["learners"] == [1, 1]
     assert all("decorate" not in found[part] for part in figure_7.PARTS)
     figure = figure_7.draw(found, 3, smoke=False)
     assert figure.get_suptitle() == "Ensembles of 3 nets (DECORATE keeps 1) in training on breast-w"
@@ -394,7 +394,7 @@ def test_without_a_second_member_decorate_has_no_line_and_the_figure_says_so(spl
 def test_the_figure_counts_the_folds_behind_decorate():
     way = {"r_tl": [0.5, 0.6], "r_ll": [0.4, 0.5]}
     ways = {"decorate": way, "independent": way}
-    found = {"members": [1, 2, 2, 4], "train": ways, "held_out": ways}
+    found = {"learners": [1, 2, 2, 4], "train": ways, "held_out": ways}
     figure = figure_7.draw(found, 5, smoke=True)
     assert (
         figure.get_suptitle()

@@ -186,9 +186,9 @@ def test_the_curve_passes_through_the_vote(visit):
     assert float(page.get_attribute("#what-if-now", "cy")) == pytest.approx(float(last[1]), abs=0.2)
 
 
-def test_members_can_be_sorted(visit, five):
+def test_learners_can_be_sorted(visit, five):
     page = visit()
-    table = page.locator("#e1 table.members")
+    table = page.locator("#e1 table.learners")
     table.get_by_role("button", name="Accuracy").click()
     assert table.locator("tbody th").first.text_content() == five.learners[five.accuracies.argmax()]
     assert table.locator("[aria-sort=descending]").count() == 1

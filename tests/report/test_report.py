@@ -76,7 +76,7 @@ def test_sections_stand_in_reading_order(soft):
         "Advice",
         "Accuracy against diversity",
         "Probabilities",
-        "Members",
+        "Learners",
         "Correlations",
         "Measures of diversity",
         "More or fewer learners",

@@ -10,7 +10,7 @@ from counterpoint.theory import error_correlation_bounds, jury_accuracy, mixed_v
 
 
 def enumerate_independent(p, w):
-    """The accuracy of a weighted vote of independent members, over every pattern."""
+    """The accuracy of a weighted vote of independent learners, over every pattern."""
     total = 0.0
     for votes in itertools.product([0, 1], repeat=len(p)):
         chance = np.prod(np.where(votes, p, 1 - np.asarray(p)))
@@ -20,21 +20,21 @@ def enumerate_independent(p, w):
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=7), st.data())
-def test_independent_members_agree_with_the_sum_over_all_patterns(p, data):
+def test_independent_learners_agree_with_the_sum_over_all_patterns(p, data):
     w = data.draw(st.lists(st.integers(0, 5), min_size=len(p), max_size=len(p)).filter(any))
     assert mixed_vote_accuracy(p, 0.0, weights=w) == pytest.approx(enumerate_independent(p, w), abs=1e-9)
     assert mixed_vote_accuracy(p, 0.0) == pytest.approx(enumerate_independent(p, np.ones(len(p))), abs=1e-9)
 
 
 @pytest.mark.parametrize(("n", "p"), [*itertools.product([2, 3, 5, 15, 51], [0.55, 0.7, 0.9])])
-def test_members_that_are_nearly_equal_are_nearly_a_jury(n, p):
-    members = p + 1e-13 * np.arange(n)  # equal ones are a jury by definition
+def test_learners_that_are_nearly_equal_are_nearly_a_jury(n, p):
+    learners = p + 1e-13 * np.arange(n)  # equal ones are a jury by definition
     for c in [0.0, 0.01, 0.1, 0.4, 0.9, *(np.array([0.3, 0.9, 1.0]) * error_correlation_bounds(p, n).low)]:
-        assert mixed_vote_accuracy(members, c) == pytest.approx(jury_accuracy(p, c, n), abs=1e-6)
+        assert mixed_vote_accuracy(learners, c) == pytest.approx(jury_accuracy(p, c, n), abs=1e-6)
 
 
 @pytest.mark.parametrize(("n", "p"), [(3, 0.9), (15, 0.51), (15, 0.8)])
-def test_members_whose_errors_are_nearly_the_same_keep_their_digits(n, p):
+def test_learners_whose_errors_are_nearly_the_same_keep_their_digits(n, p):
     for c in [0.99, 0.999, 0.9999, 1.0]:
         assert mixed_vote_accuracy(np.full(n, p), c) == jury_accuracy(p, c, n)
         nearly = mixed_vote_accuracy(p + 1e-13 * np.arange(n), c)
@@ -43,7 +43,7 @@ def test_members_whose_errors_are_nearly_the_same_keep_their_digits(n, p):
 
 @pytest.fixture(scope="module")
 def simulated():
-    """Members of a one-factor probit with loadings and accuracies of their own."""
+    """Learners of a one-factor probit with loadings and accuracies of their own."""
     rng = np.random.default_rng(0)
     p = np.array([0.9, 0.8, 0.7, 0.6, 0.55, 0.65, 0.75])
     a = np.array([0.1, 0.8, 0.5, 0.3, 0.6, 0.2, 0.7])
@@ -52,7 +52,7 @@ def simulated():
 
 
 @pytest.mark.parametrize("w", [None, [3, 2, 1, 1, 0, 1, 2], [3.3, 1.7, 1.1, 0.7, 0.2, 1.234, 1.9]])
-def test_unequal_members_agree_with_simulation(simulated, w):
+def test_unequal_learners_agree_with_simulation(simulated, w):
     weights = np.ones(7) if w is None else np.array(w)
     margin = 2 * (simulated @ weights) - weights.sum()
     vote = np.mean((margin > 1e-9) + 0.5 * (np.abs(margin) <= 1e-9))
@@ -118,7 +118,7 @@ def test_votes_at_the_end_of_what_can_be_are_exact(p, c, w, exact):
         ([0.9] + [0.6] * 19, -0.03, [19.001] + [1] * 19),  # weights so many that they are rounded to a unit
     ],
 )
-def test_a_member_with_more_than_half_of_the_weight_decides_alone(p, c, w):
+def test_a_learner_with_more_than_half_of_the_weight_decides_alone(p, c, w):
     assert mixed_vote_accuracy(p, c, weights=w) == p[0]
 
 
@@ -128,15 +128,15 @@ def test_half_of_the_weight_does_not_decide_alone(c):
     assert 0.6 < mixed_vote_accuracy([0.9, 0.6, 0.6], c / 2, weights=[2, 1, 1]) < 0.9
 
 
-def test_the_grid_of_the_score_grows_with_the_members(monkeypatch):
+def test_the_grid_of_the_score_grows_with_the_learners(monkeypatch):
     rng = np.random.default_rng(0)
     p, weights = rng.uniform(0.5, 0.6, 41), rng.uniform(0.8, 0.99, 41)
     fine = mixed_vote_accuracy(p, 0.05, weights=weights)
-    monkeypatch.setattr("counterpoint.theory.mixed._CELLS", 10)  # as 4000 for 16000 members
+    monkeypatch.setattr("counterpoint.theory.mixed._CELLS", 10)  # as 4000 for 16000 learners
     assert mixed_vote_accuracy(p, 0.05, weights=weights) == pytest.approx(fine, abs=2e-3)
 
 
-def test_a_member_that_is_always_right_or_has_no_weight_is_taken_as_such():
+def test_a_learner_that_is_always_right_or_has_no_weight_is_taken_as_such():
     assert mixed_vote_accuracy([1.0, 0.6, 0.6], 0.0) == pytest.approx(1 - 0.4**2)
     assert mixed_vote_accuracy([0.9, 0.6], 0.0, weights=[1, 0]) == pytest.approx(0.9)
 
@@ -164,7 +164,7 @@ def test_opposed_pairs_within_a_matrix_raise_the_vote():
         (
             lambda: mixed_vote_accuracy([0.9, 0.6], 0.6),
             ValueError,
-            r"`c` must be between .* and 0\.408248 \(two members with these accuracies\); got 0\.6",
+            r"`c` must be between .* and 0\.408248 \(two learners with these accuracies\); got 0\.6",
         ),
         (
             lambda: mixed_vote_accuracy([0.6] * 3, -0.6),

@@ -18,7 +18,7 @@ from counterpoint.training import CorrelationLoss, Ensemble, fit, load_checkpoin
 from counterpoint.training.checkpoint import random_state, restore_random_state
 
 # Runs this short may end with a learner that began on the wrong side.
-pytestmark = pytest.mark.filterwarnings("ignore::counterpoint.exceptions.MemberWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::counterpoint.exceptions.LearnerWarning")
 
 
 def equal(a, b):
@@ -275,7 +275,7 @@ def test_resume_false_starts_anew(tmp_path):
     [
         (
             {"ensemble": small(width=5)},
-            r"of the same architecture \(members.layers.0.weight: float32 \(3, 5, 2\) here",
+            r"of the same architecture \(body.layers.0.weight: float32 \(3, 5, 2\) here",
         ),
         (
             {"ensemble": Ensemble([nn.Linear(2, 2) for _ in range(3)])},

@@ -241,16 +241,16 @@ def test_convolutions_with_frozen_layers_run(frozen):
         (learner if frozen == "all" else learner[0]).requires_grad_(False)
     ensemble = Ensemble(learners)
     assert ensemble(torch.randn(5, 3, 8, 8)).requires_grad is (frozen == "one")
-    assert (ensemble.members.grouped is None) is (frozen == "all")
+    assert (ensemble.body.grouped is None) is (frozen == "all")
 
 
 def test_a_first_call_without_gradients_leaves_the_path_of_convolutions_open():
     ensemble = Ensemble([conv(), conv()])
     with torch.no_grad():
         ensemble(torch.randn(5, 3, 8, 8))
-    assert ensemble.members.grouped is None
+    assert ensemble.body.grouped is None
     ensemble(torch.randn(5, 3, 8, 8))
-    assert ensemble.members.grouped is not None
+    assert ensemble.body.grouped is not None
 
 
 # Nets whose layers have a stacked form, and samples for which these layers have none, or only after they are flattened.
@@ -287,7 +287,7 @@ def test_stacked_learners_take_samples_of_any_shape(kind, views, size):
     scales = torch.randn(3, size, 2)
     (found * scales).sum().backward()
     (expected * scales).sum().backward()
-    gradients = {name: p.grad for name, p in ensemble.members.layers[-1].named_parameters()}
+    gradients = {name: p.grad for name, p in ensemble.body.layers[-1].named_parameters()}
     own = torch.stack([learner[-1].weight.grad for learner in learners])
     torch.testing.assert_close(gradients["weight"], own, atol=1e-4, rtol=1e-4)
     for one, other in zip(ensemble.learners, learners, strict=True):  # statistics moved alike
@@ -327,8 +327,8 @@ def test_outputs_that_are_no_rows_are_refused():
 
 def test_learners_come_back_of_their_type_and_frozen_where_they_are():
     ensemble = Ensemble([mlp() for _ in range(2)]).double()
-    ensemble.members.layers[0].bias.requires_grad_(False)
-    ensemble.members.layers[1].norm.weight.requires_grad_(False)
+    ensemble.body.layers[0].bias.requires_grad_(False)
+    ensemble.body.layers[1].norm.weight.requires_grad_(False)
     for learner in ensemble.learners:
         assert learner[1].running_mean.dtype == torch.float64
         assert learner[1].num_batches_tracked.dtype == torch.int64
@@ -361,7 +361,7 @@ def test_soft_and_hard_votes_with_weights():
     assert hard.predict_proba(x).tolist()[0] == pytest.approx([1 / 3, 2 / 3])
     assert (soft.predict(x).item(), hard.predict(x).item()) == (0, 1)
     assert Ensemble(learners, voting="hard", weights=[4, 1, 1]).predict(x).item() == 0
-    assert torch.allclose(soft.member_proba(x), proba)
+    assert torch.allclose(soft.learner_proba(x), proba)
 
 
 def test_one_logit_is_a_binary_answer():
@@ -378,7 +378,7 @@ def test_learners_may_put_out_probabilities(n_columns):
     learners = [nn.Sequential(nn.Linear(3, n_columns), last) for _ in range(2)]
     x = torch.randn(50, 3)
     own = torch.stack([learner(x) for learner in learners]).detach()
-    found = Ensemble(learners, outputs="identity").member_proba(x)
+    found = Ensemble(learners, outputs="identity").learner_proba(x)
     torch.testing.assert_close(found, torch.cat([1 - own, own], -1) if n_columns == 1 else own)
     assert set(found.argmax(-1).flatten().tolist()) == {0, 1}
 
@@ -398,10 +398,10 @@ def test_an_ensemble_within_a_module_is_restored_with_its_read_out():
 def test_predicting_leaves_the_mode_of_every_module(nets):
     learners, x = nets
     ensemble = Ensemble(learners).train()
-    ensemble.members.layers[1].eval()
+    ensemble.body.layers[1].eval()
     ensemble.predict(x)
     assert ensemble.training
-    assert not ensemble.members.layers[1].training
+    assert not ensemble.body.layers[1].training
 
 
 def test_state_dicts_round_trip(nets):

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorDataset
 
-from counterpoint.exceptions import MemberWarning
+from counterpoint.exceptions import LearnerWarning
 from counterpoint.measures import learner_learner_correlation, truth_learner_correlation
 from counterpoint.theory import critical_lambda, operating_point
 from counterpoint.training import (
@@ -82,7 +82,7 @@ def test_above_the_critical_lambda_training_goes_to_the_operating_point(reductio
     ensemble = Ensemble([nn.Sequential(nn.Linear(8, 32), nn.Tanh(), nn.Linear(32, 2)) for _ in range(n)])
     loss = CorrelationLoss(lam=lam, reduction=reduction)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", MemberWarning)  # poor learners are what is asked for
+        warnings.simplefilter("ignore", LearnerWarning)  # poor learners are what is asked for
         history = train(
             ensemble, [(x, y)], loss=loss, epochs=100, optimizer=lambda p: torch.optim.Adam(p, lr=0.02)
         )
@@ -99,7 +99,7 @@ def test_the_record_is_what_the_measures_say():
     history = train(ensemble, batched(x, y), validation=[(x, y)], **options)
     read_out = (ensemble.predict(x) == y).double().mean().item()
     ensemble.readout = None
-    proba = ensemble.member_proba(x)
+    proba = ensemble.learner_proba(x)
     votes = (proba.mean(0).argmax(-1) == y).double().mean().item()
     pairs = np.triu_indices(4, 1)
     means = []
@@ -113,7 +113,7 @@ def test_the_record_is_what_the_measures_say():
     assert record["r_ll"] == pytest.approx(np.mean(means, 0)[1], abs=1e-5)
     assert record["vote_accuracy"] == pytest.approx(votes)
     assert record["val_vote_accuracy"] == pytest.approx(read_out)
-    assert record["member_accuracy"] == pytest.approx((proba.argmax(-1) == y).double().mean().item())
+    assert record["learner_accuracy"] == pytest.approx((proba.argmax(-1) == y).double().mean().item())
     whole = proba.double().numpy()
     assert record["val_r_tl"] == pytest.approx(truth_learner_correlation(y.numpy(), whole).mean(), abs=1e-5)
     losses = [CorrelationLoss(0.5)(ensemble(a), b).item() for a, b in batched(x, y)]
@@ -130,7 +130,7 @@ def test_the_tally_is_the_same_however_the_batches_are_held(monkeypatch):
         for a, b, w in batched(x, y, weight, size=50):  # the last is smaller
             logits = ensemble(a).detach()
             tally.add(logits, b, w, logits.mean())
-        return list(tally.means().values()), tally.member_r_tl()
+        return list(tally.means().values()), tally.learner_r_tl()
 
     together = tallied()
     monkeypatch.setattr("counterpoint.training.tally._HELD_AT_MOST", {"cpu": 0})
@@ -159,7 +159,7 @@ def test_long_epochs_are_measured_in_part_and_others_each_time():
 def test_ties_of_the_classes_count_by_their_share():
     tally = Tally(nn.Identity(), IndependentLoss())
     tally.add(torch.zeros(2, 8, 4), torch.arange(8) % 4, None, torch.tensor(0.0))
-    assert tally.means()["member_accuracy"] == 0.25
+    assert tally.means()["learner_accuracy"] == 0.25
 
 
 def test_weights_of_zero_leave_samples_out():
@@ -168,7 +168,7 @@ def test_weights_of_zero_leave_samples_out():
     one, other = mlps(), mlps()
     a = train(one, [(x[keep], y[keep])], epochs=3)
     b = train(other, [(x, y, keep.float())], epochs=3)
-    for name in ("loss", "r_tl", "r_ll", "vote_accuracy", "member_accuracy"):
+    for name in ("loss", "r_tl", "r_ll", "vote_accuracy", "learner_accuracy"):
         np.testing.assert_allclose(a[name], b[name], rtol=1e-4)
     for name, value in one.state_dict().items():
         torch.testing.assert_close(other.state_dict()[name], value, rtol=1e-4, atol=1e-4)
@@ -190,7 +190,7 @@ def test_batches_count_by_their_weights(part, least):
             validation=weighted if part else None,
             epochs=1,
         )[0]
-    for name in ("loss", "vote_accuracy", "member_accuracy"):
+    for name in ("loss", "vote_accuracy", "learner_accuracy"):
         assert kinds[30][part + name] == pytest.approx(kinds[60][part + name], rel=1e-5)
 
 
@@ -253,7 +253,7 @@ def test_one_hot_targets_of_whole_numbers_are_measured(kind):
     options = {"loss": IndependentLoss(), "epochs": 2}
     expected = train(mlps(), batched(x, y), **options)
     found = train(mlps(), batched(x, nn.functional.one_hot(y).to(kind)), **options)
-    for name in ("loss", "r_tl", "vote_accuracy", "member_accuracy"):
+    for name in ("loss", "r_tl", "vote_accuracy", "learner_accuracy"):
         np.testing.assert_allclose(found[name], expected[name], rtol=1e-5)
 
 
@@ -299,7 +299,7 @@ def test_any_module_of_the_right_shape_is_trained():
     assert train(Plain(), batched(x, y), loss=IndependentLoss(), epochs=20)["vote_accuracy"][-1] > 0.9
 
 
-@pytest.mark.filterwarnings("ignore::counterpoint.exceptions.MemberWarning")
+@pytest.mark.filterwarnings("ignore::counterpoint.exceptions.LearnerWarning")
 def test_the_best_epoch_is_kept():
     x, y = blobs()
 
@@ -378,11 +378,11 @@ def test_learners_trained_by_correlation_are_read_out():
 def test_modes_that_a_callback_sets_are_kept():
     class Freeze(Callback):
         def on_train_begin(self, state):
-            state.ensemble.members.layers[1].eval()
+            state.ensemble.body.layers[1].eval()
 
         def on_batch_end(self, state):
             assert state.ensemble.training
-            assert not state.ensemble.members.layers[1].training
+            assert not state.ensemble.body.layers[1].training
 
     x, y = blobs()
     train(mlps().eval(), batched(x, y), validation=[(x, y)], callbacks=[Freeze()], epochs=2)
@@ -531,18 +531,18 @@ def caught(ensemble, batches, **options):
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         train(ensemble, batches, **options)
-    assert all(issubclass(warning.category, MemberWarning) for warning in found)
+    assert all(issubclass(warning.category, LearnerWarning) for warning in found)
     assert all(warning.filename == __file__ for warning in found)
     return [str(warning.message) for warning in found]
 
 
-def test_a_member_that_collapses_is_named_once():
+def test_a_learner_that_collapses_is_named_once():
     x, y = blobs()
     ensemble = mlps()
     with torch.no_grad():
-        ensemble.members.layers[-1].weight[2] = 0
-        ensemble.members.layers[0].weight[2] = 0
-        ensemble.members.layers[0].bias[2] = 0
+        ensemble.body.layers[-1].weight[2] = 0
+        ensemble.body.layers[0].weight[2] = 0
+        ensemble.body.layers[0].bias[2] = 0
     messages = caught(ensemble, batched(x, y), optimizer=lambda p: torch.optim.SGD(p, lr=0.1), epochs=4)
     assert messages == ["Learner 2 puts out the same for every sample: it has collapsed (epoch 1)."]
 
@@ -559,10 +559,10 @@ class Turn(Callback):
     def on_epoch_begin(self, state):
         if state.epoch == 4:
             with torch.no_grad():
-                state.ensemble.members.layers[-1].weight[1] *= -1
+                state.ensemble.body.layers[-1].weight[1] *= -1
 
 
-def test_a_member_that_turns_against_the_truth_is_named_once_and_at_once():
+def test_a_learner_that_turns_against_the_truth_is_named_once_and_at_once():
     x, y = blobs()
     options = {"optimizer": lambda p: torch.optim.SGD(p, lr=0.01), "epochs": 6, "callbacks": [Turn()]}
     ensemble = mlps()
@@ -571,7 +571,7 @@ def test_a_member_that_turns_against_the_truth_is_named_once_and_at_once():
     assert re.fullmatch(r"Learner 1 is against the truth: .* -0\.\d+ \(epoch 4\)\.", message)
 
 
-def test_a_member_that_never_followed_the_truth_is_named_after_five_epochs():
+def test_a_learner_that_never_followed_the_truth_is_named_after_five_epochs():
     x, y = blobs()
     ensemble = mlps()
     train(ensemble, batched(x, y), loss=against, epochs=4)
@@ -584,7 +584,7 @@ def test_a_resumed_run_warns_of_what_the_whole_run_would_have(tmp_path):
     x, y = blobs()
     ensemble = mlps()
     with torch.no_grad():
-        for layer in (ensemble.members.layers[0], ensemble.members.layers[-1]):
+        for layer in (ensemble.body.layers[0], ensemble.body.layers[-1]):
             layer.weight[2] = 0
     options = {
         "checkpoint": tmp_path / "run",
@@ -596,7 +596,7 @@ def test_a_resumed_run_warns_of_what_the_whole_run_would_have(tmp_path):
     second = caught(ensemble, batched(x, y), epochs=5, **options)
     whole = mlps()
     with torch.no_grad():
-        for layer in (whole.members.layers[0], whole.members.layers[-1]):
+        for layer in (whole.body.layers[0], whole.body.layers[-1]):
             layer.weight[2] = 0
     assert first + second == caught(whole, batched(x, y), epochs=5, **(options | {"checkpoint": None}))
     assert first

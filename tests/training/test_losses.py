@@ -236,7 +236,7 @@ FAMILY = [
 @pytest.mark.parametrize(("kind", "own", "pooled"), FAMILY)
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("d", [0.0, 0.3, 0.9, 1.0])
-def test_every_member_lies_on_the_line_from_the_learners_own_loss_to_that_of_their_pool(
+def test_every_learner_lies_on_the_line_from_the_learners_own_loss_to_that_of_their_pool(
     kind, own, pooled, weighted, d
 ):
     logits, target = batch(n_learners=5)

@@ -25,7 +25,7 @@ def smooth_convnet():
 def looped(ensemble):
     """Return the same ensemble without stacking: its learners, one after the other."""
     apart = Ensemble(ensemble.learners)
-    apart.members = nn.ModuleList(ensemble.learners)
+    apart.body = nn.ModuleList(ensemble.learners)
     return apart
 
 

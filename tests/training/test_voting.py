@@ -148,7 +148,7 @@ def test_the_decoded_ensemble_is_better_than_the_soft_vote_of_learners_read_out_
     ensemble, _ = trained(CorrelationLoss(0.9), ensemble=Ensemble(nets(10, 2)), epochs=60)
     x, y = data(2000, seed=1)
     decoded = ensemble.predict_proba(x)
-    apart = ensemble.member_proba(x).mean(0)
+    apart = ensemble.learner_proba(x).mean(0)
     log_losses = [nn.functional.nll_loss(proba.log(), y).item() for proba in (decoded, apart)]
     assert log_losses[0] < 0.9 * log_losses[1]
     assert (decoded.argmax(-1) == y).float().mean() >= (apart.argmax(-1) == y).float().mean()
@@ -158,7 +158,7 @@ def test_the_shares_of_the_learners_vote_for_what_is_predicted():
     for loss in (CorrelationLoss(0.9), DiversityLoss(), IndependentLoss()):
         ensemble, _ = trained(loss, epochs=5)
         x, _ = data()
-        proba, voting = ensemble.vote_members(x)
+        proba, voting = ensemble.vote_learners(x)
         other = Ensemble([nn.Identity()] * 4, voting=voting, outputs="identity")
         torch.testing.assert_close(
             other.predict_proba(list(proba)), ensemble.predict_proba(x), atol=1e-5, rtol=1e-4
@@ -170,7 +170,7 @@ def test_learners_have_their_own_read_outs_beside_that_of_the_ensemble():
     x, _ = data()
     with torch.no_grad():
         expected = ensemble.readout(ensemble(x)).softmax(-1)
-    torch.testing.assert_close(ensemble.member_proba(x), expected)
+    torch.testing.assert_close(ensemble.learner_proba(x), expected)
     single = ensemble.readout.of(2)
     assert not single.decodes
     ensemble.voting = "soft"  # asked for: the learners' own probabilities

@@ -223,7 +223,7 @@ class InterruptedRunError(Exception):
 def two_convnets():
     torch.manual_seed(0)
     ensemble = Ensemble([backbone("convnet", 3, width=2) for _ in range(2)])
-    ensemble.members.grouped = True  # else measured, and one run might go another way than the next
+    ensemble.body.grouped = True  # else measured, and one run might go another way than the next
     return ensemble
 
 

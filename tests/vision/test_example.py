@@ -31,7 +31,7 @@ def folder_of_images(root, test_labels=("dark", "light"), n_train=40):
 
 # A few steps from random values may leave a learner constant, which has no correlation.
 @pytest.mark.filterwarnings("ignore::counterpoint.exceptions.UndefinedMeasureWarning")
-@pytest.mark.filterwarnings("ignore::counterpoint.exceptions.MemberWarning")
+@pytest.mark.filterwarnings("ignore::counterpoint.exceptions.LearnerWarning")
 def test_the_example_makes_an_ensemble_of_a_folder_of_images(tmp_path, capsys):
     pytest.importorskip("torchvision", reason="torchvision is not installed")
     folder_of_images(tmp_path)
@@ -47,7 +47,7 @@ def test_the_example_makes_an_ensemble_of_a_folder_of_images(tmp_path, capsys):
 
 
 @pytest.mark.filterwarnings("ignore::counterpoint.exceptions.UndefinedMeasureWarning")
-@pytest.mark.filterwarnings("ignore::counterpoint.exceptions.MemberWarning")
+@pytest.mark.filterwarnings("ignore::counterpoint.exceptions.LearnerWarning")
 def test_a_few_images_and_two_networks_of_one_kind_will_do(tmp_path):
     pytest.importorskip("torchvision", reason="torchvision is not installed")
     folder_of_images(tmp_path, n_train=4)

@@ -53,7 +53,7 @@ def test_the_read_out_is_applied():
     calibrate(ensemble, batched(x, y))
     found = predict_logits(ensemble, batched(x, y))
     assert not torch.allclose(found, ensemble.eval()(x), atol=1e-3)
-    torch.testing.assert_close(found.softmax(-1), ensemble.member_proba(x), atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(found.softmax(-1), ensemble.learner_proba(x), atol=1e-5, rtol=1e-4)
 
 
 def test_a_layer_of_another_module_is_no_read_out():
@@ -74,7 +74,7 @@ def test_one_logit_for_two_classes_becomes_two():
     x, y = images()
     found = predict_logits(ensemble, batched(x, y))
     assert found.shape == (2, 10, 2)
-    torch.testing.assert_close(found.softmax(-1), ensemble.member_proba(x))
+    torch.testing.assert_close(found.softmax(-1), ensemble.learner_proba(x))
 
 
 def test_bfloat16_is_close_to_float32():
@@ -109,7 +109,7 @@ def test_an_ensemble_may_have_no_parameters():
     x = torch.rand(6, 3)
     assert torch.equal(predict_logits(Mirrors(), x.split(4)), torch.stack([x, -x]))
     ensemble = Ensemble([nn.Identity(), nn.Identity()])
-    torch.testing.assert_close(predict_logits(ensemble, x.split(4)).softmax(-1), ensemble.member_proba(x))
+    torch.testing.assert_close(predict_logits(ensemble, x.split(4)).softmax(-1), ensemble.learner_proba(x))
 
 
 def test_bytes_are_for_networks_that_take_them():
@@ -138,7 +138,7 @@ def test_learners_that_put_out_probabilities_have_no_logits():
     learners = [nn.Sequential(nn.Linear(3, 2), nn.Softmax(-1)) for _ in range(2)]
     ensemble = Ensemble(learners, outputs="identity")
     with pytest.raises(
-        ValueError, match=r"`ensemble` must put out logits; got .* probabilities, .*`member_proba`"
+        ValueError, match=r"`ensemble` must put out logits; got .* probabilities, .*`learner_proba`"
     ):
         predict_logits(ensemble, [torch.rand(4, 3)])
 

@@ -118,7 +118,7 @@ def run_nets(
     choices = _tuned(trainer, parts, folds, methods)
     first = len(parts) - len(folds)  # the outer folds come last
     wanted = sorted({(first + k, choice.recipe) for (_, k), choice in choices.items()})
-    refit = {(one.place - first, one.recipe): one for one in trainer.train(parts, wanted, members=True)}
+    refit = {(one.place - first, one.recipe): one for one in trainer.train(parts, wanted, learners=True)}
     results: dict[str, list[dict[str, Any]]] = {method: [] for method in methods}
     for (method, k), choice in choices.items():
         one = refit[k, choice.recipe]
@@ -175,7 +175,7 @@ class _Trainer:
         self.independent = IndependentLoss()
 
     def train(
-        self, parts: Sequence[Part], wanted: Sequence[tuple[int, Recipe]], *, members: bool = False
+        self, parts: Sequence[Part], wanted: Sequence[tuple[int, Recipe]], *, learners: bool = False
     ) -> Iterator[Trained]:
         """Yield what each recipe makes of its part, with the networks' own probabilities if asked."""
         together = [(place, recipe) for place, recipe in wanted if recipe.training not in ALONE]
@@ -192,10 +192,10 @@ class _Trainer:
                 learning_rate=self.settings.learning_rate,
                 weight_decay=0.0,
             )
-            yield from self._in_chunks(parts, some, schedule, members)
+            yield from self._in_chunks(parts, some, schedule, learners)
 
     def _in_chunks(
-        self, parts: Sequence[Part], wanted: list[tuple[int, Recipe]], schedule: Schedule, members: bool
+        self, parts: Sequence[Part], wanted: list[tuple[int, Recipe]], schedule: Schedule, learners: bool
     ) -> Iterator[Trained]:
         """Yield from one program after another; one that does not fit is cut in half."""
         most = max(1, _capacity(parts[0].x.device) // self._numbers(parts, wanted, schedule))
@@ -204,7 +204,7 @@ class _Trainer:
             some = waiting.pop(0)
             self.tell(f"{self.table.name}: {len(some)} ensembles, {len(waiting)} programs more")
             try:
-                found = self._program(parts, some, schedule, members)
+                found = self._program(parts, some, schedule, learners)
             except torch.cuda.OutOfMemoryError:
                 if len(some) == 1:
                     raise
@@ -213,7 +213,7 @@ class _Trainer:
             yield from found
 
     def _program(
-        self, parts: Sequence[Part], wanted: list[tuple[int, Recipe]], schedule: Schedule, members: bool
+        self, parts: Sequence[Part], wanted: list[tuple[int, Recipe]], schedule: Schedule, learners: bool
     ) -> list[Trained]:
         start = time.perf_counter()
         groups: list[Group] = []
@@ -233,7 +233,7 @@ class _Trainer:
         program = train_groups(groups, schedule)
         xs = [parts[place].test_x for place, _ in owners]
         votes = _arrays(program.votes(xs))
-        proba = _arrays(program.proba(xs)) if members else [vote[None][:0] for vote in votes]
+        proba = _arrays(program.proba(xs)) if learners else [vote[None][:0] for vote in votes]
         each = (time.perf_counter() - start) / len(groups)
         found: dict[tuple[int, Recipe], list[int]] = defaultdict(list)
         for g, owner in enumerate(owners):

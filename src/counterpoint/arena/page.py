@@ -61,7 +61,7 @@ def _cells(out: Path) -> list[dict[str, Any]]:
 
 
 def grids(summary: Mapping[str, Any]) -> dict[str, Grid]:
-    """Return the tables: the methods over all data sets, errors, scores, tests, what is known of members, the time."""
+    """Return the tables: the methods over all data sets, errors, scores, tests, what is known of learners, the time."""
     found = {
         "errors": _errors(summary),
         **{key: _scores(summary, key) for key in SCORES if _scored(summary, key)},

@@ -20,7 +20,7 @@ from counterpoint.arena.encoding import PiecewiseLinear, for_catboost, for_trees
 from counterpoint.arena.methods import CANDIDATES, Parameters, Settings
 from counterpoint.arena.scores import aligned, judged
 from counterpoint.arena.tables import OuterFold, Split, Table
-from counterpoint.assessment.members import member_outputs
+from counterpoint.assessment.learners import learner_outputs
 from counterpoint.estimators import DecorateClassifier
 
 __all__ = ["run_rival"]
@@ -79,7 +79,7 @@ def run_rival(
         chosen = CANDIDATES[method][int(mean.round(12).argmax())]
         fitted = _fitted(table, fold.outer, method, chosen, settings, state)
         X, y = table.X.iloc[fold.outer.test], table.y[fold.outer.test]
-        scores = judged(y, _proba(fitted, X, n_classes), _members(fitted, X, n_classes))
+        scores = judged(y, _proba(fitted, X, n_classes), _learners(fitted, X, n_classes))
     return {
         "n_test": len(y),
         **scores,
@@ -108,9 +108,9 @@ def _made(method: str, given: dict[str, Any], X: Any, settings: Settings, seed: 
     if method.startswith("decorate"):
         ratio = given.pop("artificial_ratio", 1.0)
         net = method == "decorate-net"
-        member = _decorated_net(X, settings, **given) if net else DecisionTreeClassifier(**given)
+        learner = _decorated_net(X, settings, **given) if net else DecisionTreeClassifier(**given)
         return DecorateClassifier(
-            member,
+            learner,
             settings.n_learners,
             artificial_ratio=ratio,
             max_iter=2 * settings.n_learners,
@@ -144,7 +144,7 @@ def _made(method: str, given: dict[str, Any], X: Any, settings: Settings, seed: 
 
 
 def _decorated_net(X: Any, settings: Settings, alpha: float) -> Any:
-    """Return a network as a member of DECORATE, which hands it the numeric columns first, imputed."""
+    """Return a network as a learner of DECORATE, which hands it the numeric columns first, imputed."""
     numeric = list(range(X.shape[1] - len(nominal_columns(X))))
     both = FeatureUnion([("scaled", StandardScaler()), ("pieces", PiecewiseLinear())])
     columns = ColumnTransformer([("numbers", both, numeric)] if numeric else [], remainder="passthrough")
@@ -164,10 +164,10 @@ def _proba(fitted: Fitted, X: Any, n_classes: int) -> FloatArray:
     return aligned(model.predict_proba(fitted.seen(X)), model.classes_, n_classes)
 
 
-def _members(fitted: Fitted, X: Any, n_classes: int) -> FloatArray | None:
-    """Return the members' probabilities, None where there are no members that vote."""
+def _learners(fitted: Fitted, X: Any, n_classes: int) -> FloatArray | None:
+    """Return the learners' probabilities, None where there are no learners that vote."""
     model = fitted.model
     if isinstance(model, DecorateClassifier | RandomForestClassifier | ExtraTreesClassifier):
-        found = member_outputs(model, fitted.seen(X))
+        found = learner_outputs(model, fitted.seen(X))
         return aligned(found.outputs, found.classes, n_classes)
     return None

@@ -18,12 +18,12 @@ from counterpoint.theory import learner_correlation_bounds, truth_correlation_bo
 
 __all__ = ["aligned", "judged"]
 
-_STANDING = ("member_accuracy", "r_tl", "r_ll", "optimality")
+_STANDING = ("learner_accuracy", "r_tl", "r_ll", "optimality")
 _DIGITS = 6
 
 
-def judged(y: IntArray, proba: FloatArray, members: FloatArray | None = None) -> dict[str, Any]:
-    """Return the error of the vote, how good its probabilities are, and where the members stand.
+def judged(y: IntArray, proba: FloatArray, learners: FloatArray | None = None) -> dict[str, Any]:
+    """Return the error of the vote, how good its probabilities are, and where the learners stand.
 
     Parameters
     ----------
@@ -31,20 +31,20 @@ def judged(y: IntArray, proba: FloatArray, members: FloatArray | None = None) ->
         The classes, as places of columns.
     proba : ndarray of shape (n_samples, n_classes)
         What the method predicts.
-    members : ndarray of shape (n_learners, n_samples, n_classes), optional
-        What its members predict, where it has some.
+    learners : ndarray of shape (n_learners, n_samples, n_classes), optional
+        What its learners predict, where it has some.
 
     Returns
     -------
     dict
-        ``error``, ``log_loss``, ``brier_score``, ``calibration_error``, ``n_learners``, ``member_accuracy``, ``r_tl``,
+        ``error``, ``log_loss``, ``brier_score``, ``calibration_error``, ``n_learners``, ``learner_accuracy``, ``r_tl``,
         ``r_ll`` and ``optimality``; NaN where undefined, which on a few rows is common.
 
     Examples
     --------
-    >>> members = np.array([[[0.9, 0.1], [0.2, 0.8]], [[0.6, 0.4], [0.7, 0.3]]])
-    >>> found = judged(np.array([0, 1]), members.mean(axis=0), members)
-    >>> found["error"], found["member_accuracy"], found["r_tl"], found["optimality"]
+    >>> learners = np.array([[[0.9, 0.1], [0.2, 0.8]], [[0.6, 0.4], [0.7, 0.3]]])
+    >>> found = judged(np.array([0, 1]), learners.mean(axis=0), learners)
+    >>> found["error"], found["learner_accuracy"], found["r_tl"], found["optimality"]
     (0.0, 0.75, 0.0, 0.0)
     >>> found["log_loss"], found["brier_score"], found["calibration_error"]
     (0.44276, 0.265, 0.35)
@@ -58,18 +58,18 @@ def judged(y: IntArray, proba: FloatArray, members: FloatArray | None = None) ->
         "n_learners": None,
     }
     found |= dict.fromkeys(_STANDING, np.nan)
-    if members is None:
+    if learners is None:
         return found
-    n_learners = len(members)
-    found |= {"n_learners": n_learners, "member_accuracy": float(np.mean(members.argmax(axis=2) == y))}
+    n_learners = len(learners)
+    found |= {"n_learners": n_learners, "learner_accuracy": float(np.mean(learners.argmax(axis=2) == y))}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UndefinedMeasureWarning)  # NaN says it
-        of_truth = truth_learner_correlation(y, members, per_class=True, labels=classes)
+        of_truth = truth_learner_correlation(y, learners, per_class=True, labels=classes)
         found["r_tl"] = _mean(of_truth)
         if n_learners > 1:
             # a class that is absent from the rows has no truth to correlate with: both averages are over the others
             present = np.isin(classes, y)
-            pairs = learner_learner_correlation(members, per_class=True, labels=classes)[present]
+            pairs = learner_learner_correlation(learners, per_class=True, labels=classes)[present]
             found["r_ll"] = _mean(pairs[:, *np.triu_indices(n_learners, 1)])
     if np.isfinite(found["r_ll"]):
         lowest = learner_correlation_bounds(n_learners).low

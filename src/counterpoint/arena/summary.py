@@ -23,9 +23,9 @@ __all__ = ["LEVEL", "SCORES", "STANDING", "gathered", "points", "summarise", "va
 LEVEL = 0.05  # of every test
 # How good the probabilities of the vote are, and in words; low is good.
 SCORES = {"log_loss": "log-loss", "brier_score": "Brier score", "calibration_error": "calibration error"}
-# Where members stand, and in words.
+# Where learners stand, and in words.
 STANDING = {
-    "member_accuracy": "member accuracy",
+    "learner_accuracy": "learner accuracy",
     "r_tl": "r_TL",
     "r_ll": "r_LL",
     "optimality": "optimality",
@@ -170,8 +170,8 @@ def _against(found: Mapping[str, Repeats], share: float) -> dict[str, dict[str, 
 def _corrected(against: Mapping[str, Mapping[str, Mapping[str, float]]]) -> dict[str, dict[str, Any]]:
     """Add ``p_corrected`` to the tests: by Holm's method over the tables, and the methods of a family."""
     corrected: dict[str, dict[str, Any]] = {name: dict(tests) for name, tests in against.items()}
-    for members in {family(method) for tests in against.values() for method in tests}:
-        asked = [(name, m) for name, tests in against.items() for m in members if m in tests]
+    for learners in {family(method) for tests in against.values() for method in tests}:
+        asked = [(name, m) for name, tests in against.items() for m in learners if m in tests]
         p = holm([against[name][m]["p_value"] for name, m in asked])
         for (name, m), value in zip(asked, p.tolist(), strict=True):
             corrected[name][m] = {**against[name][m], "p_corrected": value}
@@ -182,7 +182,7 @@ def _paid(
     name: str, errors: Mapping[str, Mapping[str, float]], tests: Mapping[str, Mapping[str, float]]
 ) -> dict[str, Any]:
     """Return whether explicit diversity paid or cost on a table, in a sentence."""
-    families = [asked for members in EXPLICIT if (asked := [m for m in members if m in tests])]
+    families = [asked for learners in EXPLICIT if (asked := [m for m in learners if m in tests])]
     if not families:
         return {}
     p = {method: tests[method]["p_corrected"] for asked in families for method in asked}

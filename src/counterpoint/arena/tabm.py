@@ -15,7 +15,7 @@ __all__ = ["TabMClassifier"]
 
 
 class TabMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """The TabM of its authors' package, trained by the mean of its members' cross-entropies.
+    """The TabM of its authors' package, trained by the mean of its learners' cross-entropies.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ class TabMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     -----
     Gorishniy, Kotelnikov and Babenko (2025), "TabM: advancing tabular deep learning with parameter-efficient
     ensembling".
-    The hidden layer is that of the other networks here; the number of members, 32, and dropout are the defaults of the
+    The hidden layer is that of the other networks here; the number of learners, 32, and dropout are the defaults of the
     package.
     """
 
@@ -79,7 +79,7 @@ class TabMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @torch.no_grad()
     def predict_proba(self, X: Any) -> FloatArray:
-        """Return the mean of the members' probabilities."""
+        """Return the mean of the learners' probabilities."""
         logits = self.net_(torch.as_tensor(X, dtype=torch.float32))
         proba: FloatArray = logits.double().softmax(-1).mean(1).numpy()
         return proba

@@ -11,7 +11,7 @@ from scipy.optimize import nnls
 
 from counterpoint._validation import ROUNDING, FloatArray, check_choice, check_flag
 from counterpoint.assessment.advice import advise
-from counterpoint.assessment.members import member_outputs
+from counterpoint.assessment.learners import learner_outputs
 from counterpoint.assessment.result import Assessment, Estimate, Finding, Sizing
 from counterpoint.assessment.votes import count_votes
 from counterpoint.exceptions import ModelRangeWarning
@@ -117,14 +117,14 @@ def assess(
 
 
 def assess_estimator(estimator: Any, X: Any, y: ArrayLike, *, name: str | None = None) -> Assessment:
-    """Assess a fitted scikit-learn ensemble by what its members say of some samples.
+    """Assess a fitted scikit-learn ensemble by what its learners say of some samples.
 
     Parameters
     ----------
     estimator : fitted classifier, or sequence of fitted classifiers
         Any ensemble whose ``estimators_`` are classifiers that vote: forests, bagging (with its feature subsets),
         voting, the base layer of stacking, AdaBoost; also as the last step of a
-        pipeline or inside a search. Or a list of classifiers. Each member has one vote: ``weights`` and
+        pipeline or inside a search. Or a list of classifiers. Each learner has one vote: ``weights`` and
         ``estimator_weights_`` are not used.
     X : array-like of shape (n_samples, n_features)
         Samples that were not used to train it, or the verdict flatters.
@@ -148,14 +148,14 @@ def assess_estimator(estimator: Any, X: Any, y: ArrayLike, *, name: str | None =
     >>> assessment.name, assessment.n_learners, assessment.voting
     ('RandomForestClassifier', 15, 'soft')
     """
-    members = member_outputs(estimator, X)
+    learners = learner_outputs(estimator, X)
     default = "ensemble" if isinstance(estimator, Sequence) else type(estimator).__name__
     return assess(
         y,
-        members.outputs,
-        labels=members.classes,
-        voting=members.voting,
-        learners=members.names,
+        learners.outputs,
+        labels=learners.classes,
+        voting=learners.voting,
+        learners=learners.names,
         name=default if name is None else name,
     )
 

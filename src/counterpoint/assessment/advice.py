@@ -27,52 +27,52 @@ def advise(assessment: Assessment) -> Assessment:
 
 
 def _constant(a: Assessment) -> Finding | None:
-    """Find members that give one answer to everything."""
+    """Find learners that give one answer to everything."""
     constant = np.isnan(np.diagonal(a.learner_correlations))
-    members = np.flatnonzero(constant).tolist()
-    if a.n_classes < 2 or not members or (a.accuracies[constant] == 1).any():
+    learners = np.flatnonzero(constant).tolist()
+    if a.n_classes < 2 or not learners or (a.accuracies[constant] == 1).any():
         return None  # one answer that is always right: the truth is constant
-    rest = "can be left out" if len(members) < a.n_learners else "tell nothing of the truth"
-    text = f"{_names(a, members)} gave one answer to everything and {rest}."
-    return Finding("constant_member", "warning", text, {"members": members})
+    rest = "can be left out" if len(learners) < a.n_learners else "tell nothing of the truth"
+    text = f"{_names(a, learners)} gave one answer to everything and {rest}."
+    return Finding("constant_learner", "warning", text, {"learners": learners})
 
 
 def _against(a: Assessment) -> Finding | None:
-    """Find members that turned against the truth, beyond chance."""
+    """Find learners that turned against the truth, beyond chance."""
     # A guess correlates with the truth by chance: Student's t, without its division, which a correlation of -1 forbids.
     r, limit = a.r_tl_learners, _limit(a)
     beyond = (r < 0) & (r**2 * max(a.n_samples - 2, 0) > limit**2 * (1 - r**2))
-    if not (members := np.flatnonzero(beyond).tolist()):
+    if not (learners := np.flatnonzero(beyond).tolist()):
         return None
     worst = float(np.nanmin(a.r_tl_learners))
-    text = f"{_names(a, members)} went against the truth (lowest correlation {worst:.2f})."
-    return Finding("against_truth", "warning", text, {"members": members, "lowest": worst})
+    text = f"{_names(a, learners)} went against the truth (lowest correlation {worst:.2f})."
+    return Finding("against_truth", "warning", text, {"learners": learners, "lowest": worst})
 
 
 def _hurts(a: Assessment) -> Finding | None:
-    """Find members without whom the vote is better, beyond chance."""
+    """Find learners without whom the vote is better, beyond chance."""
     if a.n_learners < 3:
         return None
     sure = a.without > _limit(a) * a.without_error
-    members = np.flatnonzero(sure & (a.without > 0)).tolist()
-    if not members:
+    learners = np.flatnonzero(sure & (a.without > 0)).tolist()
+    if not learners:
         return None
-    members.sort(key=lambda i: -a.without[i])
-    gain = float(a.without[members[0]])
-    text = f"{_names(a, members)} hurt the vote: without {a.learners[members[0]]} it gains {_points(gain)}."
-    if len(members) == 1:
-        text = f"{a.learners[members[0]]} hurts the vote, which gains {_points(gain)} without it."
-    return Finding("member_hurts", "warning", text, {"members": members, "gain": gain})
+    learners.sort(key=lambda i: -a.without[i])
+    gain = float(a.without[learners[0]])
+    text = f"{_names(a, learners)} hurt the vote: without {a.learners[learners[0]]} it gains {_points(gain)}."
+    if len(learners) == 1:
+        text = f"{a.learners[learners[0]]} hurts the vote, which gains {_points(gain)} without it."
+    return Finding("learner_hurts", "warning", text, {"learners": learners, "gain": gain})
 
 
-def _best_member(a: Assessment) -> Finding | None:
-    """Find a vote that is not better than its best member."""
+def _best_learner(a: Assessment) -> Finding | None:
+    """Find a vote that is not better than its best learner."""
     best = int(np.argmax(a.accuracies))
     gap = float(a.accuracies[best]) - a.vote.value
     if a.n_learners < 2 or gap <= _noise(a.vote, a.n_samples):
         return None
     text = f"The vote is worse than {a.learners[best]} alone by {_points(gap)}: weights or a selection would help."
-    return Finding("best_member_beats_vote", "warning", text, {"member": best, "gap": gap})
+    return Finding("best_learner_beats_vote", "warning", text, {"learner": best, "gap": gap})
 
 
 def _duplicates(a: Assessment) -> Finding | None:
@@ -95,13 +95,13 @@ def _duplicates(a: Assessment) -> Finding | None:
 
 
 def _collusion(a: Assessment) -> Finding | None:
-    """Find an ensemble that is on the bound only because poor members make up for each other."""
+    """Find an ensemble that is on the bound only because poor learners make up for each other."""
     if not (a.optimality > 0.9 and a.r_tl < 0.6 and a.vote.value - a.accuracies.mean() > 0.1):
         return None
     if not a.error_correlation < 0.5 * _least_correlation(a):
         return None  # many independent learners come near the bound too, and each of them can go
     text = (
-        f"The ensemble is near the bound (optimality {a.optimality:.2f}) only because its members collude: "
+        f"The ensemble is near the bound (optimality {a.optimality:.2f}) only because its learners collude: "
         f"one alone is right on {100 * a.accuracies.mean():.0f} %, together on {100 * a.vote.value:.0f} %. "
         "It depends on every one of them."
     )
@@ -164,7 +164,7 @@ def _prediction(a: Assessment) -> Finding | None:
     if abs(gap) <= _noise(a.hard_vote, a.n_samples) + 0.01:
         return None
     text = (
-        f"The hard vote is {_points(abs(gap))} {'above' if gap > 0 else 'below'} what its members' accuracies "
+        f"The hard vote is {_points(abs(gap))} {'above' if gap > 0 else 'below'} what its learners' accuracies "
         "and error correlations predict: the errors coincide in a way that pairs of learners do not show."
     )
     return Finding("prediction_off", "info", text, {"gap": gap})
@@ -197,11 +197,11 @@ def _sample(a: Assessment) -> Finding | None:
 
 
 def _healthy(a: Assessment) -> Finding | None:
-    """Find a vote that is clearly better than any member."""
+    """Find a vote that is clearly better than any learner."""
     gain = a.vote.value - float(a.accuracies.max())
     if a.n_learners < 2 or gain <= _noise(a.vote, a.n_samples):
         return None
-    text = f"Voting pays: {_points(gain)} over the best member, beyond the noise."
+    text = f"Voting pays: {_points(gain)} over the best learner, beyond the noise."
     return Finding("voting_pays", "good", text, {"gain": gain})
 
 
@@ -209,7 +209,7 @@ RULES: Sequence[Callable[[Assessment], Finding | None]] = (
     _constant,
     _against,
     _hurts,
-    _best_member,
+    _best_learner,
     _duplicates,
     _collusion,
     _alike,
@@ -232,7 +232,7 @@ def _noise(vote: Estimate, n_samples: int) -> float:
 
 
 def _limit(a: Assessment) -> float:
-    """Return the standard errors that accuse a member: one test for each, so it grows to spare the harmless."""
+    """Return the standard errors that accuse a learner: one test for each, so it grows to spare the harmless."""
     return float(np.sqrt(2 * np.log(20 * a.n_learners)))
 
 
@@ -240,10 +240,10 @@ def _least_correlation(a: Assessment) -> float:
     return float(error_correlation_bounds(float(a.accuracies.mean()), a.n_learners).low)
 
 
-def _names(a: Assessment, members: Sequence[int]) -> str:
-    shown = [a.learners[i] for i in members[:_NAMED]]
-    if len(members) > _NAMED:
-        return f"{', '.join(shown)} and {len(members) - _NAMED} more"
+def _names(a: Assessment, learners: Sequence[int]) -> str:
+    shown = [a.learners[i] for i in learners[:_NAMED]]
+    if len(learners) > _NAMED:
+        return f"{', '.join(shown)} and {len(learners) - _NAMED} more"
     return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else shown[0]
 
 

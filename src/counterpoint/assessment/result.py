@@ -198,9 +198,9 @@ class Assessment:
 
     @property
     def verdict(self) -> str:
-        """One sentence: how good the vote is, against its members and its bound."""
-        vote, members = self.vote, self.accuracies
-        gain = vote.value - float(members.max())
+        """One sentence: how good the vote is, against its learners and its bound."""
+        vote, accuracies = self.vote, self.accuracies
+        gain = vote.value - float(accuracies.max())
         against = "better than" if gain > 0 else "worse than" if gain < 0 else "as good as"
         place = (
             "" if np.isnan(self.optimality) else f"; r_TL is at {100 * self.optimality:.0f} % of its bound"
@@ -208,8 +208,8 @@ class Assessment:
         learners = "1 learner" if self.n_learners == 1 else f"{self.n_learners} learners"
         return (
             f"The {self.voting} vote of {learners} is right on {100 * vote.value:.1f} % of {self.n_samples} samples "
-            f"(95 % interval {100 * vote.low:.1f} to {100 * vote.high:.1f}), {against} its best member "
-            f"({100 * members.max():.1f} %; mean {100 * members.mean():.1f} %){place}."
+            f"(95 % interval {100 * vote.low:.1f} to {100 * vote.high:.1f}), {against} its best learner "
+            f"({100 * accuracies.max():.1f} %; mean {100 * accuracies.mean():.1f} %){place}."
         )
 
     def to_dict(self) -> dict[str, Any]:

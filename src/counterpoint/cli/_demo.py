@@ -13,7 +13,7 @@ import numpy as np
 from counterpoint.assessment import Assessment, assess_estimator
 from counterpoint.assessment.result import rounded
 from counterpoint.datasets import Dataset, load
-from counterpoint.exceptions import MemberWarning, UndefinedMeasureWarning
+from counterpoint.exceptions import LearnerWarning, UndefinedMeasureWarning
 from counterpoint.plots import PALETTE, TradeoffDisplay, house_style
 from counterpoint.records import write_figure, write_record
 from counterpoint.report import EnsembleReport
@@ -153,7 +153,7 @@ def train(
         trained.assessments.append(assess_estimator(fitted, X_test, y_test, name=name))
     if with_networks:
         # The report says which learners of which ensemble are constant or turned against the truth.
-        with _one_thread(), warnings.catch_warnings(category=MemberWarning, action="ignore"):
+        with _one_thread(), warnings.catch_warnings(category=LearnerWarning, action="ignore"):
             warnings.simplefilter("ignore", UndefinedMeasureWarning)
             for n_units in HIDDEN_UNITS:
                 networks = f"networks of {_units(n_units, 'hidden unit')}"

@@ -24,9 +24,9 @@ PREDICT_EXAMPLES = """[b]Examples[/b]
 
 counterpoint predict model new.csv --out predictions.csv --proba
 
-counterpoint predict model judged.csv --members --out members.csv
+counterpoint predict model judged.csv --learners --out learners.csv
 
-counterpoint assess members.csv --truth species --voting geometric"""
+counterpoint assess learners.csv --truth species --voting geometric"""
 
 
 def _path(text: str | Path) -> Path:
@@ -126,27 +126,27 @@ def predict(
         ),
     ] = None,
     proba: Annotated[bool, typer.Option("--proba", help="Add the probability of each class.")] = False,
-    members: Annotated[
-        bool, typer.Option("--members", help="Write each network's probabilities instead, for assess.")
+    learners: Annotated[
+        bool, typer.Option("--learners", help="Write each network's probabilities instead, for assess.")
     ] = False,
 ) -> None:
     """Predict the classes of new rows with a model."""
     from counterpoint.models import load_model
 
-    if proba and members:
-        raise ValueError("`--proba` and `--members` must not be given together.")
+    if proba and learners:
+        raise ValueError("`--proba` and `--learners` must not be given together.")
     if out is not None and out.suffix.lower() not in _ENDINGS:
         raise ValueError(f"`--out` must end in one of {', '.join(_ENDINGS)}; got {str(out)!r}.")
     loaded = load_model(model)
-    if members and (bad := [label for label in loaded.estimator.classes_ if ":" in str(label)]):
+    if learners and (bad := [label for label in loaded.estimator.classes_ if ":" in str(label)]):
         raise ValueError(
-            f"`--members` must not be given where a class has a colon, for the columns are named learner:class; "
+            f"`--learners` must not be given where a class has a colon, for the columns are named learner:class; "
             f"got {str(bad[0])!r}."
         )
     found = loaded.predict(data, progress=sys.stderr.isatty())
     for note in found.notes:
         typer.echo(note, err=True)
-    _write_predictions(found, "members" if members else "proba" if proba else "votes", out)
+    _write_predictions(found, "learners" if learners else "proba" if proba else "votes", out)
     if n := found.n_judged:
         typer.echo(f"{found.n_right} of {n} rows are right ({found.n_right / n:.1%}).", err=True)
     if out is not None:

@@ -13,7 +13,7 @@ from counterpoint.selection import Selection
 _STYLES = {"good": "green", "info": "cyan", "warning": "yellow"}
 
 # What is compared, short enough for a terminal of 80 columns, and what is left of it for a name at least.
-_HEADERS = ("size", "vote (95 % interval)", "mean\nmember", "r_TL", "r_LL", "opti-\nmality", "error\ncorr.")
+_HEADERS = ("size", "vote (95 % interval)", "mean\nlearner", "r_TL", "r_LL", "opti-\nmality", "error\ncorr.")
 _NAME_WIDTH = 8
 _SCORES = ("log-loss", "Brier score", "calibration error")
 

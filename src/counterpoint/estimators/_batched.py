@@ -83,8 +83,8 @@ class Program:
     def forward(self, x: Tensor) -> Tensor:
         """Return the logits (G, N, B, m) for rows (G, B, F), those of each group."""
         own = x.unsqueeze(1).expand(-1, self.n_learners, *x.shape[1:]).flatten(0, 1)
-        members = self.net.members
-        logits = members(own, own=True) if isinstance(members, Stacked) else self.net(list(own))
+        body = self.net.body
+        logits = body(own, own=True) if isinstance(body, Stacked) else self.net(list(own))
         return cast(Tensor, logits.unflatten(0, (len(self.groups), -1)))
 
     def logits(self, xs: Sequence[Tensor]) -> list[Tensor]:
@@ -143,14 +143,14 @@ class Program:
     def _copies(self) -> Ensemble:
         """Return all networks of all groups as one ensemble, which holds copies."""
         stacked = Ensemble([net for fold in self.folds for net in fold.nets])
-        n, members = self.n_learners, stacked.members
+        n, body = self.n_learners, stacked.body
         if (
-            isinstance(members, Stacked)
-            and next(members.buffers(), None) is None
-            and all(len(p) == len(self.folds) * n for p in members.parameters())
+            isinstance(body, Stacked)
+            and next(body.buffers(), None) is None
+            and all(len(p) == len(self.folds) * n for p in body.parameters())
         ):
             chosen = (self.fold_of[:, None] * n + torch.arange(n)).flatten()
-            return _chosen(stacked, members, chosen)
+            return _chosen(stacked, body, chosen)
         return Ensemble([copy.deepcopy(net) for group in self.groups for net in group.fold.nets])
 
 
@@ -328,12 +328,12 @@ def _optimizer(program: Program, schedule: Schedule) -> tuple[torch.optim.Optimi
         for group in program.groups
         for _ in range(program.n_learners)
     ]
-    rate, members = schedule.learning_rate, program.net.members
+    rate, body = schedule.learning_rate, program.net.body
     trained = _trained(program.net)
     if len(set(decays)) == 1:
         return torch.optim.AdamW(trained, lr=rate, weight_decay=decays[0]), lambda: None
-    if not isinstance(members, Stacked):
-        parts = zip(members, decays, strict=True)
+    if not isinstance(body, Stacked):
+        parts = zip(body, decays, strict=True)
         own = [{"params": _trained(net), "weight_decay": decay} for net, decay in parts]
         return torch.optim.AdamW(own, lr=rate), lambda: None
     kept = 1 - rate * torch.tensor(decays, dtype=torch.float32, device=program.device)
@@ -352,13 +352,13 @@ def _trained(net: nn.Module) -> list[nn.Parameter]:
     return [p for p in net.parameters() if p.requires_grad]
 
 
-def _chosen(stacked: Ensemble, members: Stacked, index: Tensor) -> Ensemble:
+def _chosen(stacked: Ensemble, body: Stacked, index: Tensor) -> Ensemble:
     """Return the stacked ensemble with learners ``index`` in the place of its own."""
-    for part in members.modules():
+    for part in body.modules():
         for name, parameter in list(part.named_parameters(recurse=False)):
             kept = nn.Parameter(parameter.detach()[index], requires_grad=parameter.requires_grad)
             setattr(part, name, kept)
-    members.n_learners = stacked.n_learners = len(index)
+    body.n_learners = stacked.n_learners = len(index)
     stacked.weights = stacked.weights.new_full((len(index),), 1 / len(index))
     return stacked
 

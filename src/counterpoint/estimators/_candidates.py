@@ -31,7 +31,7 @@ class Scores(NamedTuple):
     log_loss: Any
     brier_score: Any
     calibration_error: Any
-    member_train_accuracy: Any
+    learner_train_accuracy: Any
 
 
 def at_best_decay(votes: FloatArray, n_decays: int) -> IntArray:
@@ -94,7 +94,7 @@ def results(candidates: list[Candidate], scores: Scores) -> dict[str, Any]:
     }
     for name in ("log_loss", "brier_score", "calibration_error"):
         found[f"mean_test_{name}"] = getattr(scores, name).mean(axis=1)
-    return found | {"mean_member_train_score": scores.member_train_accuracy.mean(axis=1)}
+    return found | {"mean_learner_train_score": scores.learner_train_accuracy.mean(axis=1)}
 
 
 def verdict(

@@ -15,7 +15,7 @@ class Growth:
 
     Attributes
     ----------
-    members : list
+    learners : list
         Those that stayed.
     errors : list of float
         The error of the ensemble after each round.
@@ -25,14 +25,14 @@ class Growth:
 
     def __init__(self, labels: IntArray, n_classes: int) -> None:
         self.labels = labels
-        self.members: list[Any] = []
+        self.learners: list[Any] = []
         self.errors: list[float] = []
         self.rejected: list[bool] = []
-        self._total = np.zeros((len(labels), n_classes))  # the members' probabilities, summed
+        self._total = np.zeros((len(labels), n_classes))  # the learners' probabilities, summed
 
-    def goes_on(self, n_members: int, max_rounds: int) -> bool:
-        """Return whether there are members missing and rounds left."""
-        return len(self.members) < n_members and len(self.errors) < max_rounds
+    def goes_on(self, n_learners: int, max_rounds: int) -> bool:
+        """Return whether there are learners missing and rounds left."""
+        return len(self.learners) < n_learners and len(self.errors) < max_rounds
 
     def offer(self, candidate: Any, proba: FloatArray) -> float:
         """Take the candidate in or reject it, by its probabilities for the training rows.
@@ -43,7 +43,7 @@ class Growth:
         error = float(np.mean(total.argmax(axis=1) != self.labels))
         worse = bool(self.errors) and error > self.errors[-1]
         if not worse:
-            self.members.append(candidate)
+            self.learners.append(candidate)
             self._total = total
         self.errors.append(self.errors[-1] if worse else error)
         self.rejected.append(worse)

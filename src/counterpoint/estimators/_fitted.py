@@ -20,7 +20,7 @@ from torch.nn import functional as F
 
 from counterpoint._validation import FloatArray, check_labels
 from counterpoint.estimators._rows import Rows
-from counterpoint.exceptions import MemberWarning
+from counterpoint.exceptions import LearnerWarning
 from counterpoint.training import Ensemble, History, correlations
 from counterpoint.training.columns import two_columns
 from counterpoint.training.preparation import autocast
@@ -40,7 +40,7 @@ _BLOCK = 256
 
 
 class FittedNetworks(ClassifierMixin, BaseEstimator):
-    """Classifier whose members are networks; ``fit`` is left to the classes that train them."""
+    """Classifier whose learners are networks; ``fit`` is left to the classes that train them."""
 
     voting: str
     ensemble_: Ensemble
@@ -78,7 +78,7 @@ class FittedNetworks(ClassifierMixin, BaseEstimator):
         """
         return self._rule()(self._logits(X)).numpy()
 
-    def member_predict_proba(self, X: Any) -> FloatArray:
+    def learner_predict_proba(self, X: Any) -> FloatArray:
         """Return the probabilities of each network.
 
         Parameters
@@ -93,7 +93,7 @@ class FittedNetworks(ClassifierMixin, BaseEstimator):
         logits, readout = self._logits(X), self._rule().readout
         return (logits if readout is None else readout(logits)).softmax(-1).numpy()
 
-    def vote_members(self, X: Any) -> tuple[FloatArray, str]:
+    def vote_learners(self, X: Any) -> tuple[FloatArray, str]:
         """Return the probabilities of each network whose vote is the prediction, and that vote.
 
         Parameters
@@ -104,13 +104,13 @@ class FittedNetworks(ClassifierMixin, BaseEstimator):
         Returns
         -------
         proba : ndarray of shape (n_learners, n_samples, n_classes)
-            As :meth:`member_predict_proba`, unless a read-out decodes the mean of the networks' outputs: then each
+            As :meth:`learner_predict_proba`, unless a read-out decodes the mean of the networks' outputs: then each
             network has its share of that mean.
         voting : {"soft", "geometric", "hard"}
             How they are combined.
         """
         logits, rule = self._logits(X), self._rule()
-        return rule.members(logits).exp().numpy(), rule.kind
+        return rule.learners(logits).exp().numpy(), rule.kind
 
     def assess(self, X: Any, y: ArrayLike) -> "Assessment":
         """Say where the ensemble stands on some data, what its ceiling is and what would help.
@@ -128,7 +128,7 @@ class FittedNetworks(ClassifierMixin, BaseEstimator):
         """
         from counterpoint.assessment import assess
 
-        proba, voting = self.vote_members(X)
+        proba, voting = self.vote_learners(X)
         return assess(y, proba, labels=self.classes_, voting=voting)
 
     @property
@@ -198,7 +198,7 @@ class FittedNetworks(ClassifierMixin, BaseEstimator):
             logits = torch.cat([self.ensemble_(block) for block in torch.split(filled, _BLOCK)], 1)
         return two_columns(logits[:, : len(x)])
 
-    def _warn_of_members(self, rows: Rows) -> None:
+    def _warn_of_learners(self, rows: Rows) -> None:
         """Name the learners that ended constant, or against the truth."""
         x, y, weight = rows.tensors(self.scaler_, next(self.ensemble_.parameters()).device)
         proba = self._raw_logits(x).softmax(-1)
@@ -213,7 +213,7 @@ class FittedNetworks(ClassifierMixin, BaseEstimator):
                 message = f"Learner {learner} stands against the truth: their correlation is {r_tl:.3f}."
             else:
                 continue
-            warnings.warn(message, MemberWarning, stacklevel=_level_outside())
+            warnings.warn(message, LearnerWarning, stacklevel=_level_outside())
 
 
 def _level_outside() -> int:

@@ -194,8 +194,8 @@ def _held_out(codes: IntArray, fraction: float, rng: np.random.RandomState) -> N
     """Return a mask of about that share of each class, which leaves at least one row of each."""
     mask = np.zeros(len(codes), dtype=bool)
     for code in np.unique(codes):
-        members = rng.permutation(np.flatnonzero(codes == code))
-        mask[members[: min(round(fraction * len(members)), len(members) - 1)]] = True
+        learners = rng.permutation(np.flatnonzero(codes == code))
+        mask[learners[: min(round(fraction * len(learners)), len(learners) - 1)]] = True
     return mask
 
 

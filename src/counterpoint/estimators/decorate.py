@@ -33,35 +33,35 @@ _LARGEST = 1e37
 
 
 class DecorateClassifier(ClassifierMixin, BaseEstimator):
-    """Ensemble whose members also learn artificial rows, labelled against the ensemble before them.
+    """Ensemble whose learners also learn artificial rows, labelled against the ensemble before them.
 
     Each round draws rows from the distribution of each column, labels them with probability inversely
     proportional to what the current ensemble says, and trains a candidate on the true and the artificial
     rows. The candidate stays if the error of the ensemble on the training rows does not rise. The ensemble
-    predicts the mean of the probabilities of its members.
+    predicts the mean of the probabilities of its learners.
 
     Parameters
     ----------
     estimator : classifier with ``predict_proba``, optional
-        The member, cloned for each round. By default a ``DecisionTreeClassifier``.
+        The learner, cloned for each round. By default a ``DecisionTreeClassifier``.
     n_estimators : int, default=15
-        Members wanted. There are fewer if ``max_iter`` rounds do not give as many.
+        Learners wanted. There are fewer if ``max_iter`` rounds do not give as many.
     artificial_ratio : float, default=1.0
         Artificial rows per training row, in each round.
     max_iter : int, default=50
-        Rounds at most. The first one, which trains a member on the training rows alone, counts.
+        Rounds at most. The first one, which trains a learner on the training rows alone, counts.
     categorical_features : array-like of int, str or bool, optional
         The nominal columns, by position, by name or as a mask. Categorical columns of a frame, of pandas or
         polars, are nominal without being named; columns of text are not.
     random_state : int, RandomState instance or None, default=None
-        The source of the artificial rows, their labels and the members' own random states.
+        The source of the artificial rows, their labels and the learners' own random states.
     verbose : int, default=0
         Whether to print a line after each round.
 
     Attributes
     ----------
     estimators_ : list of classifiers
-        The members. They see numbers, as the notes tell, and the position in ``classes_`` for a label.
+        The learners. They see numbers, as the notes tell, and the position in ``classes_`` for a label.
     training_errors_ : ndarray of shape (n_iter_,)
         The error of the ensemble on the training rows after each round. It never rises.
     rejected_ : ndarray of bool, shape (n_iter_,)
@@ -84,7 +84,7 @@ class DecorateClassifier(ClassifierMixin, BaseEstimator):
     have none, except in a column that is missing altogether. A probability of zero counts as an infinitely
     small one: where the ensemble excludes classes, the label is one of these, each as likely.
 
-    Members get the numeric columns as they are, followed by one column of 0 and 1 for each value of each
+    Learners get the numeric columns as they are, followed by one column of 0 and 1 for each value of each
     nominal column (one of 0 if it has no value). A missing nominal value, or one not known from ``fit``, is 0
     in all of these. A missing number stays NaN if the estimator says by its tags that it accepts NaN, as trees
     do; otherwise, also in a pipeline, it becomes the mean of its column (0 without any value).
@@ -101,7 +101,7 @@ class DecorateClassifier(ClassifierMixin, BaseEstimator):
     >>> decorate = DecorateClassifier(random_state=0).fit(labor.X, labor.y)
     >>> len(decorate.estimators_), decorate.training_errors_[-1].item()
     (15, 0.0)
-    >>> decorate.member_predict_proba(labor.X).shape
+    >>> decorate.learner_predict_proba(labor.X).shape
     (15, 57, 2)
     """
 
@@ -163,7 +163,7 @@ class DecorateClassifier(ClassifierMixin, BaseEstimator):
         rows = self._encoded(table)
         n_artificial = max(1, int(ratio * len(table)))
         growth = Growth(labels, len(self.classes_))
-        self.estimators_: list[Any] = growth.members
+        self.estimators_: list[Any] = growth.learners
         while growth.goes_on(n_estimators, max_iter):
             seen, told = rows, labels
             if self.estimators_:
@@ -178,8 +178,8 @@ class DecorateClassifier(ClassifierMixin, BaseEstimator):
         self.n_iter_ = len(growth.errors)
         return self
 
-    def member_predict_proba(self, X: Any) -> FloatArray:
-        """Predict the probabilities of the classes by each member.
+    def learner_predict_proba(self, X: Any) -> FloatArray:
+        """Predict the probabilities of the classes by each learner.
 
         Parameters
         ----------
@@ -192,10 +192,10 @@ class DecorateClassifier(ClassifierMixin, BaseEstimator):
             The probabilities, with the classes in the order of ``classes_``.
         """
         check_is_fitted(self)
-        return self._member_proba(self._encoded(self._read_rows(X)))
+        return self._learner_proba(self._encoded(self._read_rows(X)))
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Predict the probabilities of the classes: the mean over the members.
+        """Predict the probabilities of the classes: the mean over the learners.
 
         Parameters
         ----------
@@ -207,7 +207,7 @@ class DecorateClassifier(ClassifierMixin, BaseEstimator):
         proba : ndarray of shape (n_samples, n_classes)
             The probabilities, with the classes in the order of ``classes_``.
         """
-        mean: FloatArray = self.member_predict_proba(X).mean(axis=0)
+        mean: FloatArray = self.learner_predict_proba(X).mean(axis=0)
         return mean
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -276,30 +276,30 @@ class DecorateClassifier(ClassifierMixin, BaseEstimator):
     ) -> tuple[FloatArray, IntArray]:
         """Return rows like those of the table, with labels against the ensemble as it stands."""
         rows = self._encoded(artificial_rows(table, self._categories, n_rows, rng))
-        return rows, contrary_labels(self._member_proba(rows).mean(axis=0), rng)
+        return rows, contrary_labels(self._learner_proba(rows).mean(axis=0), rng)
 
     def _encoded(self, table: FloatArray) -> FloatArray:
-        """Return the rows as members see them: numbers, then 0 and 1 for the values of nominal columns."""
+        """Return the rows as learners see them: numbers, then 0 and 1 for the values of nominal columns."""
         numbers = np.delete(table, list(self._categories), axis=1)
         if self._fill is not None:
             numbers = np.where(np.isnan(numbers), self._fill, numbers)
-        # a column without any value is one of zeros, so that members have a column to learn from
+        # a column without any value is one of zeros, so that learners have a column to learn from
         ones = [table[:, [j]] == np.arange(max(1, len(v))) for j, v in self._categories.items()]
         return np.hstack([numbers, *ones])
 
-    def _member_proba(self, rows: FloatArray) -> FloatArray:
-        return np.stack([self._aligned_proba(member, rows) for member in self.estimators_])
+    def _learner_proba(self, rows: FloatArray) -> FloatArray:
+        return np.stack([self._aligned_proba(learner, rows) for learner in self.estimators_])
 
-    def _aligned_proba(self, member: Any, rows: FloatArray) -> FloatArray:
-        """Return the probabilities by a member, with 0 for classes that it does not know."""
+    def _aligned_proba(self, learner: Any, rows: FloatArray) -> FloatArray:
+        """Return the probabilities by a learner, with 0 for classes that it does not know."""
         proba = np.zeros((len(rows), len(self.classes_)))
         # of one class alone some classifiers return two columns
-        proba[:, member.classes_] = 1 if len(member.classes_) == 1 else member.predict_proba(rows)
+        proba[:, learner.classes_] = 1 if len(learner.classes_) == 1 else learner.predict_proba(rows)
         return proba
 
     def _tell(self, number: int, error: float, is_rejected: bool) -> None:
         verdict = "rejected" if is_rejected else "kept"
-        size = f"{len(self.estimators_)} member{'s' * (len(self.estimators_) > 1)}"
+        size = f"{len(self.estimators_)} learner{'s' * (len(self.estimators_) > 1)}"
         print(f"[Decorate] round {number}: training error {error:.4f}, {verdict}, {size}")
 
 

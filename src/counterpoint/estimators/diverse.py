@@ -32,7 +32,7 @@ from counterpoint.estimators._rows import (
     coded_rows,
     scaled_by,
 )
-from counterpoint.exceptions import MemberWarning
+from counterpoint.exceptions import LearnerWarning
 from counterpoint.training import Ensemble, History, IndependentLoss, fit
 from counterpoint.training.device import pick_device
 from counterpoint.training.preparation import autocast
@@ -134,7 +134,7 @@ class DiverseEnsembleClassifier(FittedNetworks):
     >>> model = DiverseEnsembleClassifier(n_estimators=5, random_state=0).fit(X, y)
     >>> bool(model.score(X, y) > 0.95)
     True
-    >>> model.member_predict_proba(X).shape
+    >>> model.learner_predict_proba(X).shape
     (5, 150, 3)
     """
 
@@ -221,7 +221,7 @@ class DiverseEnsembleClassifier(FittedNetworks):
         self.scaler_ = scaled_by(rows) if self.standardize else None
         rows, held = rows.set_aside(self.validation_fraction, seeds[1])
         self.history_ = self._train(rows, held, self._optimizer(), int(self.epochs), seeds[1])
-        self._warn_of_members(rows)
+        self._warn_of_learners(rows)
         return self
 
     @all_or_nothing
@@ -366,7 +366,7 @@ class DiverseEnsembleClassifier(FittedNetworks):
         history = History()
         with private_generator(device, seed), autocast("float32", device), warnings.catch_warnings():
             # A few small batches may leave a learner where chance put it; fit looks at the end.
-            warnings.simplefilter("ignore", MemberWarning)
+            warnings.simplefilter("ignore", LearnerWarning)
             for loss, count in ((IndependentLoss(), warmup), (self._loss(), epochs - warmup)):
                 if count:
                     part = fit(self.ensemble_, batches, loss=loss, epochs=count, **more)

@@ -354,7 +354,7 @@ class _Part:
     def score(self, ensemble: Ensemble) -> Scores:
         """Return the scores of the vote on the test rows, and of the learners on the training rows."""
         with autocast("float32", self.fold.x.device):
-            held, own = ensemble(self.test_x), ensemble.member_proba(self.fold.x)
+            held, own = ensemble(self.test_x), ensemble.learner_proba(self.fold.x)
         tally = Tally(ensemble, DiversityLoss(0.0))
         found = tally.add(held, self.test_y, self.test_weight, held.new_zeros(())).means()
         right = (own.argmax(-1) == self.fold.y).cpu().numpy().mean(axis=0)

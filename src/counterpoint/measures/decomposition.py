@@ -1,4 +1,4 @@
-r"""The loss of an ensemble as the loss of its members less their diversity.
+r"""The loss of an ensemble as the loss of its learners less their diversity.
 
 Notation: N learners with outputs :math:`q_i`, their combination :math:`\bar q`, the one-hot truth
 :math:`y`. A loss is summed over the classes and averaged over the samples.
@@ -91,7 +91,7 @@ def ambiguity_decomposition(
 
     .. math:: \|\bar q - y\|^2 = \sum_i w_i \|q_i - y\|^2 - \sum_i w_i \|q_i - \bar q\|^2
 
-    on every sample, so that on average no ensemble is worse than its average member. The error is
+    on every sample, so that on average no ensemble is worse than its average learner. The error is
     the Brier score, in [0, 2]. Krogh and Vedelsby (1995).
 
     Examples
@@ -148,7 +148,7 @@ def bias_variance_diversity(
 
     where E is the mean over trials: loss = bias + variance - diversity. The observed label is taken
     for the truth, so noise is part of the bias. With one trial the variance is 0 and the bias is
-    the average loss of the members. Wood et al., A unified theory of diversity in ensemble learning
+    the average loss of the learners. Wood et al., A unified theory of diversity in ensemble learning
     (2023).
 
     Examples

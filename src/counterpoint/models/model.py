@@ -56,7 +56,7 @@ class TablePredictions:
         The class that wins the vote.
     proba : array of shape (n_rows, n_classes)
         The probabilities of the vote.
-    members : array of shape (n_learners, n_rows, n_classes)
+    learners : array of shape (n_learners, n_rows, n_classes)
         Those of each learner.
     classes : array of shape (n_classes,)
         The classes.
@@ -69,9 +69,9 @@ class TablePredictions:
 
     Examples
     --------
-    >>> members = np.array([[[0.9, 0.1]], [[0.6, 0.4]]])
+    >>> learners = np.array([[[0.9, 0.1]], [[0.6, 0.4]]])
     >>> found = TablePredictions(
-    ...     np.array(["ham"]), members.mean(axis=0), members, np.array(["ham", "spam"]), "kind", np.array(["ham"]), ()
+    ...     np.array(["ham"]), learners.mean(axis=0), learners, np.array(["ham", "spam"]), "kind", np.array(["ham"]), ()
     ... )
     >>> found.n_right, found.n_judged
     (1, 1)
@@ -81,7 +81,7 @@ class TablePredictions:
 
     labels: NDArray[Any]
     proba: FloatArray
-    members: FloatArray
+    learners: FloatArray
     classes: NDArray[Any]
     target: str
     truth: NDArray[Any] | None
@@ -99,19 +99,19 @@ class TablePredictions:
         return sum(label == str(found) for label, found in zip(truth, self.labels, strict=False))
 
     def columns(self, what: str) -> list[str]:
-        """Return the header for "votes", "proba" or "members"."""
+        """Return the header for "votes", "proba" or "learners"."""
         labels = [str(label) for label in self.classes]
-        if what == "members":
+        if what == "learners":
             truth = [] if self.truth is None else [self.target]
-            return truth + [f"L{i}:{label}" for i in range(1, len(self.members) + 1) for label in labels]
+            return truth + [f"L{i}:{label}" for i in range(1, len(self.learners) + 1) for label in labels]
         return ["prediction", *(f"probability:{label}" for label in labels if what == "proba")]
 
     def rows(self, what: str) -> Iterator[list[str]]:
         """Yield the cells of the rows, as :meth:`columns` names them."""
         for row, label in enumerate(self.labels):
-            if what == "members":
+            if what == "learners":
                 truth = [] if self.truth is None else [self.truth[row] or ""]
-                yield truth + [f"{share:.6g}" for share in self.members[:, row].ravel()]
+                yield truth + [f"{share:.6g}" for share in self.learners[:, row].ravel()]
             else:
                 yield [str(label), *(f"{share:.6g}" for share in self.proba[row] if what == "proba")]
 
@@ -185,11 +185,11 @@ class TableModel:
         strangers = [name for name in names if name not in {*needed, *self.unused, self.target}]
         notes = [f"{path}: ignored what the model does not know: {listed(strangers)}."] if strangers else []
         X = self.transformer.transform(frame_of(cells, self.columns))
-        members, proba = self.estimator.member_predict_proba(X), self.estimator.predict_proba(X)
+        learners, proba = self.estimator.learner_predict_proba(X), self.estimator.predict_proba(X)
         return TablePredictions(
             self.estimator.classes_[proba.argmax(axis=1)],
             proba,
-            members,
+            learners,
             self.estimator.classes_,
             self.target,
             self._truth(cells),

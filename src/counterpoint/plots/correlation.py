@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterpoint._validation import FloatArray, check_flag, check_interval, check_square
-from counterpoint.assessment.members import member_outputs
+from counterpoint.assessment.learners import learner_outputs
 from counterpoint.plots.style import PALETTE, diverging, house_style, new_axes
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ class CorrelationDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, y: ArrayLike) -> Self:
-        """Correlate the truth and the members of a fitted scikit-learn ensemble.
+        """Correlate the truth and the learners of a fitted scikit-learn ensemble.
 
         Parameters
         ----------
@@ -174,10 +174,10 @@ class CorrelationDisplay:
         >>> CorrelationDisplay.from_estimator(forest, X, y).matrix.shape
         (4, 4)
         """
-        members = member_outputs(estimator, X)
-        short = len(set(members.names)) == len(members.names) and max(map(len, members.names)) <= 12
-        names = members.names if short else None
-        return cls._measured(y, members.outputs, names, members.classes)
+        learners = learner_outputs(estimator, X)
+        short = len(set(learners.names)) == len(learners.names) and max(map(len, learners.names)) <= 12
+        names = learners.names if short else None
+        return cls._measured(y, learners.outputs, names, learners.classes)
 
     def plot(self, ax: "Axes | None" = None, *, values: bool | None = None) -> Self:
         """Draw the matrix.

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterpoint._validation import FloatArray, IntArray, check_count, check_whole
-from counterpoint.assessment.members import member_outputs
+from counterpoint.assessment.learners import learner_outputs
 from counterpoint.outputs import Outputs
 from counterpoint.plots.style import PALETTE, house_style, new_axes
 from counterpoint.selection._vote import accuracies_along
@@ -122,7 +122,7 @@ class VoteCurveDisplay:
     def from_estimator(
         cls, estimator: Any, X: Any, y: ArrayLike, *, sizes: ArrayLike | None = None, seed: int = 0
     ) -> Self:
-        """Measure and predict the hard vote of the members of a fitted scikit-learn ensemble.
+        """Measure and predict the hard vote of the learners of a fitted scikit-learn ensemble.
 
         Parameters
         ----------
@@ -149,10 +149,10 @@ class VoteCurveDisplay:
         >>> VoteCurveDisplay.from_estimator(forest, X, y, sizes=[1, 25]).predicted.sizes
         array([ 1, 25])
         """
-        members = member_outputs(estimator, X)
-        votes = members.outputs
+        learners = learner_outputs(estimator, X)
+        votes = learners.outputs
         if votes.ndim == 3:
-            votes = members.classes[votes.argmax(axis=2)]
+            votes = learners.classes[votes.argmax(axis=2)]
         return cls.from_predictions(y, votes, sizes=sizes, seed=seed)
 
     def plot(self, ax: "Axes | None" = None) -> Self:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterpoint._validation import FloatArray, _short, check_flag, check_interval, check_whole
-from counterpoint.assessment.members import member_outputs
+from counterpoint.assessment.learners import learner_outputs
 from counterpoint.plots.style import PALETTE, house_style, new_axes
 from counterpoint.theory import (
     OperatingPoint,
@@ -172,12 +172,12 @@ class TradeoffDisplay:
 
     @classmethod
     def from_estimator(cls, estimators: Any, X: Any, y: ArrayLike) -> Self:
-        """Place fitted scikit-learn ensembles by what their members say of some samples.
+        """Place fitted scikit-learn ensembles by what their learners say of some samples.
 
         Parameters
         ----------
         estimators : mapping of str to fitted ensemble, or fitted ensemble
-            Anything that :func:`counterpoint.assess_estimator` takes, by name. All must have as many members. One
+            Anything that :func:`counterpoint.assess_estimator` takes, by name. All must have as many learners. One
             alone may go without a name.
         X : array-like of shape (n_samples, n_features)
             The samples.
@@ -199,8 +199,8 @@ class TradeoffDisplay:
         ['forest']
         """
         given = _named(estimators, "estimators")
-        members = {name: member_outputs(one, X) for name, one in given.items()}
-        return cls._placed(y, {name: (found.outputs, found.classes) for name, found in members.items()})
+        learners = {name: learner_outputs(one, X) for name, one in given.items()}
+        return cls._placed(y, {name: (found.outputs, found.classes) for name, found in learners.items()})
 
     def plot(self, ax: "Axes | None" = None, *, legend: bool = True) -> Self:
         """Draw the plane.

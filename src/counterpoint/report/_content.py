@@ -100,7 +100,7 @@ def _ensemble(
         "dots_left_out": max(a.n_learners - limits.dots, 0),
         "classes": _classes(a),
         "probabilities": probabilities(a),
-        "members": _members(a, limits),
+        "learners": _learners(a, limits),
         "matrix": matrix_figure(a, limits.side),
         "pairs": pairs(a),
         "measures": _measures(a),
@@ -172,7 +172,7 @@ def _classes(a: Assessment) -> dict[str, Any]:
     return {"rows": rows[:_MOST_CLASSES], "left_out": max(len(rows) - _MOST_CLASSES, 0)}
 
 
-def _members(a: Assessment, limits: Limits) -> dict[str, Any]:
+def _learners(a: Assessment, limits: Limits) -> dict[str, Any]:
     columns = (a.accuracies, a.r_tl_learners, a.weights, a.without)
     formats = (percent, number, number, points)
     shown = _notable(a, limits.rows)

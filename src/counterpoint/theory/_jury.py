@@ -53,7 +53,7 @@ def least_error_correlation(p: FloatArray, n: IntArray) -> FloatArray:
 def one_factor_majority(p: FloatArray, c: FloatArray, n: int) -> FloatArray:
     """Return the accuracy of the majority of ``n`` learners with ``c >= 0`` (flat arrays).
 
-    An even jury that breaks ties by a coin is as accurate as the odd one with a member less, whatever
+    An even jury that breaks ties by a coin is as accurate as the odd one with a learner less, whatever
     the exchangeable dependence, so only odd sizes are computed.
     """
     m = (n + 1) // 2  # the odd size is 2 m - 1
@@ -148,7 +148,7 @@ def opposed_majority(p: FloatArray, c: FloatArray, n: int) -> FloatArray:
 
 def bahadur_majority(p: FloatArray, c: FloatArray, n: int) -> FloatArray:
     """Return Kaniovski's closed form, second order in the dependence; it may leave [0, 1]."""
-    m = (n + 1) // 2  # an even jury equals the odd one with a member less: 2 m - 1
+    m = (n + 1) // 2  # an even jury equals the odd one with a learner less: 2 m - 1
     base = np.exp(special.xlogy(m - 1, p * (1 - p)) - special.betaln(m, m))
     accuracy: FloatArray = special.betainc(m, m, p) + c * (m - 1) * (0.5 - p) * base
     return accuracy

@@ -36,7 +36,7 @@ def correlation_from_accuracy(p: ArrayLike, *, alpha: ArrayLike = 0.5, beta: Arr
     ----------
     p : array_like
         The accuracy. At most ``alpha / beta`` and ``(1 - alpha) / (1 - beta)``: a learner cannot have
-        more correct answers in a class than the class has members.
+        more correct answers in a class than the class has learners.
     alpha : array_like, default=0.5
         The share of class 1 in the truth, strictly between 0 and 1.
     beta : array_like, default=0.5

@@ -1,7 +1,7 @@
-r"""How accurate a vote is when its members differ.
+r"""How accurate a vote is when its learners differ.
 
-Notation: ``p`` holds each member's accuracy, ``c`` the correlations of being correct, ``w`` the weights of the vote;
-the *score* is the sum of the weights of the members that are right, and the vote is right when it passes one half.
+Notation: ``p`` holds each learner's accuracy, ``c`` the correlations of being correct, ``w`` the weights of the vote;
+the *score* is the sum of the weights of the learners that are right, and the vote is right when it passes one half.
 """
 
 import numpy as np
@@ -15,19 +15,19 @@ from counterpoint.theory.voting import jury_accuracy
 
 __all__ = ["mixed_vote_accuracy"]
 
-_CELLS = 4000  # the values of the score that are told apart; more of them where the members are many
-_FEW = 12  # so few members that every set of them can be looked at
+_CELLS = 4000  # the values of the score that are told apart; more of them where the learners are many
+_FEW = 12  # so few learners that every set of them can be looked at
 
 
 def mixed_vote_accuracy(p: ArrayLike, c: ArrayLike, *, weights: ArrayLike | None = None) -> float:
-    r"""Return the accuracy of a simple or weighted majority vote of unequal members.
+    r"""Return the accuracy of a simple or weighted majority vote of unequal learners.
 
     Parameters
     ----------
     p : array_like, shape (n_learners,)
-        The accuracy of each member.
+        The accuracy of each learner.
     c : float or array_like, shape (n_learners, n_learners)
-        The correlation of being correct: one number for all pairs, or a matrix. Two members of different accuracy
+        The correlation of being correct: one number for all pairs, or a matrix. Two learners of different accuracy
         cannot be correlated at will; a number beyond what the accuracies allow is refused.
     weights : array_like, shape (n_learners,), default=None
         The weight of each vote, not negative; None is a simple majority. A tie counts one half.
@@ -39,17 +39,17 @@ def mixed_vote_accuracy(p: ArrayLike, c: ArrayLike, *, weights: ArrayLike | None
 
     Notes
     -----
-    The one-factor probit with a loading :math:`a_i` for each member: given the factor :math:`F`, member :math:`i` is
+    The one-factor probit with a loading :math:`a_i` for each learner: given the factor :math:`F`, learner :math:`i` is
     right with probability :math:`\Phi((t_i - a_i F) / \sqrt{1 - a_i^2})`, independently of the others, so the score
     is a (weighted) Poisson-binomial sum, found exactly by dynamic programming and averaged over :math:`F`. The
-    loadings are those for which each member's covariance with the score of the others is the one that ``c`` asks
-    for. What one factor cannot give (members that oppose each other) is settled as in :func:`jury_accuracy`: the
+    loadings are those for which each learner's covariance with the score of the others is the one that ``c`` asks
+    for. What one factor cannot give (learners that oppose each other) is settled as in :func:`jury_accuracy`: the
     distribution of the score nearest to this one that has the mean :math:`\sum_i w_i p_i` and the variance
-    :math:`\sum_{ij} w_i w_j c_{ij} s_i s_j`, with :math:`s_i^2 = p_i (1 - p_i)`. For equal members it
-    is :func:`jury_accuracy`. A member with more than half of the weight decides alone, whatever ``c``. Members that
+    :math:`\sum_{ij} w_i w_j c_{ij} s_i s_j`, with :math:`s_i^2 = p_i (1 - p_i)`. For equal learners it
+    is :func:`jury_accuracy`. A learner with more than half of the weight decides alone, whatever ``c``. Learners that
     are always right or always wrong are correlated with nobody. The weights are taken as they are for up to
-    12 members, and for more of them where the weights are whole numbers of one unit with a sum of at most 4000 (or 20
-    for each member); other weights are rounded to such a unit.
+    12 learners, and for more of them where the weights are whole numbers of one unit with a sum of at most 4000 (or 20
+    for each learner); other weights are rounded to such a unit.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def mixed_vote_accuracy(p: ArrayLike, c: ArrayLike, *, weights: ArrayLike | None
             f"got {variance[0]:.6g}."
         )
     spread = score @ support**2 - (score @ support) ** 2
-    if abs(spread - variance[0]) > 1e-6 * variance[0] + 1e-9:  # as where members oppose each other
+    if abs(spread - variance[0]) > 1e-6 * variance[0] + 1e-9:  # as where learners oppose each other
         support, score = support[score > 0], score[score > 0]  # what cannot be stays so
         score = tilt(support, np.log(score), mean, variance, start=np.zeros(1))[0]
     return float(np.clip(score @ majority_weight(support, w.sum()), 0, 1))
@@ -105,7 +105,7 @@ def _whole(shares: FloatArray) -> FloatArray:
 
 
 def _common_correlation(p: FloatArray, w: FloatArray, covariance: FloatArray) -> float | None:
-    """Return the correlation of members that are all alike, or None."""
+    """Return the correlation of learners that are all alike, or None."""
     if len(p) == 1:
         return 0.0
     pairs = covariance[~np.eye(len(p), dtype=bool)]
@@ -116,7 +116,7 @@ def _common_correlation(p: FloatArray, w: FloatArray, covariance: FloatArray) ->
 
 
 def _check_correlations(c: ArrayLike, p: FloatArray) -> FloatArray:
-    """Return the matrix of correlations, zero where a member is never or always right."""
+    """Return the matrix of correlations, zero where a learner is never or always right."""
     n = len(p)
     if np.ndim(c) == 0:
         lowest = learner_correlation_bounds(n).low if n > 1 else -1.0
@@ -137,11 +137,11 @@ def _check_correlations(c: ArrayLike, p: FloatArray) -> FloatArray:
     log_odds = np.where(varies, special.logit(np.where(varies, p, 0.5)), 0.0)
     most = np.exp(-np.abs(log_odds[:, None] - log_odds) / 2)  # one is right whenever the other is
     least = -np.exp(-np.abs(log_odds[:, None] + log_odds) / 2)  # one is right whenever the other is wrong
-    return check_interval(matrix, "c", least, most, because="two members with these accuracies")
+    return check_interval(matrix, "c", least, most, because="two learners with these accuracies")
 
 
 def _loadings(p: FloatArray, w: FloatArray, covariance: FloatArray) -> FloatArray:
-    """Return the loadings that give each member its covariance with the score of the others."""
+    """Return the loadings that give each learner its covariance with the score of the others."""
     target = w * (covariance @ w - w * np.diagonal(covariance))
     target = np.maximum(target, 0.0)  # a common factor only binds
     if target.sum() == 0:
@@ -172,7 +172,7 @@ def _factor_rule(step: float) -> tuple[FloatArray, FloatArray]:
 
 
 def _conditional_accuracy(p: FloatArray, loadings: FloatArray, factor: FloatArray) -> FloatArray:
-    """Return each member's accuracy given the factor, shape (n_learners, nodes)."""
+    """Return each learner's accuracy given the factor, shape (n_learners, nodes)."""
     t, a = special.ndtri(p)[:, None], loadings[:, None]
     given: FloatArray = special.ndtr((t - a * factor) / np.sqrt(1 - a**2))
     return given
@@ -195,7 +195,7 @@ def _score_distribution(given_factor: FloatArray, w: FloatArray) -> tuple[FloatA
 
 
 def _score_of_few(given_factor: FloatArray, w: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the same for weights without a unit, from every set of members that may be right."""
+    """Return the same for weights without a unit, from every set of learners that may be right."""
     support, score = np.zeros(1), np.ones((1, given_factor.shape[1]))
     for right, weight in zip(given_factor, w, strict=True):
         support = np.concatenate([support, support + weight])

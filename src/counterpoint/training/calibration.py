@@ -23,7 +23,7 @@ def calibrate(
     Parameters
     ----------
     ensemble : Ensemble
-        It, or the one that a wrapper of torch holds, gets a ``readout``, which ``member_proba``, ``predict_proba`` and
+        It, or the one that a wrapper of torch holds, gets a ``readout``, which ``learner_proba``, ``predict_proba`` and
         ``predict`` use; what it puts out by ``forward`` stays as it is.
     batches : iterable of (x, y) or (x, y, weight)
         The samples, with weights throughout or nowhere; those trained on will do.

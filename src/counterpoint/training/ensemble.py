@@ -73,7 +73,7 @@ class Voters(nn.Module):
         """Take over the vote that a loss trains; :func:`fit` does so."""
         self._trained_vote = check_choice(getattr(loss, "voting", "soft"), "voting", VOTES)
 
-    def member_proba(self, x: Tensor | list[Tensor]) -> Tensor:
+    def learner_proba(self, x: Tensor | list[Tensor]) -> Tensor:
         """Return the probabilities of each learner, (n_learners, batch, n_classes), in evaluation mode."""
         with evaluating(self):
             logits = two_columns(self(x), self.outputs).float()
@@ -81,15 +81,15 @@ class Voters(nn.Module):
                 return logits
             return (logits if self.readout is None else self.readout(logits)).softmax(-1)
 
-    def vote_members(self, x: Tensor | list[Tensor]) -> tuple[Tensor, str]:
+    def vote_learners(self, x: Tensor | list[Tensor]) -> tuple[Tensor, str]:
         """Return the probabilities whose vote is the prediction, (n_learners, batch, n_classes), and that vote.
 
-        They are those of :meth:`member_proba`, unless a read-out decodes the mean of the learners' standardised
+        They are those of :meth:`learner_proba`, unless a read-out decodes the mean of the learners' standardised
         outputs: then each learner has its share of that mean, and the vote is geometric.
         """
         with evaluating(self):
             rule = self.rule
-            return rule.members(self(x)).exp(), rule.kind
+            return rule.learners(self(x)).exp(), rule.kind
 
     def predict_proba(self, x: Tensor | list[Tensor]) -> Tensor:
         """Return the probabilities of the vote, (batch, n_classes), in evaluation mode."""
@@ -179,19 +179,19 @@ class Ensemble(Voters):
         if not learners or not all(isinstance(learner, nn.Module) for learner in learners):
             raise TypeError(f"`learners` must be a list of at least one torch Module; got {given!r}.")
         super().__init__(len(learners), voting, weights, outputs)
-        self.members: nn.ModuleList | Stacked = (
+        self.body: nn.ModuleList | Stacked = (
             Stacked(learners) if can_stack(learners) else nn.ModuleList(learners)
         )
 
     @property
     def is_stacked(self) -> bool:
         """Whether the learners run as one batched program."""
-        return isinstance(self.members, Stacked)
+        return isinstance(self.body, Stacked)
 
     @property
     def learners(self) -> list[nn.Module]:
         """The learners as ordinary modules; copies of the present values where they are stacked."""
-        return self.members.unstack() if isinstance(self.members, Stacked) else list(self.members)
+        return self.body.unstack() if isinstance(self.body, Stacked) else list(self.body)
 
     def forward(self, x: Tensor | Sequence[Tensor]) -> Tensor:
         """Return what each learner puts out, (n_learners, batch, n_classes).
@@ -205,12 +205,12 @@ class Ensemble(Voters):
             raise ValueError(
                 f"`x` must be a batch, or a list of {self.n_learners} views of it; got {len(x)} views."
             )
-        if isinstance(self.members, Stacked):
+        if isinstance(self.body, Stacked):
             if not isinstance(x, Tensor | list | tuple):
                 raise TypeError(f"`x` must be a tensor, or a list of them; got {type(x).__name__}.")
-            return self.members(x)  # type: ignore[no-any-return]
+            return self.body(x)  # type: ignore[no-any-return]
         views = x if isinstance(x, list | tuple) else [x] * self.n_learners
-        outputs = [learner(view) for learner, view in zip(self.members, views, strict=True)]
+        outputs = [learner(view) for learner, view in zip(self.body, views, strict=True)]
         if len({tuple(output.shape) for output in outputs}) > 1:
             shapes = ", ".join(str(tuple(output.shape)) for output in outputs)
             raise ValueError(f"`learners` must put out as many classes each; got the shapes {shapes}.")
@@ -290,7 +290,7 @@ def _make_room(module: nn.Module, state_dict: Mapping[str, Any], prefix: str, *_
         if len(held["scale"]) == ensemble.n_learners:  # else torch is about to refuse the state
             room = Readout(**{name: torch.empty_like(value) for name, value in held.items()})
             ensemble.readout = room.to(ensemble.weights.device)
-    elif any(name.startswith((f"{prefix}members.", f"{prefix}net.")) for name in state_dict):
+    elif any(name.startswith((f"{prefix}body.", f"{prefix}net.")) for name in state_dict):
         ensemble.readout = None
 
 

@@ -26,7 +26,7 @@ class History:
 
     Notes
     -----
-    :func:`fit` records ``epoch``, ``loss``, ``r_tl``, ``r_ll``, ``vote_accuracy``, ``member_accuracy`` (the mean over
+    :func:`fit` records ``epoch``, ``loss``, ``r_tl``, ``r_ll``, ``vote_accuracy``, ``learner_accuracy`` (the mean over
     the learners), ``log_loss``, ``brier_score`` and ``calibration_error`` of the vote, ``lr`` and ``seconds``. Losses,
     correlations and what is said of the vote are averages over the training batches,
     each before its own step; where an epoch has 16 batches or more, all but the loss are over one batch in two to four,

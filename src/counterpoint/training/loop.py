@@ -15,7 +15,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from counterpoint._validation import check_flag, check_whole
-from counterpoint.exceptions import MemberWarning
+from counterpoint.exceptions import LearnerWarning
 from counterpoint.training.calibration import calibrate
 from counterpoint.training.callbacks import ProgressBar, State, call, hooks
 from counterpoint.training.checkpoint import (
@@ -55,7 +55,7 @@ from counterpoint.training.preparation import (
 )
 from counterpoint.training.tally import NotFiniteError, Tally
 from counterpoint.training.unwrapping import unwrapped
-from counterpoint.training.watch import MemberWatch
+from counterpoint.training.watch import LearnerWatch
 
 __all__ = ["fit"]
 
@@ -132,7 +132,7 @@ def fit(
 
     Warns
     -----
-    MemberWarning
+    LearnerWarning
         Once for each learner that is constant over an epoch, or whose correlation with the truth over an epoch is
         negative, though it was positive before, or still after five epochs.
 
@@ -230,7 +230,7 @@ class _Run:
         self.on_batch_end = hooks(self.callbacks, "on_batch_end")
         self.last = weights(state.ensemble)  # after the last epoch
         self.best: dict[str, Any] = {}  # after the best epoch, if there is one
-        self.watch = MemberWatch()
+        self.watch = LearnerWatch()
 
     def read_out(self, max_samples: int = 10_000) -> None:
         """Fit probabilities to what the learners put out, where the loss has not done so."""
@@ -276,7 +276,9 @@ class _Run:
             self.go_through(batches, self.train_step, "batches", tally)
         record = {"epoch": state.epoch, **tally.means(), "lr": lr}
         for complaint in self.watch.complaints(tally):
-            warnings.warn(f"{complaint} (epoch {state.epoch}).", MemberWarning, stacklevel=3)  # at fit's call
+            warnings.warn(
+                f"{complaint} (epoch {state.epoch}).", LearnerWarning, stacklevel=3
+            )  # at fit's call
         return record
 
     def validate(self) -> dict[str, float]:

@@ -2,7 +2,7 @@ r"""One family of losses for an ensemble: the learners' own losses, and that of 
 
 .. math:: L = (1 - d) \frac1N \sum_i \ell(q_i) + d \, \ell(\bar q)
 
-The dial d is the *diversity*: 0 trains each learner by itself, 1 trains the pool end to end. Members differ in what is
+The dial d is the *diversity*: 0 trains each learner by itself, 1 trains the pool end to end. Learners differ in what is
 pooled and how it is scored:
 
 ======================== ============================ ====================== =====================================
@@ -58,7 +58,7 @@ _SMALL = 1e-6  # a dial whose inverse is no trouble
 class EnsembleLoss(nn.Module):
     r"""Base of the family: ``(1 - diversity) * mean of the learners' losses + diversity * loss of their pool``.
 
-    A member says how columns of logits become what is pooled (:meth:`transform`), how that is pooled (:meth:`pool`),
+    A learner says how columns of logits become what is pooled (:meth:`transform`), how that is pooled (:meth:`pool`),
     and what an output costs (:meth:`score`).
 
     Parameters

@@ -82,7 +82,9 @@ class Tally:
         self._gaps: FloatArray = np.zeros(
             _N_BINS
         )  # accuracy less confidence, summed in bins of the confidence
-        self._members: FloatArray = np.zeros((3, 1))  # grows to (3, N): correlation, its count, batches alive
+        self._learners: FloatArray = np.zeros(
+            (3, 1)
+        )  # grows to (3, N): correlation, its count, batches alive
 
     def add(self, logits: Tensor, target: Tensor, weight: Tensor | None, loss: Tensor) -> Self:
         """Take in a batch; nothing is computed before many are held."""
@@ -108,13 +110,13 @@ class Tally:
         """
         self._fold()
         loss, n_samples = self._loss.tolist()
-        votes, log_loss, brier, members, weight, r_tl, n_tl, r_ll, n_ll = self._sums.tolist()
+        votes, log_loss, brier, learners, weight, r_tl, n_tl, r_ll, n_ll = self._sums.tolist()
         return {
             "loss": _ratio(loss, n_samples),
             "r_tl": _ratio(r_tl, n_tl),
             "r_ll": _ratio(r_ll, n_ll),
             "vote_accuracy": _ratio(votes, weight),
-            "member_accuracy": _ratio(members, weight),
+            "learner_accuracy": _ratio(learners, weight),
             "log_loss": _ratio(log_loss, weight),
             "brier_score": _ratio(brier, weight),
             "calibration_error": _ratio(float(np.abs(self._gaps).sum()), weight),
@@ -125,12 +127,12 @@ class Tally:
         self._fold()
         if self._sums[4] == 0:
             return []
-        return [int(i) for i in np.flatnonzero(self._members[2] == 0)]
+        return [int(i) for i in np.flatnonzero(self._learners[2] == 0)]
 
-    def member_r_tl(self) -> FloatArray:
+    def learner_r_tl(self) -> FloatArray:
         """Return the correlation of each learner with the truth, (n_learners,); NaN where undefined."""
         self._fold()
-        total, count, _ = self._members
+        total, count, _ = self._learners
         return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
     @property
@@ -163,9 +165,9 @@ class Tally:
         self._fold_losses(*numbers[: 2 * len(losses)].reshape(2, -1))
         if measured:
             rows = numbers[2 * len(losses) :].reshape(len(measured), -1).sum(0)
-            sums, gaps, members = np.split(rows, [_N_SUMS, _N_SUMS + _N_BINS])
+            sums, gaps, learners = np.split(rows, [_N_SUMS, _N_SUMS + _N_BINS])
             self._sums, self._gaps = self._sums + sums, self._gaps + gaps
-            self._members = self._members + members.reshape(3, -1)
+            self._learners = self._learners + learners.reshape(3, -1)
             self._n_measured += sum(batch.logits.shape[1] for batch in self._held)
         self._held, self._n_held = [], 0
 
@@ -195,8 +197,8 @@ class Tally:
         log_loss = -(true_rows * vote.clamp(min=torch.finfo(vote.dtype).tiny).log()).sum(-1)
         brier = (vote - true_rows).square().sum(-1)
         chosen = (read == read.amax(-2, keepdim=True)).to(columns)  # several on a tie, for a share each
-        members = ((chosen * truth.unsqueeze(1)).sum(-2) / chosen.sum(-2)).mean(1)  # (k, B)
-        samples = torch.ones_like(members) if weight is None else weight
+        learners = ((chosen * truth.unsqueeze(1)).sum(-2) / chosen.sum(-2)).mean(1)  # (k, B)
+        samples = torch.ones_like(learners) if weight is None else weight
         rows = samples.flatten()
         bins = (confidence.nan_to_num(0.0) * _N_BINS).long().clamp_(max=_N_BINS - 1)
         gaps = confidence.new_zeros(_N_BINS).index_add_(0, bins, (votes - confidence) * rows)
@@ -210,7 +212,7 @@ class Tally:
             votes @ rows,
             log_loss @ rows,
             brier @ rows,
-            (members * samples).sum(),
+            (learners * samples).sum(),
             size.sum(),
             size @ r_tl,
             size @ (alive & present).any(-1).any(-1).to(size),

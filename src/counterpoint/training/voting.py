@@ -26,9 +26,9 @@ class Vote(NamedTuple):
 
     def __call__(self, logits: Tensor) -> Tensor:
         """Return the probabilities (batch, n_classes) of what the learners put out, (n_learners, batch, n_classes)."""
-        return combine(self.members(logits), self.kind, self.weights)
+        return combine(self.learners(logits), self.kind, self.weights)
 
-    def members(self, logits: Tensor) -> Tensor:
+    def learners(self, logits: Tensor) -> Tensor:
         """Return the logarithms of the probabilities that are combined, (n_learners, batch, n_classes)."""
         logits = two_columns(logits, self.outputs)
         logits = logits if logits.dtype == torch.float64 else logits.float()

@@ -11,7 +11,7 @@ from counterpoint.training.tally import Tally
 _BAD_START = 5
 
 
-class MemberWatch:
+class LearnerWatch:
     """Names each learner once that has collapsed or stands against the truth."""
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class MemberWatch:
     def complaints(self, tally: Tally) -> list[str]:
         """Return a sentence for each learner that is newly found wanting in an epoch."""
         found = dict.fromkeys(tally.collapsed(), "puts out the same for every sample: it has collapsed")
-        r_tl = tally.member_r_tl()
+        r_tl = tally.learner_r_tl()
         self.followed = self.followed | (r_tl > tally.chance)
         self.opposed = np.where(r_tl < -tally.chance, self.opposed + 1, 0)
         for i in np.flatnonzero((self.opposed > 0) & (self.followed | (self.opposed >= _BAD_START))).tolist():

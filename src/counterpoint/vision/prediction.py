@@ -40,7 +40,7 @@ def predict_logits(
     -------
     Tensor, shape (n_learners, n_samples, n_classes)
         In float32, on the device of the ensemble; learners with one logit for two classes get both. The ensemble's
-        read-out is applied where it has one, so that ``softmax(-1)`` gives what ``Ensemble.member_proba`` does.
+        read-out is applied where it has one, so that ``softmax(-1)`` gives what ``Ensemble.learner_proba`` does.
 
     Examples
     --------
@@ -116,7 +116,7 @@ def _check_ensemble(ensemble: Any) -> None:
         raise TypeError(f"`ensemble` must be a torch Module; got {type(ensemble).__name__}.")
     if getattr(ensemble, "outputs", None) == "identity":
         raise ValueError(
-            "`ensemble` must put out logits; got one that puts out probabilities, which its `member_proba` gives."
+            "`ensemble` must put out logits; got one that puts out probabilities, which its `learner_proba` gives."
         )
 
 

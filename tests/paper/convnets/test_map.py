@@ -86,7 +86,7 @@ def test_an_arm_on_record_may_have_fields_that_are_gone_but_no_other_loss(tmp_pa
 
 def piece(width, independent, diverse, fit):
     arms = [{"name": name} for name in ("independent", "0.9")]
-    one = {name: [[fit] * 2] for name in ("member", "r_tl", "r_ll", "optimality", "error_correlation")}
+    one = {name: [[fit] * 2] for name in ("learner", "r_tl", "r_ll", "optimality", "error_correlation")}
     train, test = {**one, "soft": [[0.1] * 2]}, {**one, "soft": [[independent, diverse]]}
     return {
         "config": {"width": width, "n_learners": 5, "arms": arms, "read_out": [False, True], "seeds": [0]},
@@ -160,7 +160,7 @@ def test_the_sentences_of_the_page_say_what_the_record_says():
         return [f"{abs(gain):.0f}" for gain in gains]
 
     def fit(*names):
-        wrong = (tables.arm_values(parts[name], "independent", "member", "train") for name in names)
+        wrong = (tables.arm_values(parts[name], "independent", "learner", "train") for name in names)
         return [f"{100 * (1 - each.mean()):.0f}" for each in wrong]
 
     def error(part, arm, measure="soft"):
@@ -176,7 +176,7 @@ def test_the_sentences_of_the_page_say_what_the_record_says():
     signs = [tables.told(record, quantity)[1] for quantity in tables.QUANTITIES]
     alone = [f"{error(f'single-{width}', 'independent'):.1f}" for width in (4, 8)]
     diverse = [f"{error(f'width-{width}', '0.9'):.1f}" for width in (4, 8)]
-    members = [f"{error(*way, 'member'):.1f}" for way in (("tricks-8", "error 0.5"), ("width-8", "0.9"))]
+    learners = [f"{error(*way, 'learner'):.1f}" for way in (("tricks-8", "error 0.5"), ("width-8", "0.9"))]
     narrow = ("learners-3-8", "learners-5-8", "width-8")
     for words, numbers in (
         ("right on {} and {} % of their training images", fit("width-4", "width-8")),
@@ -201,7 +201,7 @@ def test_the_sentences_of_the_page_say_what_the_record_says():
         ("in {} to {} of the other 14 parts", [min(signs), max(signs)]),
         ("as good at 0.9 ({:.1f} %)", [error("tricks-8", "error 0.9")]),
         ("At 0.5 it has {} % of the gain", [kept("error 0.5")]),
-        ("with better learners ({} against {} %)", members),
+        ("with better learners ({} against {} %)", learners),
     ):
         assert words.format(*numbers) in " ".join(page.split())
 

@@ -27,7 +27,7 @@ def test_an_arm_trains_beside_others_as_it_does_alone(images, own_views):
 
     alone = run(part("0.9"), images, CPU)
     beside = run(part("independent", "0.9", "joint"), images, CPU)
-    for name in ("soft", "member", "r_tl", "r_ll"):
+    for name in ("soft", "learner", "r_tl", "r_ll"):
         found, expected = (one["test"]["raw"][name] for one in (beside, alone))
         np.testing.assert_allclose(found[:, 1], expected[:, 0], atol=2e-3)
     np.testing.assert_allclose(
@@ -67,7 +67,7 @@ def test_the_measures_are_those_of_the_library():
             "r_tl": library.truth_learner_correlation(truth, proba),
             "r_ll": library.learner_learner_correlation(proba)[np.triu_indices(5, 1)],
             "soft": np.mean(proba.mean(0).argmax(-1) != truth),
-            "member": np.mean(votes != truth),
+            "learner": np.mean(votes != truth),
             "error_correlation": np.corrcoef(votes == truth)[np.triu_indices(5, 1)].mean(),
         }
         for name, value in expected.items():

@@ -64,15 +64,15 @@ def test_a_perfect_predictor_is_found_and_a_blind_one_is_not():
     rng = np.random.default_rng(2)
     gain = rng.normal(size=(6, 4, 4))
     full = np.stack([np.zeros_like(gain), np.zeros_like(gain), gain, gain], -1)
-    found = made_up(full, {"member": -gain, "r_tl": rng.normal(size=gain.shape)})
-    member, blind = (analysis.judge(name, found, 2) for name in ("member", "r_tl"))
-    assert (member.spearman, member.within, member.auc) == (-1, pytest.approx(-1), 1)
-    assert member.low
-    assert member.pays == f"below {member.threshold:.3f}"
-    assert member.hits / member.n > 0.95
-    assert analysis.reduction(member.gain) > 0.9 * analysis.reduction(np.maximum(gain, 0).mean())
+    found = made_up(full, {"learner": -gain, "r_tl": rng.normal(size=gain.shape)})
+    learner, blind = (analysis.judge(name, found, 2) for name in ("learner", "r_tl"))
+    assert (learner.spearman, learner.within, learner.auc) == (-1, pytest.approx(-1), 1)
+    assert learner.low
+    assert learner.pays == f"below {learner.threshold:.3f}"
+    assert learner.hits / learner.n > 0.95
+    assert analysis.reduction(learner.gain) > 0.9 * analysis.reduction(np.maximum(gain, 0).mean())
     assert blind.auc < 0.65
-    assert blind.gain < member.gain / 2
+    assert blind.gain < learner.gain / 2
 
 
 def test_no_threshold_rests_on_a_diversity_that_has_seen_the_table_it_is_judged_on(monkeypatch):
@@ -83,7 +83,7 @@ def test_no_threshold_rests_on_a_diversity_that_has_seen_the_table_it_is_judged_
     monkeypatch.setattr(
         analysis, "choose", lambda some, known=analysis.choose: seen.append(some) or known(some)
     )
-    analysis.judge("member", made_up(gain, {"member": rng.normal(size=gain.shape[:-1])}), None)
+    analysis.judge("learner", made_up(gain, {"learner": rng.normal(size=gain.shape[:-1])}), None)
     assert [len(some) for some in seen] == [5, 4, 4, 4, 4, 4]
     for s, some in enumerate(seen[1:]):
         np.testing.assert_array_equal(some, np.delete(gain, s, axis=0))
@@ -93,9 +93,9 @@ def test_no_threshold_rests_on_a_diversity_that_has_seen_the_table_it_is_judged_
 def test_a_rule_without_a_threshold_is_always_or_never(sign, words):
     gain = sign * np.ones((3, 2, 2))
     found = made_up(
-        np.repeat(gain[..., None], 4, -1), {"member": np.random.default_rng(0).uniform(size=gain.shape)}
+        np.repeat(gain[..., None], 4, -1), {"learner": np.random.default_rng(0).uniform(size=gain.shape)}
     )
-    assert analysis.judge("member", found, 2).pays == words
+    assert analysis.judge("learner", found, 2).pays == words
 
 
 def test_only_differences_beyond_the_spread_of_the_folds_count():

@@ -55,13 +55,13 @@ def test_independent_learners_are_those_of_the_map(record, whole):
         assert ours["rows"] == theirs["rows"]
         for vote in ("soft", "hard"):
             assert ours["wrong"][vote][BASELINE] == theirs["wrong"][vote][BASELINE]
-        assert ours["member"][BASELINE] == pytest.approx(theirs["train"]["member"][BASELINE], abs=1e-4)
+        assert ours["learner"][BASELINE] == pytest.approx(theirs["train"]["learner"][BASELINE], abs=1e-4)
 
 
-def test_the_read_out_makes_members_of_iris_more_accurate(record):
+def test_the_read_out_makes_learners_of_iris_more_accurate(record):
     for part in record["data"]:
         if part["data"] == "iris":
-            assert part["member"][READ_OUT] > part["member"][BASELINE]
+            assert part["learner"][READ_OUT] > part["learner"][BASELINE]
 
 
 def test_a_part_of_the_record_is_not_run_again_unless_settings_change(folder, record, tmp_path, monkeypatch):

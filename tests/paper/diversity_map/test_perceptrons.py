@@ -97,7 +97,7 @@ def test_what_is_measured_is_what_the_library_measures(task, trained):
     assert found.hard[0, 0].item() == pytest.approx(
         (1 - shared_vote_accuracy(y[~rows], labels[:, ~rows])) * (~rows).sum(), abs=1e-4
     )
-    assert found.member[0, 0].item() == pytest.approx((labels == y)[:, rows].mean())
+    assert found.learner[0, 0].item() == pytest.approx((labels == y)[:, rows].mean())
     assert found.vote[0, 0].item() == pytest.approx((proba.mean(0).argmax(-1) == y)[rows].mean())
     pairs = learner_learner_correlation(proba[:, rows])[np.triu_indices(N, 1)]
     assert found.r_tl[0, 0].item() == pytest.approx(

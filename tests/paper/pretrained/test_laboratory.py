@@ -109,7 +109,7 @@ def test_a_standing_agrees_with_the_measures():
     assert found["soft"] == pytest.approx(100 * (outputs.mean(0).argmax(-1) != y).mean())
     hard = Ensemble([nn.Identity()] * 3, voting="hard").combine(proba).argmax(-1).numpy()
     assert found["hard"] == pytest.approx(100 * (hard != y).mean())
-    assert found["members"] == pytest.approx([100 * (one.argmax(-1) != y).mean() for one in outputs])
+    assert found["learners"] == pytest.approx([100 * (one.argmax(-1) != y).mean() for one in outputs])
 
 
 def test_images_grow_to_their_size_in_the_second_half():
@@ -236,10 +236,10 @@ def test_copies_that_are_equal_are_measured_once(tmp_path, monkeypatch):
     monkeypatch.setattr(
         laboratory.Laboratory, "measure", lambda *a: sizes.append(len(a[1].learners)) or measure(*a)
     )
-    members = [("convnet", 0), ("convnet", 1), ("convnet", 0)]
-    found = place.run(members, "vote", 0)
+    learners = [("convnet", 0), ("convnet", 1), ("convnet", 0)]
+    found = place.run(learners, "vote", 0)
     assert sizes == [2, 2]
-    ensemble = Ensemble([place.from_trunk(*member) for member in members])
+    ensemble = Ensemble([place.from_trunk(*learner) for learner in learners])
     place.read_out(ensemble)
     assert found["test"] == place.measure(ensemble, "test")["mirrored"]
     assert found["held_out"] == place.measure(ensemble, "held_out")["mirrored"]

@@ -55,10 +55,10 @@ def test_every_number_of_the_paper_has_a_row(table):
 
 
 def test_copies_share_a_trunk_and_ensembles_of_different_seeds_share_none():
-    members = TABLE_6.members
-    assert members("copies", ["a"], 1) == [("a", 1)] * 3
-    assert members("apart", ["a"], 0) == [("a", 0), ("a", 1), ("a", 2)]
-    assert not set(members("apart", ["a"], 0)) & set(members("apart", ["a"], 1))
+    learners = TABLE_6.learners
+    assert learners("copies", ["a"], 1) == [("a", 1)] * 3
+    assert learners("apart", ["a"], 0) == [("a", 0), ("a", 1), ("a", 2)]
+    assert not set(learners("apart", ["a"], 0)) & set(learners("apart", ["a"], 1))
 
 
 def test_what_another_process_is_at_comes_last(monkeypatch, capsys):
@@ -145,9 +145,9 @@ def test_copies_start_as_one_and_the_single_nets_are_those_apart(smoke):
     (copies,), (apart,) = find(record, "copies", "vote"), find(record, "apart", "vote")
     assert copies["test"]["r_ll"] == pytest.approx(1)
     assert apart["test"]["r_ll"] < 0.9
-    assert copies["test"]["members"] == [apart["test"]["members"][0]] * 3
+    assert copies["test"]["learners"] == [apart["test"]["learners"][0]] * 3
     cell = grid(record, TABLE_6, spread).rows[0][2]
-    assert cell == f"{spread(apart['test']['members'], 2)} (3)"
+    assert cell == f"{spread(apart['test']['learners'], 2)} (3)"
 
 
 def test_training_on_moves_the_ensembles(smoke):
@@ -245,10 +245,10 @@ def test_another_study_is_not_overwritten(smoke, capsys):
 def test_what_fails_is_left_out_with_a_warning(tmp_path, monkeypatch):
     run = laboratory.Laboratory.run
 
-    def failing(self, members, way, seed):
+    def failing(self, learners, way, seed):
         if way == "joint":
             raise RuntimeError("out of memory")
-        return run(self, members, way, seed)
+        return run(self, learners, way, seed)
 
     monkeypatch.setattr(laboratory.Laboratory, "run", failing)
     few = replace(TABLE_5, ways=("vote", "joint"))

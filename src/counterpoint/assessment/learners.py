@@ -1,4 +1,4 @@
-"""The members of fitted scikit-learn ensembles, as outputs with the learners first."""
+"""The learners of fitted scikit-learn ensembles, as outputs with the learners first."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -8,16 +8,16 @@ from numpy.typing import NDArray
 
 from counterpoint._validation import _short, check_labels
 
-__all__ = ["MemberOutputs", "member_outputs"]
+__all__ = ["LearnerOutputs", "learner_outputs"]
 
 
-class MemberOutputs(NamedTuple):
-    """What the members of an ensemble say of some samples.
+class LearnerOutputs(NamedTuple):
+    """What the learners of an ensemble say of some samples.
 
     Examples
     --------
     >>> import numpy as np
-    >>> MemberOutputs(np.zeros((3, 10)), np.array([0, 1]), ("a", "b", "c"), "hard").voting
+    >>> LearnerOutputs(np.zeros((3, 10)), np.array([0, 1]), ("a", "b", "c"), "hard").voting
     'hard'
     """
 
@@ -27,8 +27,8 @@ class MemberOutputs(NamedTuple):
     voting: str
 
 
-def member_outputs(estimator: Any, X: Any) -> MemberOutputs:
-    """Return the outputs of each member of a fitted ensemble.
+def learner_outputs(estimator: Any, X: Any) -> LearnerOutputs:
+    """Return the outputs of each learner of a fitted ensemble.
 
     Parameters
     ----------
@@ -40,9 +40,9 @@ def member_outputs(estimator: Any, X: Any) -> MemberOutputs:
 
     Returns
     -------
-    MemberOutputs
-        Probabilities ``(n_learners, n_samples, n_classes)`` if every member has them, else labels; the classes in the
-        order of the columns; the members' names; and how the ensemble itself votes.
+    LearnerOutputs
+        Probabilities ``(n_learners, n_samples, n_classes)`` if every learner has them, else labels; the classes in the
+        order of the columns; the learners' names; and how the ensemble itself votes.
 
     Examples
     --------
@@ -50,41 +50,41 @@ def member_outputs(estimator: Any, X: Any) -> MemberOutputs:
     >>> from sklearn.ensemble import RandomForestClassifier
     >>> X, y = load_iris(return_X_y=True)
     >>> forest = RandomForestClassifier(5, random_state=0).fit(X, y)
-    >>> member_outputs(forest, X).outputs.shape
+    >>> learner_outputs(forest, X).outputs.shape
     (5, 150, 3)
     """
     estimator, X = _unwrap(estimator, X)
-    if any(hasattr(estimator, method) for method in ("vote_members", "member_predict_proba")):
+    if any(hasattr(estimator, method) for method in ("vote_learners", "learner_predict_proba")):
         proba, voting = _own_outputs(estimator, X)
         names = tuple(f"L{i + 1}" for i in range(len(proba)))
-        return MemberOutputs(proba, np.asarray(estimator.classes_), names, voting)
-    members, names = _members(estimator)
-    classes = _classes(estimator, members)
-    encoded = _see_codes(estimator, members, classes)
-    features = getattr(estimator, "estimators_features_", [None] * len(members))
-    seen = [_seen_by(member, X, columns) for member, columns in zip(members, features, strict=True)]
-    if all(hasattr(member, "predict_proba") for member in members):
-        outputs = [_aligned(*one, classes) for one in zip(members, seen, encoded, strict=True)]
+        return LearnerOutputs(proba, np.asarray(estimator.classes_), names, voting)
+    learners, names = _learners(estimator)
+    classes = _classes(estimator, learners)
+    encoded = _see_codes(estimator, learners, classes)
+    features = getattr(estimator, "estimators_features_", [None] * len(learners))
+    seen = [_seen_by(learner, X, columns) for learner, columns in zip(learners, features, strict=True)]
+    if all(hasattr(learner, "predict_proba") for learner in learners):
+        outputs = [_aligned(*one, classes) for one in zip(learners, seen, encoded, strict=True)]
     else:
-        outputs = [_labels(*one, classes) for one in zip(members, seen, encoded, strict=True)]
+        outputs = [_labels(*one, classes) for one in zip(learners, seen, encoded, strict=True)]
     averages = getattr(estimator, "voting", "soft") == "soft" and not hasattr(estimator, "estimator_weights_")
     soft = outputs[0].ndim == 2 and averages
-    return MemberOutputs(np.stack(outputs), classes, names, "soft" if soft else "hard")
+    return LearnerOutputs(np.stack(outputs), classes, names, "soft" if soft else "hard")
 
 
 def _own_outputs(estimator: Any, X: Any) -> tuple[NDArray[Any], str]:
-    """Return the probabilities and the vote of an estimator that knows best what its members see."""
-    if hasattr(estimator, "vote_members"):  # the probabilities whose vote is its prediction
-        proba, voting = estimator.vote_members(X)
+    """Return the probabilities and the vote of an estimator that knows best what its learners see."""
+    if hasattr(estimator, "vote_learners"):  # the probabilities whose vote is its prediction
+        proba, voting = estimator.vote_learners(X)
         return np.asarray(proba), voting
     # `voting_` is the vote that fit chose if `voting` is "auto"
     voting = getattr(estimator, "voting_", getattr(estimator, "voting", "soft"))
-    return np.asarray(estimator.member_predict_proba(X)), voting
+    return np.asarray(estimator.learner_predict_proba(X)), voting
 
 
 def _unwrap(estimator: Any, X: Any) -> tuple[Any, Any]:
     """Step into searches and pipelines, transforming the samples on the way."""
-    if hasattr(estimator, "vote_members"):
+    if hasattr(estimator, "vote_learners"):
         return estimator, X  # it knows best how its learners vote
     if hasattr(estimator, "best_estimator_"):
         return _unwrap(estimator.best_estimator_, X)
@@ -96,12 +96,12 @@ def _unwrap(estimator: Any, X: Any) -> tuple[Any, Any]:
     return estimator, X
 
 
-def _members(estimator: Any) -> tuple[list[Any], tuple[str, ...]]:
+def _learners(estimator: Any) -> tuple[list[Any], tuple[str, ...]]:
     from sklearn.utils.validation import check_is_fitted
 
     if isinstance(estimator, Sequence):
-        members = list(estimator)
-        names = [type(member).__name__ for member in members]
+        learners = list(estimator)
+        names = [type(learner).__name__ for learner in learners]
     else:
         if is_estimator := _is_estimator(estimator):
             check_is_fitted(estimator)
@@ -113,20 +113,20 @@ def _members(estimator: Any) -> tuple[list[Any], tuple[str, ...]]:
             )
         if isinstance(estimator, _deciders()):
             raise _no_vote(estimator)
-        # A list is taken as it is: members that are ensembles themselves would be taken apart by NumPy.
-        members = found.ravel().tolist() if isinstance(found, np.ndarray) else list(found)
+        # A list is taken as it is: learners that are ensembles themselves would be taken apart by NumPy.
+        learners = found.ravel().tolist() if isinstance(found, np.ndarray) else list(found)
         given = getattr(estimator, "named_estimators_", {})
-        names = [name for name, one in given.items() if any(one is member for member in members)]
-    if not members:
-        raise ValueError(f"`estimator` must have at least one member; got {estimator!r}.")
-    for member in members:
-        if not hasattr(member, "classes_"):
-            if _is_estimator(member):
-                check_is_fitted(member)
-            raise _no_vote(member)
-    if len(names) != len(members) or len(set(names)) != len(names):
-        names = [f"{type(member).__name__} {i + 1}" for i, member in enumerate(members)]
-    return members, tuple(names)
+        names = [name for name, one in given.items() if any(one is learner for learner in learners)]
+    if not learners:
+        raise ValueError(f"`estimator` must have at least one learner; got {estimator!r}.")
+    for learner in learners:
+        if not hasattr(learner, "classes_"):
+            if _is_estimator(learner):
+                check_is_fitted(learner)
+            raise _no_vote(learner)
+    if len(names) != len(learners) or len(set(names)) != len(names):
+        names = [f"{type(learner).__name__} {i + 1}" for i, learner in enumerate(learners)]
+    return learners, tuple(names)
 
 
 def _is_estimator(one: Any) -> bool:
@@ -134,22 +134,22 @@ def _is_estimator(one: Any) -> bool:
 
 
 def _deciders() -> tuple[type, ...]:
-    """Return the ensembles whose members each decide one question of several, such as "this class or not"."""
+    """Return the ensembles whose learners each decide one question of several, such as "this class or not"."""
     from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier, OutputCodeClassifier
 
     return OneVsOneClassifier, OneVsRestClassifier, OutputCodeClassifier
 
 
 def _no_vote(one: Any) -> TypeError:
-    whose = "whose members do" if isinstance(one, _deciders()) else "which does"
+    whose = "whose learners do" if isinstance(one, _deciders()) else "which does"
     return TypeError(
-        f"`estimator` must have members that are fitted classifiers; got a {type(one).__name__}, "
+        f"`estimator` must have learners that are fitted classifiers; got a {type(one).__name__}, "
         f"{whose} not vote for a class."
     )
 
 
-def _classes(estimator: Any, members: list[Any]) -> NDArray[Any]:
-    given = [one.classes_ for one in (members if isinstance(estimator, Sequence) else [estimator])]
+def _classes(estimator: Any, learners: list[Any]) -> NDArray[Any]:
+    given = [one.classes_ for one in (learners if isinstance(estimator, Sequence) else [estimator])]
     if any(np.ndim(label) for classes in given for label in classes):
         raise ValueError("`estimator` must have one output; got one with several.")
     if not isinstance(estimator, Sequence):
@@ -157,16 +157,16 @@ def _classes(estimator: Any, members: list[Any]) -> NDArray[Any]:
     labels = [check_labels(classes, "classes_") for classes in given]
     if len({classes.dtype.kind == "U" for classes in labels}) > 1:
         raise TypeError(
-            "`estimator` must have members that were fitted on labels of one kind, all strings or all numbers; "
+            "`estimator` must have learners that were fitted on labels of one kind, all strings or all numbers; "
             "got both."
         )
     return np.unique(np.concatenate(labels))
 
 
-def _see_codes(estimator: Any, members: list[Any], classes: NDArray[Any]) -> list[bool]:
-    """Tell for each member whether it was trained on 0, 1, ... in the place of the labels."""
+def _see_codes(estimator: Any, learners: list[Any], classes: NDArray[Any]) -> list[bool]:
+    """Tell for each learner whether it was trained on 0, 1, ... in the place of the labels."""
     if isinstance(estimator, Sequence):
-        return [False] * len(members)
+        return [False] * len(learners)
     from sklearn.ensemble import (
         BaggingClassifier,
         ExtraTreesClassifier,
@@ -183,46 +183,46 @@ def _see_codes(estimator: Any, members: list[Any], classes: NDArray[Any]) -> lis
         StackingClassifier,
         VotingClassifier,
     )
-    own = [set(np.asarray(member.classes_).tolist()) for member in members]
+    own = [set(np.asarray(learner.classes_).tolist()) for learner in learners]
     codes, known = set(range(len(classes))), set(classes.tolist())
     if isinstance(estimator, coders):
-        # What was fitted before, as a frozen member is, saw the labels themselves if it can have seen them.
+        # What was fitted before, as a frozen learner is, saw the labels themselves if it can have seen them.
         prefit = getattr(estimator, "cv", None) == "prefit"
-        before = [prefit or isinstance(member, FrozenEstimator) for member in members]
+        before = [prefit or isinstance(learner, FrozenEstimator) for learner in learners]
         encoded = [not seen <= known if old else seen <= codes for old, seen in zip(before, own, strict=True)]
     else:
-        encoded = [not all(seen <= known for seen in own)] * len(members)
-    for member, seen, coded in zip(members, own, encoded, strict=True):
+        encoded = [not all(seen <= known for seen in own)] * len(learners)
+    for learner, seen, coded in zip(learners, own, encoded, strict=True):
         if foreign := seen - (codes if coded else known):
             raise ValueError(
-                f"`estimator` must have members that vote for its classes, {_short(classes.tolist())}; "
-                f"got a {type(member).__name__} that votes for {min(seen - known or foreign, key=str)!r}."
+                f"`estimator` must have learners that vote for its classes, {_short(classes.tolist())}; "
+                f"got a {type(learner).__name__} that votes for {min(seen - known or foreign, key=str)!r}."
             )
     return encoded
 
 
-def _seen_by(member: Any, X: Any, features: Any) -> Any:
-    """Return the samples as the member was trained on them: its features, with names only if it knows names."""
+def _seen_by(learner: Any, X: Any, features: Any) -> Any:
+    """Return the samples as the learner was trained on them: its features, with names only if it knows names."""
     if features is not None:
         from sklearn.utils import check_array
 
         if hasattr(X, "iloc"):
             return X.iloc[:, features].to_numpy()
         return check_array(X, accept_sparse="csr", dtype=None, ensure_all_finite=False)[:, features]
-    nameless = not hasattr(member, "feature_names_in_") and not hasattr(member, "steps")
+    nameless = not hasattr(learner, "feature_names_in_") and not hasattr(learner, "steps")
     return X.to_numpy() if nameless and hasattr(X, "to_numpy") else X
 
 
-def _labels(member: Any, X: Any, encoded: bool, classes: NDArray[Any]) -> NDArray[Any]:
-    predicted = np.asarray(member.predict(X))
+def _labels(learner: Any, X: Any, encoded: bool, classes: NDArray[Any]) -> NDArray[Any]:
+    predicted = np.asarray(learner.predict(X))
     return classes[predicted.astype(int)] if encoded else predicted
 
 
-def _aligned(member: Any, X: Any, encoded: bool, classes: NDArray[Any]) -> NDArray[np.float64]:
-    """Return a member's probabilities in the columns of the ensemble, 0 for classes it never saw."""
-    own = np.asarray(member.classes_)
+def _aligned(learner: Any, X: Any, encoded: bool, classes: NDArray[Any]) -> NDArray[np.float64]:
+    """Return a learner's probabilities in the columns of the ensemble, 0 for classes it never saw."""
+    own = np.asarray(learner.classes_)
     columns = own.astype(int) if encoded else np.searchsorted(classes, own)
-    proba = np.asarray(member.predict_proba(X))
+    proba = np.asarray(learner.predict_proba(X))
     result = np.zeros((len(proba), len(classes)))
     result[:, columns] = proba
     return result

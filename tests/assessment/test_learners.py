@@ -22,11 +22,11 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from counterpoint import assess, assess_estimator
-from counterpoint.assessment.members import member_outputs
+from counterpoint.assessment.learners import learner_outputs
 
 X, CODES = make_classification(300, 8, n_informative=5, n_classes=3, random_state=0)
 LABELS = [np.array([0, 1, 2]), np.array(["x", "a", "m"]), np.array([1, 2, 3]), np.array([2, 0, 1])]
-MEMBERS = [("tree", DecisionTreeClassifier(max_depth=3)), ("bayes", GaussianNB())]
+LEARNERS = [("tree", DecisionTreeClassifier(max_depth=3)), ("bayes", GaussianNB())]
 
 
 @pytest.fixture(params=LABELS, ids=lambda labels: "-".join(map(str, labels)))
@@ -40,15 +40,15 @@ def y(request):
         RandomForestClassifier(7, random_state=0),
         ExtraTreesClassifier(7, random_state=0),
         BaggingClassifier(n_estimators=7, max_features=0.5, random_state=0),
-        VotingClassifier(MEMBERS, voting="soft"),
+        VotingClassifier(LEARNERS, voting="soft"),
     ],
     ids=lambda e: type(e).__name__,
 )
-def test_the_soft_vote_of_the_members_is_the_ensembles_own(estimator, y):
+def test_the_soft_vote_of_the_learners_is_the_ensembles_own(estimator, y):
     fitted = estimator.fit(X[::2], y[::2])
-    members = member_outputs(fitted, X[1::2])
-    assert members.voting == "soft"
-    assert members.outputs.mean(axis=0) == pytest.approx(fitted.predict_proba(X[1::2]))
+    learners = learner_outputs(fitted, X[1::2])
+    assert learners.voting == "soft"
+    assert learners.outputs.mean(axis=0) == pytest.approx(fitted.predict_proba(X[1::2]))
     a = assess_estimator(fitted, X[1::2], y[1::2])
     proba = fitted.predict_proba(X[1::2])
     wins = proba > proba.max(axis=1, keepdims=True) - 1e-9
@@ -58,7 +58,7 @@ def test_the_soft_vote_of_the_members_is_the_ensembles_own(estimator, y):
 
 
 def test_a_hard_voting_classifier_keeps_its_names(y):
-    voting = VotingClassifier([*MEMBERS, ("gone", "drop"), ("line", Perceptron())]).fit(X, y)
+    voting = VotingClassifier([*LEARNERS, ("gone", "drop"), ("line", Perceptron())]).fit(X, y)
     a = assess_estimator(voting, X, y)
     assert a.learners == ("tree", "bayes", "line")
     assert a.voting == "hard"
@@ -70,14 +70,14 @@ def test_a_hard_voting_classifier_keeps_its_names(y):
 
 @pytest.mark.parametrize("prefit", [False, True])
 def test_the_base_layer_of_stacking_is_assessed(y, prefit):
-    members = [(name, member.fit(X, y)) for name, member in MEMBERS] if prefit else MEMBERS
-    stack = StackingClassifier(members, LogisticRegression(), cv="prefit" if prefit else 3).fit(X, y)
+    learners = [(name, learner.fit(X, y)) for name, learner in LEARNERS] if prefit else LEARNERS
+    stack = StackingClassifier(learners, LogisticRegression(), cv="prefit" if prefit else 3).fit(X, y)
     a = assess_estimator(stack, X, y)
     assert a.learners == ("tree", "bayes")
     assert (a.accuracies > 0.6).all()
 
 
-def test_boosting_members_vote_hard(y):
+def test_boosting_learners_vote_hard(y):
     boost = AdaBoostClassifier(DecisionTreeClassifier(max_depth=2), n_estimators=5, random_state=0).fit(X, y)
     a = assess_estimator(boost, X, y)
     assert (a.n_learners, a.voting) == (5, "hard")
@@ -92,25 +92,25 @@ def test_a_list_of_fitted_classifiers_is_an_ensemble(y):
     assert a.name == "ensemble"
 
 
-def test_a_member_that_never_saw_a_class_gives_it_no_chance(y):
+def test_a_learner_that_never_saw_a_class_gives_it_no_chance(y):
     first = np.unique(y)[0]
     fitted = [GaussianNB().fit(X, y), GaussianNB().fit(X[y != first], y[y != first])]
-    assert (member_outputs(fitted, X).outputs[1, :, 0] == 0).all()
+    assert (learner_outputs(fitted, X).outputs[1, :, 0] == 0).all()
 
 
 def test_pipelines_and_searches_are_stepped_into(y):
     pipe = make_pipeline(StandardScaler(), RandomForestClassifier(5, random_state=0))
     search = GridSearchCV(pipe, {"randomforestclassifier__max_depth": [2, 4]}, cv=2).fit(X, y)
     inner = search.best_estimator_
-    assert member_outputs(search, X).outputs.mean(axis=0) == pytest.approx(inner.predict_proba(X))
+    assert learner_outputs(search, X).outputs.mean(axis=0) == pytest.approx(inner.predict_proba(X))
 
 
-def test_frames_are_given_to_members_as_they_were_trained():
+def test_frames_are_given_to_learners_as_they_were_trained():
     frame = pd.DataFrame(X, columns=[f"f{i}" for i in range(8)])
     for estimator in (
         RandomForestClassifier(3),
         BaggingClassifier(n_estimators=3, max_features=4),
-        VotingClassifier(MEMBERS),
+        VotingClassifier(LEARNERS),
     ):
         a = assess_estimator(estimator.fit(frame, CODES), frame, CODES)  # warnings are errors here
         assert (a.accuracies > 0.5).all()
@@ -122,7 +122,7 @@ def test_frames_are_given_to_members_as_they_were_trained():
         (
             GradientBoostingClassifier(n_estimators=2),
             TypeError,
-            "`estimator` must have members that are fitted classifiers; got a DecisionTreeRegressor",
+            "`estimator` must have learners that are fitted classifiers; got a DecisionTreeRegressor",
         ),
         (
             HistGradientBoostingClassifier(max_iter=2),
@@ -138,8 +138,8 @@ def test_what_does_not_vote_is_refused(estimator, error, words):
 
 
 @pytest.mark.parametrize("kind", [OneVsRestClassifier, OneVsOneClassifier, OutputCodeClassifier])
-def test_members_that_decide_between_some_classes_only_are_no_voters(kind):
-    with pytest.raises(TypeError, match=f"got a {kind.__name__}, whose members do not vote for a class"):
+def test_learners_that_decide_between_some_classes_only_are_no_voters(kind):
+    with pytest.raises(TypeError, match=f"got a {kind.__name__}, whose learners do not vote for a class"):
         assess_estimator(kind(GaussianNB()).fit(X, CODES), X, CODES)
 
 
@@ -150,7 +150,7 @@ def test_what_is_not_fitted_or_empty_is_refused():
         assess_estimator(RandomForestClassifier(), X, CODES)
     with pytest.raises(NotFittedError, match="GaussianNB instance is not fitted"):
         assess_estimator([GaussianNB()], X, CODES)
-    with pytest.raises(ValueError, match="`estimator` must have at least one member"):
+    with pytest.raises(ValueError, match="`estimator` must have at least one learner"):
         assess_estimator([], X, CODES)
 
 
@@ -176,23 +176,25 @@ def forest():
     return RandomForestClassifier(3, max_depth=3, random_state=0)
 
 
-@pytest.mark.parametrize("member", [pipeline, forest])
+@pytest.mark.parametrize("learner", [pipeline, forest])
 @pytest.mark.parametrize(
     "ensemble",
     [
-        lambda member: VotingClassifier([("a", member()), ("b", member()), ("c", member())], voting="soft"),
-        lambda member: StackingClassifier([("a", member()), ("b", member()), ("c", member())], cv=2),
-        lambda member: BaggingClassifier(member(), 3, random_state=0),
+        lambda learner: VotingClassifier(
+            [("a", learner()), ("b", learner()), ("c", learner())], voting="soft"
+        ),
+        lambda learner: StackingClassifier([("a", learner()), ("b", learner()), ("c", learner())], cv=2),
+        lambda learner: BaggingClassifier(learner(), 3, random_state=0),
     ],
     ids=["voting", "stacking", "bagging"],
 )
-def test_members_that_are_ensembles_or_pipelines_stay_whole(ensemble, member, y):
-    fitted = ensemble(member).fit(X, y)
-    members = member_outputs(fitted, X)
-    assert members.outputs.shape == (3, 300, 3)
+def test_learners_that_are_ensembles_or_pipelines_stay_whole(ensemble, learner, y):
+    fitted = ensemble(learner).fit(X, y)
+    learners = learner_outputs(fitted, X)
+    assert learners.outputs.shape == (3, 300, 3)
     if hasattr(fitted, "named_estimators_"):
-        assert members.names == ("a", "b", "c")
-    for proba, one in zip(members.outputs, fitted.estimators_, strict=True):
+        assert learners.names == ("a", "b", "c")
+    for proba, one in zip(learners.outputs, fitted.estimators_, strict=True):
         assert proba == pytest.approx(one.predict_proba(X))
 
 
@@ -204,7 +206,7 @@ def test_boosted_forests_stay_whole(y):
 
 
 @pytest.mark.parametrize("kind", ["soft", "hard", "stacking"])
-def test_frozen_members_beside_others_keep_their_labels(kind, y):
+def test_frozen_learners_beside_others_keep_their_labels(kind, y):
     given = [DecisionTreeClassifier(max_depth=3).fit(X, y), pipeline().fit(X, y)]
     named = [
         ("tree", FrozenEstimator(given[0])),
@@ -218,17 +220,17 @@ def test_frozen_members_beside_others_keep_their_labels(kind, y):
     )
 
 
-def test_a_frozen_member_that_knows_fewer_classes_keeps_its_labels():
+def test_a_frozen_learner_that_knows_fewer_classes_keeps_its_labels():
     y = CODES + 1
     few = GaussianNB().fit(X[y < 3], y[y < 3])  # its labels 1 and 2 could be codes
     voting = VotingClassifier([("few", FrozenEstimator(few)), ("all", GaussianNB())]).fit(X, y)
     assert assess_estimator(voting, X, y).accuracies[0] == pytest.approx(few.score(X, y))
 
 
-def test_members_of_a_list_were_fitted_on_labels_of_one_kind():
+def test_learners_of_a_list_were_fitted_on_labels_of_one_kind():
     names = np.array(["x", "a", "m"])[CODES]
     with pytest.raises(
-        TypeError, match="`estimator` must have members that were fitted on labels of one kind"
+        TypeError, match="`estimator` must have learners that were fitted on labels of one kind"
     ):
         assess_estimator([GaussianNB().fit(X, names), GaussianNB().fit(X, CODES)], X, names)
 
@@ -241,7 +243,7 @@ def test_several_outputs_are_refused_whatever_their_classes():
 
 
 @pytest.mark.parametrize("voting", ["soft", "hard"])
-def test_a_member_that_votes_for_other_classes_is_refused(voting):
+def test_a_learner_that_votes_for_other_classes_is_refused(voting):
     some = CODES < 2
     named = [("wide", FrozenEstimator(GaussianNB().fit(X, CODES))), ("own", Perceptron())]
     if voting == "soft":
@@ -249,12 +251,12 @@ def test_a_member_that_votes_for_other_classes_is_refused(voting):
     voted = VotingClassifier(named, voting=voting).fit(X[some], CODES[some])
     with pytest.raises(
         ValueError,
-        match=r"`estimator` must have members that vote for its classes, \[0, 1\]; got a .* votes for 2",
+        match=r"`estimator` must have learners that vote for its classes, \[0, 1\]; got a .* votes for 2",
     ):
         assess_estimator(voted, X[some], CODES[some])
 
 
-def test_members_fitted_before_on_codes_are_understood():
+def test_learners_fitted_before_on_codes_are_understood():
     names = np.array(["x", "a", "m"])[CODES]
     codes = np.unique(names, return_inverse=True)[1]
     given = GaussianNB().fit(X, codes)
@@ -263,8 +265,8 @@ def test_members_fitted_before_on_codes_are_understood():
 
 
 def test_weights_of_the_ensemble_are_not_used():
-    voting = VotingClassifier([*MEMBERS, ("again", GaussianNB())], weights=[5, 1, 1]).fit(X, CODES)
-    votes = [member.predict(X) for member in voting.estimators_]
+    voting = VotingClassifier([*LEARNERS, ("again", GaussianNB())], weights=[5, 1, 1]).fit(X, CODES)
+    votes = [learner.predict(X) for learner in voting.estimators_]
     a = assess_estimator(voting, X, CODES)
     assert a.vote.value == assess(CODES, votes).vote.value != voting.score(X, CODES)
 
@@ -286,14 +288,14 @@ class Resolving:
     def __init__(self, proba):
         self.proba = proba
 
-    def member_predict_proba(self, X):
+    def learner_predict_proba(self, X):
         return self.proba
 
 
 class Sharpening(Resolving):
-    """An ensemble that votes with other probabilities than those of its members."""
+    """An ensemble that votes with other probabilities than those of its learners."""
 
-    def vote_members(self, X):
+    def vote_learners(self, X):
         sharp = self.proba**2
         return sharp / sharp.sum(axis=2, keepdims=True), "soft"
 
@@ -307,11 +309,11 @@ def test_the_vote_that_an_ensemble_chose_in_fit_counts(proba):
     a = assess_estimator(Resolving(proba), X, CODES)
     assert a.voting == "geometric"
     assert a.vote == assess(CODES, proba, voting="geometric").vote
-    assert member_outputs(make_pipeline(StandardScaler().fit(X), Resolving(proba)), X).voting == "geometric"
+    assert learner_outputs(make_pipeline(StandardScaler().fit(X), Resolving(proba)), X).voting == "geometric"
 
 
-def test_an_ensemble_may_say_itself_with_which_probabilities_its_members_vote(proba):
-    members = member_outputs(Sharpening(proba), X)
-    assert members.voting == "soft"
-    assert members.names == ("L1", "L2", "L3", "L4")
-    np.testing.assert_array_equal(members.outputs, Sharpening(proba).vote_members(X)[0])
+def test_an_ensemble_may_say_itself_with_which_probabilities_its_learners_vote(proba):
+    learners = learner_outputs(Sharpening(proba), X)
+    assert learners.voting == "soft"
+    assert learners.names == ("L1", "L2", "L3", "L4")
+    np.testing.assert_array_equal(learners.outputs, Sharpening(proba).vote_learners(X)[0])
