@@ -22,7 +22,7 @@ from counterpoint._validation import FloatArray, check_count
 from counterpoint.records import (
     NONE,
     Grid,
-    Teller,
+    ProgressReporter,
     given_paths,
     markdown,
     mean,
@@ -120,7 +120,7 @@ def _run(
     }
     found: dict[str, dict[str, Any]] = {name: {} for name in counts}
     failed = []
-    with Teller(len(paths)) as tell:
+    with ProgressReporter(len(paths)) as tell:
         for (name, part), path in paths.items():
             words, one = f"{name}, {part}", kept[name, part]
             tell.now(words)

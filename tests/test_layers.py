@@ -49,7 +49,7 @@ MAY_IMPORT = {
     "estimators": ASSESSMENT | {"_extras", "_files", "plots", "training"},
     "models": MATHEMATICS | {"_extras", "_files", "_plain", "assessment", "estimators", "io"},
     "vision": MATHEMATICS | {"_extras", "training"},
-    "records": {"_files", "_plain", "_validation", *ASSESSMENT, "plots"},
+    "records": {"_extras", "_files", "_plain", "_validation", *ASSESSMENT, "plots"},
     "arena": ANYBODY,
     "cli": ANYBODY | {"arena"},
     "__main__": {"cli"},

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from counterpoint.datasets import load
-from counterpoint.records import Teller, given_paths, plain, read_record, versions, write_record
+from counterpoint.records import ProgressReporter, given_paths, plain, read_record, versions, write_record
 from counterpoint.training.device import pick_device
 from paper.device import device_name
 from paper.diversity_map.perceptrons import Perceptrons, Steps, Task, measure, train
@@ -81,7 +81,7 @@ def reproduce(
     found = {(part["data"], part["steps"], part["n_learners"]) for part in done}
     work = [(name, run, n) for run, name in product(runs, names) for n in run.learners]
     work = [(name, run, n) for name, run, n in work if (name, run.steps, n) not in found]
-    with Teller(len(work)) as tell:
+    with ProgressReporter(len(work)) as tell:
         for name, run, n_learners in work:
             part = run_part(name, n_learners, run, grid, device=place)
             done.append(part)

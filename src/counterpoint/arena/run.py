@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from counterpoint.arena.cells import Cell, Store
 from counterpoint.arena.methods import METHODS, Settings
 from counterpoint.arena.tables import Table, outer_folds
-from counterpoint.records import Teller
+from counterpoint.records import ProgressReporter
 
 __all__ = ["Failure", "run_cells"]
 
@@ -65,7 +65,7 @@ def run_cells(
     ]
     by_name = {table.name: table for table in tables}
     failures: list[Failure] = []
-    with Teller(len(missing)) as tell:
+    with ProgressReporter(len(missing)) as tell:
         writer = _Writer(store, settings, by_name, tell, failures)
         _run_batched([cell for cell in missing if METHODS[cell.method].batched], writer, device)
         _run_others([cell for cell in missing if not METHODS[cell.method].batched], writer, jobs)
@@ -80,7 +80,7 @@ class _Writer:
         store: Store,
         settings: Settings,
         tables: dict[str, Table],
-        tell: Teller,
+        tell: ProgressReporter,
         failures: list[Failure],
     ) -> None:
         self.store, self.settings, self.tables, self.tell = store, settings, tables, tell

@@ -14,7 +14,7 @@ from counterpoint.records.grid import (
     rich_table,
     spread,
 )
-from counterpoint.records.progress import Teller
+from counterpoint.records.progress import ProgressReporter
 from counterpoint.records.record import (
     read_part,
     read_record,
@@ -25,12 +25,16 @@ from counterpoint.records.record import (
     write_record,
     write_text,
 )
+from counterpoint.records.runs import Job, Outcome, RunStore, run_jobs
 
 __all__ = [
     "NONE",
     "Grid",
+    "Job",
     "Numbers",
-    "Teller",
+    "Outcome",
+    "ProgressReporter",
+    "RunStore",
     "escaped",
     "fill",
     "given_paths",
@@ -43,6 +47,7 @@ __all__ = [
     "read_record",
     "refill",
     "rich_table",
+    "run_jobs",
     "spread",
     "versions",
     "write_figure",

@@ -1,25 +1,35 @@
-"""How far a long run is: a bar on a terminal, and a line for each piece that is done."""
+"""Progress of a long run: a bar on a terminal, and a line for each piece that is done."""
 
 import time
 from typing import Self
 
-__all__ = ["Teller"]
+__all__ = ["ProgressReporter"]
 
 
-class Teller:
-    """A bar on a terminal with lines above it, the lines alone elsewhere; both on stderr.
+class ProgressReporter:
+    """A bar on a terminal with a line for each finished piece above it, the lines alone elsewhere; both on stderr.
 
     Parameters
     ----------
     total : int
-        How many pieces there are.
+        Number of pieces.
+    enabled : bool, default=True
+        Whether to show anything.
+
+    Examples
+    --------
+    >>> with ProgressReporter(2, enabled=False) as report:
+    ...     report.now("first")
+    ...     report.done("first: 1 s")
+    >>> report.count
+    1
     """
 
-    def __init__(self, total: int) -> None:
+    def __init__(self, total: int, *, enabled: bool = True) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-        console = Console(stderr=True, soft_wrap=True, highlight=False)
+        console = Console(stderr=True, soft_wrap=True, highlight=False, quiet=not enabled)
         columns = (
             TextColumn("{task.description}", markup=False),
             BarColumn(),
