@@ -23,7 +23,7 @@ from sklearn.model_selection import RepeatedStratifiedKFold, train_test_split
 
 from counterpoint.datasets import load
 from counterpoint.estimators import DiverseEnsembleClassifier, DiverseEnsembleClassifierCV
-from counterpoint.estimators._paired import corrected_paired_test
+from counterpoint.estimators.paired import corrected_paired_test
 from counterpoint.training import DiversityLoss
 
 ROOT = Path(__file__).parents[1]

@@ -20,8 +20,7 @@ import numpy as np
 from counterpoint._plain import plain
 from counterpoint._validation import check_choice
 from counterpoint.records import read_record, write_json
-from counterpoint.training import Ensemble
-from counterpoint.training.device import pick_device
+from counterpoint.training import Ensemble, pick_device
 from paper.pretrained.laboratory import Laboratory, Settings, start_of
 from paper.pretrained.paper import TABLE_5
 from paper.pretrained.study import SMOKE_NETWORKS, check_weights, load_images

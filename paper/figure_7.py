@@ -17,11 +17,9 @@ import torch
 from torch import Tensor
 
 from counterpoint._validation import FloatArray
-from counterpoint.estimators._batched import Group, Program
 from counterpoint.plots import TradeoffDisplay, house_style
 from counterpoint.records import given_paths, read_record, refill, write_figure, write_record
-from counterpoint.training import correlations
-from counterpoint.training.device import pick_device
+from counterpoint.training import Group, Program, correlations, pick_device
 from paper.decorated import grow_nets
 from paper.device import device_name
 from paper.lockstep import Learner

@@ -85,7 +85,7 @@ def reproduce(
     """Run the parts that are missing; print the table, write it and the numbers behind it."""
     from rich.console import Console
 
-    from counterpoint.training.device import pick_device
+    from counterpoint.training import pick_device
     from paper.tabular import SMOKE, Settings
 
     settings = dataclasses.replace(SMOKE if smoke else Settings(), seed=seed)
@@ -269,7 +269,7 @@ def _cells(record: Mapping[str, Any], name: str, row: str) -> list[str]:
 
 def _difference(record: Mapping[str, Any], name: str, row: str) -> str:
     """Return the mean difference with the p-value of the corrected paired test over all folds."""
-    from counterpoint.estimators._paired import corrected_paired_test
+    from counterpoint.estimators.paired import corrected_paired_test
 
     ours, baseline = (errors(record, name, key) for key in (row, BASELINE))
     if ours is None or baseline is None:

@@ -16,11 +16,20 @@ from torch import Tensor
 
 from counterpoint._validation import FloatArray, IntArray
 from counterpoint.datasets import load
-from counterpoint.estimators._batched import Fold, Group, Program, Schedule, train_groups
-from counterpoint.estimators._candidates import choose
-from counterpoint.estimators._making import draw_seeds, make_nets, private_generator
+from counterpoint.estimators._making import draw_seeds, make_nets
 from counterpoint.estimators._rows import n_batches
-from counterpoint.training import CorrelationLoss, EnsembleLoss, IndependentLoss
+from counterpoint.estimators.candidates import choose
+from counterpoint.training import (
+    CorrelationLoss,
+    EnsembleLoss,
+    Fold,
+    Group,
+    IndependentLoss,
+    Program,
+    Schedule,
+    fit_groups,
+    seeded,
+)
 
 __all__ = [
     "SMOKE",
@@ -122,7 +131,7 @@ def fold_of(split: Split, settings: Settings, device: torch.device) -> Fold:
     """Return what a program trains on: the rows, and networks with the seed of the split."""
     x, y, *_ = split.tensors(device)
     net_seed, order_seed = draw_seeds(split.seed)
-    with private_generator(device, net_seed):
+    with seeded(device, net_seed):
         nets = make_nets(None, settings.n_learners, (settings.hidden,), x.shape[1], split.n_classes)
     return Fold(x, y, None, nets, order_seed)
 
@@ -153,7 +162,7 @@ def train_in_chunks(
             done = places.start + (places.stop - places.start) * epoch / settings.epochs
             tick(done / len(groups))
 
-        yield places, train_groups(groups[places], schedule, on_epoch=watch)
+        yield places, fit_groups(groups[places], schedule, on_epoch=watch)
 
 
 class _Watch:

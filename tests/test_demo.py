@@ -10,8 +10,8 @@ import torch
 from counterpoint import Assessment
 from counterpoint.cli import _demo as demo
 from counterpoint.datasets import DATASETS, load
-from counterpoint.estimators._candidates import Candidate, Scores, results, verdict
-from counterpoint.estimators._paired import PairedTest
+from counterpoint.estimators.candidates import Candidate, Scores, results, verdict
+from counterpoint.estimators.paired import PairedTest
 
 FORESTS = ["bagged trees", "random forest"]
 NETWORKS = ["1 unit, independent", "1 unit, diverse", "64 units, independent", "64 units, diverse"]

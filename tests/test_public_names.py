@@ -66,11 +66,6 @@ def test_dir_shows_the_public_names(module):
     assert set(names_of(MODULES[module])) <= set(dir(import_module(module)))
 
 
-def test_what_trains_is_at_the_front_door_too():
-    assert set(names_of(MODULES["counterpoint.training"])) < set(counterpoint.__all__)
-    assert counterpoint.correlation_loss is import_module("counterpoint.training").correlation_loss
-
-
 @pytest.mark.parametrize("module", MODULES)
 def test_a_module_has_a_docstring(module):
     assert ast.get_docstring(ast.parse(MODULES[module].read_text(encoding="utf-8")))

@@ -24,8 +24,8 @@ from counterpoint.training import (
     JointLoss,
     correlations,
     fit,
+    pick_device,
 )
-from counterpoint.training.device import pick_device
 from counterpoint.vision import ImageBatches, backbone, predict_logits, predict_proba
 from paper.convnets.dial_tables import draw, grids
 from paper.convnets.images import load_images

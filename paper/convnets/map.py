@@ -86,7 +86,7 @@ def reproduce(
 
     ``parts`` selects the parts to run: beginnings of their names, separated by commas.
     """
-    from counterpoint.training.device import pick_device
+    from counterpoint.training import pick_device
     from paper.convnets.images import load_images
     from paper.convnets.part import run
     from paper.convnets.store import Job, check_kind, check_parts, collect, join, publish

@@ -23,8 +23,7 @@ from torch.nn import functional as F
 
 from counterpoint._validation import check_count
 from counterpoint.datasets.cifar import Images
-from counterpoint.training import IndependentLoss
-from counterpoint.training.device import pick_device
+from counterpoint.training import IndependentLoss, pick_device
 from counterpoint.vision import ImageBatches, backbone, predict_logits
 from paper.convnets import fast_training
 from paper.convnets.fast import fast_net

@@ -18,7 +18,7 @@ import torch
 
 from counterpoint.datasets import load
 from counterpoint.records import ProgressReporter, given_paths, plain, read_record, versions, write_record
-from counterpoint.training.device import pick_device
+from counterpoint.training import pick_device
 from paper.device import device_name
 from paper.diversity_map.perceptrons import Perceptrons, Steps, Task, measure, train
 from paper.diversity_map.study import DIGITS, EMBEDDED, Grid, prepare

@@ -59,7 +59,7 @@ def reproduce(
     out: Path, *, data: Path | None = None, seed: int = 0, device: str = "auto", smoke: bool = False
 ) -> list[Path]:
     """Train what is not yet in the parts; write the record after each table, then tables and figures."""
-    from counterpoint.training.device import pick_device
+    from counterpoint.training import pick_device
 
     if smoke and data is not None:
         raise ValueError("`--data` has no meaning with `--smoke`.")

@@ -14,7 +14,7 @@ from filelock import Timeout
 
 from counterpoint._validation import check_choice, check_count
 from counterpoint.records import mean, rich_table, write_figure, write_text
-from counterpoint.training.device import pick_device
+from counterpoint.training import pick_device
 from counterpoint.vision import NETWORKS
 from paper.pretrained.laboratory import (
     Laboratory,

@@ -61,7 +61,7 @@ def test_a_method_does_the_same_alone_and_however_programs_are_cut(labor, found,
 
 
 def test_a_program_that_does_not_fit_is_cut_in_half(labor, found, monkeypatch):
-    train, sizes = nets.train_groups, []
+    train, sizes = nets.fit_groups, []
 
     def with_little_memory(groups, schedule):
         sizes.append(len(groups))
@@ -69,7 +69,7 @@ def test_a_program_that_does_not_fit_is_cut_in_half(labor, found, monkeypatch):
             raise torch.cuda.OutOfMemoryError
         return train(groups, schedule)
 
-    monkeypatch.setattr(nets, "train_groups", with_little_memory)
+    monkeypatch.setattr(nets, "fit_groups", with_little_memory)
     again = run_all(labor, ["joint"])
     assert max(sizes) > 20
     assert [fold["error"] for fold in again["joint"]] == [fold["error"] for fold in found["joint"]]

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from counterpoint.estimators._candidates import choose
-from counterpoint.estimators._paired import corrected_paired_test
+from counterpoint.estimators.candidates import choose
+from counterpoint.estimators.paired import corrected_paired_test
 
 
 def test_a_lead_within_its_standard_error_is_no_lead():

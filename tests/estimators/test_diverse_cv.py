@@ -11,11 +11,11 @@ from torch import nn
 
 from counterpoint.datasets import load
 from counterpoint.estimators import DiverseEnsembleClassifier, DiverseEnsembleClassifierCV, diverse_cv
-from counterpoint.estimators._batched import Fold, Schedule, train_path
-from counterpoint.estimators._candidates import Candidate, Scores, verdict
-from counterpoint.estimators._paired import corrected_paired_test
+from counterpoint.estimators._path import train_path
 from counterpoint.estimators._rows import Rows
-from counterpoint.training import Ensemble
+from counterpoint.estimators.candidates import Candidate, Scores, verdict
+from counterpoint.estimators.paired import corrected_paired_test
+from counterpoint.training import Ensemble, Fold, Schedule
 
 DIVERSITIES = (0.0, 0.5, 1.0)
 SCHEDULE = Schedule(epochs=8, n_batches=3, learning_rate=0.01, weight_decay=0.01)

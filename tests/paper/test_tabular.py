@@ -16,13 +16,12 @@ from sklearn.naive_bayes import GaussianNB
 
 from counterpoint.datasets import load
 from counterpoint.estimators import DecorateClassifier, DiverseEnsembleClassifierCV
-from counterpoint.estimators._batched import Group, Schedule, train_groups
-from counterpoint.estimators._candidates import choose
-from counterpoint.estimators._paired import corrected_paired_test
+from counterpoint.estimators.candidates import choose
+from counterpoint.estimators.paired import corrected_paired_test
 from counterpoint.measures import learner_learner_correlation, truth_learner_correlation
 from counterpoint.records import fill, markdown
 from counterpoint.theory import truth_correlation_bounds
-from counterpoint.training import CorrelationLoss
+from counterpoint.training import CorrelationLoss, Group, Schedule, fit_groups
 from paper import decorated, figure_7, reproduce, table_2, table_3, tabular
 from paper.__main__ import main
 from paper.lockstep import decorate_together
@@ -89,7 +88,7 @@ def test_the_summed_loss_of_a_program_is_the_mean_one_at_lambda_times_half_of_n_
     five = dataclasses.replace(SMOKE, n_learners=5)
     fold = tabular.fold_of(splits[0], five, CPU)
     losses = [CorrelationLoss(lam=0.9, reduction="sum"), CorrelationLoss(lam=1.8), CorrelationLoss(lam=0.9)]
-    program = train_groups([Group(fold, loss) for loss in losses], Schedule(3, 4, 0.01, 0.1))
+    program = fit_groups([Group(fold, loss) for loss in losses], Schedule(3, 4, 0.01, 0.1))
     summed, doubled, plain = program.logits([fold.x] * 3)
     torch.testing.assert_close(summed, doubled, atol=1e-2, rtol=1e-2)
     assert (summed - plain).abs().max() > 0.1

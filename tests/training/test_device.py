@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from counterpoint.training.device import pick_device
+from counterpoint.training import pick_device
 
 
 @pytest.mark.parametrize("name", ["cpu", "cpu:0", torch.device("cpu")])

@@ -28,17 +28,21 @@ from counterpoint.arena.methods import (
 )
 from counterpoint.arena.scores import judged
 from counterpoint.arena.tables import OuterFold, Split, Table
-from counterpoint.estimators._batched import Fold, Group, Schedule, train_groups
-from counterpoint.estimators._candidates import choose
-from counterpoint.estimators._making import make_nets, private_generator
+from counterpoint.estimators._making import make_nets
 from counterpoint.estimators._rows import n_batches
+from counterpoint.estimators.candidates import choose
 from counterpoint.training import (
     CorrelationLoss,
     DiversityLoss,
     EnsembleLoss,
+    Fold,
+    Group,
     IndependentLoss,
     JointLoss,
     NegativeCorrelationLoss,
+    Schedule,
+    fit_groups,
+    seeded,
 )
 
 __all__ = ["run_nets"]
@@ -230,7 +234,7 @@ class _Trainer:
             for fold in folds[place, kind]:
                 groups.append(Group(fold, loss, weight_decay=recipe.weight_decay))
                 owners.append((place, recipe))
-        program = train_groups(groups, schedule)
+        program = fit_groups(groups, schedule)
         xs = [parts[place].test_x for place, _ in owners]
         votes = _arrays(program.votes(xs))
         proba = _arrays(program.proba(xs)) if learners else [vote[None][:0] for vote in votes]
@@ -250,7 +254,7 @@ class _Trainer:
 
     def _nets(self, part: Part) -> list[nn.Module]:
         settings = self.settings
-        with private_generator(torch.device("cpu"), part.seeds[0]):
+        with seeded(torch.device("cpu"), part.seeds[0]):
             return make_nets(None, settings.n_learners, (settings.hidden,), part.x.shape[1], self.n_classes)
 
     def _numbers(

@@ -109,7 +109,7 @@ def _run_batched(cells: Sequence[Cell], writer: _Writer, device: str) -> None:
     import torch
 
     from counterpoint.arena.nets import run_nets
-    from counterpoint.training.device import pick_device
+    from counterpoint.training import pick_device
 
     place = pick_device(device)
     name = torch.cuda.get_device_name(place) if place.type == "cuda" else "CPU"

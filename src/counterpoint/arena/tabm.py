@@ -8,8 +8,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from torch import nn
 
 from counterpoint._validation import FloatArray, IntArray
-from counterpoint.estimators._making import draw_seeds, private_generator
+from counterpoint.estimators._making import draw_seeds
 from counterpoint.estimators._rows import Batches
+from counterpoint.training import seeded
 
 __all__ = ["TabMClassifier"]
 
@@ -58,7 +59,7 @@ class TabMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         seed, order = draw_seeds(self.random_state)
         x, target = torch.as_tensor(X, dtype=torch.float32), torch.as_tensor(codes)
         batches = Batches(x, target, None, self.batch_size, torch.Generator().manual_seed(order))
-        with private_generator(torch.device("cpu"), seed):
+        with seeded(torch.device("cpu"), seed):
             self.net_: nn.Module = TabM.make(
                 n_num_features=x.shape[1], d_out=len(self.classes_), n_blocks=1, d_block=self.hidden
             )

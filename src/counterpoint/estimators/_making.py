@@ -1,10 +1,7 @@
 """What the estimators make of their parameters: networks, losses, the device, randomness."""
 
 import copy
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from itertools import pairwise
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +18,7 @@ from counterpoint.training import (
     IndependentLoss,
     JointLoss,
     NegativeCorrelationLoss,
+    mlp,
 )
 from counterpoint.training.ensemble import evaluating
 from counterpoint.training.preparation import check_value
@@ -36,7 +34,6 @@ __all__ = [
     "make_loss",
     "make_nets",
     "networks_of",
-    "private_generator",
 ]
 
 Module = Callable[[int, int], nn.Module] | Sequence[nn.Module] | None
@@ -44,9 +41,6 @@ Module = Callable[[int, int], nn.Module] | Sequence[nn.Module] | None
 LOSSES = ("diversity", "independent", "joint", "ncl", "correlation")
 
 _LARGEST = 1e15  # of rates, whose product torch has to hold in float32
-
-# Initial weights and dropout draw from torch's global generator, of which there is one for all threads.
-_TURN = threading.RLock()
 
 
 def make_nets(
@@ -61,7 +55,7 @@ def make_nets(
         sizes = np.ravel(hidden_layer_sizes).tolist()
         if sizes:
             check_count(hidden_layer_sizes, "hidden_layer_sizes", minimum=1)
-        nets: list[nn.Module] = [_mlp([n_features, *sizes, n_classes]) for _ in range(n_estimators)]
+        nets: list[nn.Module] = [mlp([n_features, *sizes, n_classes]) for _ in range(n_estimators)]
     elif callable(module) and not isinstance(module, nn.Module):
         nets = [module(n_features, n_classes) for _ in range(n_estimators)]
     elif isinstance(module, list | tuple):
@@ -179,22 +173,6 @@ def draw_seeds(random_state: int | np.random.RandomState | None, count: int = 2)
     """Return seeds: of an estimator, that of the networks and that of the batches."""
     seeds: list[int] = check_random_state(random_state).randint(np.iinfo(np.int32).max, size=count).tolist()
     return seeds
-
-
-@contextmanager
-def private_generator(device: torch.device, seed: int) -> Iterator[None]:
-    """Let torch draw from its global generator at that seed, one thread at a time, and put it back as it was."""
-    with _TURN, torch.random.fork_rng([device] if device.type == "cuda" else []):
-        # torch.manual_seed would also set the generators of GPUs, which are not put back
-        (torch.default_generator if device.type == "cpu" else torch).manual_seed(seed)
-        yield
-
-
-def _mlp(sizes: Sequence[int]) -> nn.Module:
-    layers: list[nn.Module] = []
-    for inside, outside in pairwise(sizes):
-        layers += [nn.Linear(inside, outside, dtype=torch.float32), nn.ReLU()]
-    return nn.Sequential(*layers[:-1])
 
 
 @torch.no_grad()

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from sklearn.preprocessing import StandardScaler
 from torch import nn
 
-from counterpoint.estimators._making import Module, make_nets, networks_of, private_generator
-from counterpoint.training import Ensemble, History, load_checkpoint, save_checkpoint
-from counterpoint.training.device import pick_device
+from counterpoint.estimators._making import Module, make_nets, networks_of
+from counterpoint.training import Ensemble, History, load_checkpoint, pick_device, save_checkpoint, seeded
 from counterpoint.training.readout import Readout
 
 if TYPE_CHECKING:
@@ -84,7 +83,7 @@ def load(cls: Any, path: str | os.PathLike[str], module: Module, loss: nn.Module
 
 
 def _ensemble(estimator: "DiverseEnsembleClassifier", states: list[dict[str, torch.Tensor]]) -> Ensemble:
-    with private_generator(torch.device("cpu"), seed=0):  # what the nets start from is overwritten
+    with seeded(torch.device("cpu"), seed=0):  # what the nets start from is overwritten
         nets = make_nets(
             estimator.module,
             len(states),

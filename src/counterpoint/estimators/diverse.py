@@ -22,7 +22,6 @@ from counterpoint.estimators._making import (
     make_loss,
     make_nets,
     networks_of,
-    private_generator,
 )
 from counterpoint.estimators._rows import (
     Batches,
@@ -33,8 +32,7 @@ from counterpoint.estimators._rows import (
     scaled_by,
 )
 from counterpoint.exceptions import LearnerWarning
-from counterpoint.training import Ensemble, History, IndependentLoss, fit
-from counterpoint.training.device import pick_device
+from counterpoint.training import Ensemble, History, IndependentLoss, fit, pick_device, seeded
 from counterpoint.training.preparation import autocast
 
 __all__ = ["DiverseEnsembleClassifier"]
@@ -330,7 +328,7 @@ class DiverseEnsembleClassifier(FittedNetworks):
     def _begin(self, classes: NDArray[Any], seed: int) -> None:
         """Make new networks for the task."""
         device = pick_device(self.device)
-        with private_generator(device, seed):
+        with seeded(device, seed):
             nets = make_nets(
                 self.module, self.n_estimators, self.hidden_layer_sizes, self.n_features_in_, len(classes)
             )
@@ -364,7 +362,7 @@ class DiverseEnsembleClassifier(FittedNetworks):
         self.ensemble_.voting = self.voting  # which may have changed since the ensemble was made
         self.ensemble_.readout = None  # fit gives one where the loss needs it
         history = History()
-        with private_generator(device, seed), autocast("float32", device), warnings.catch_warnings():
+        with seeded(device, seed), autocast("float32", device), warnings.catch_warnings():
             # A few small batches may leave a learner where chance put it; fit looks at the end.
             warnings.simplefilter("ignore", LearnerWarning)
             for loss, count in ((IndependentLoss(), warmup), (self._loss(), epochs - warmup)):

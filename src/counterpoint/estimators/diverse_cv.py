@@ -12,15 +12,14 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from counterpoint._validation import FloatArray, IntArray, check_interval
-from counterpoint.estimators._batched import Fold, Schedule, train_path
-from counterpoint.estimators._candidates import Candidate, Scores, at_best_decay, choose, results, verdict
 from counterpoint.estimators._fitted import FittedNetworks, all_or_nothing
-from counterpoint.estimators._making import Module, draw_seeds, make_nets, private_generator
+from counterpoint.estimators._making import Module, draw_seeds, make_nets
+from counterpoint.estimators._path import train_path
 from counterpoint.estimators._rows import Rows, check_sample_weight, distinct_rows, n_batches, scaled_by
+from counterpoint.estimators.candidates import Candidate, Scores, at_best_decay, choose, results, verdict
 from counterpoint.estimators.diverse import DiverseEnsembleClassifier
 from counterpoint.estimators.diversity_path import DiversityPathDisplay
-from counterpoint.training import DiversityLoss, Ensemble
-from counterpoint.training.device import pick_device
+from counterpoint.training import DiversityLoss, Ensemble, Fold, Schedule, pick_device, seeded
 from counterpoint.training.preparation import autocast
 from counterpoint.training.tally import Tally
 
@@ -335,7 +334,7 @@ class _Part:
         x, y, weight = weighted.tensors(scaler, device)
         self.n_rows = len(y)  # the distinct ones of a class with a weight
         net_seed, order_seed = draw_seeds(seed)
-        with private_generator(device, net_seed):
+        with seeded(device, net_seed):
             nets = make_nets(
                 search.module,
                 search.n_estimators,

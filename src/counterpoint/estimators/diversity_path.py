@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from counterpoint._validation import FloatArray
-from counterpoint.estimators._candidates import at_best_decay
-from counterpoint.estimators._paired import corrected_paired_test
+from counterpoint.estimators.candidates import at_best_decay
+from counterpoint.estimators.paired import corrected_paired_test
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,7 +15,9 @@ from counterpoint.training.callbacks import (  # noqa: E402
 )
 from counterpoint.training.checkpoint import load_checkpoint, save_checkpoint  # noqa: E402
 from counterpoint.training.correlation import Correlations, correlation_loss, correlations  # noqa: E402
+from counterpoint.training.device import pick_device, seeded  # noqa: E402
 from counterpoint.training.ensemble import Ensemble, SharedTrunk  # noqa: E402
+from counterpoint.training.groups import Fold, Group, Program, Schedule, fit_groups  # noqa: E402
 from counterpoint.training.history import History  # noqa: E402
 from counterpoint.training.loop import fit  # noqa: E402
 from counterpoint.training.losses import (  # noqa: E402
@@ -26,6 +28,7 @@ from counterpoint.training.losses import (  # noqa: E402
     JointLoss,
     NegativeCorrelationLoss,
 )
+from counterpoint.training.networks import mlp  # noqa: E402
 from counterpoint.training.readout import Readout  # noqa: E402
 from counterpoint.training.stacked import Stacked, can_stack  # noqa: E402
 
@@ -38,12 +41,16 @@ __all__ = [
     "DiversityWarmup",
     "Ensemble",
     "EnsembleLoss",
+    "Fold",
+    "Group",
     "History",
     "IndependentLoss",
     "JointLoss",
     "NegativeCorrelationLoss",
+    "Program",
     "ProgressBar",
     "Readout",
+    "Schedule",
     "SharedTrunk",
     "Stacked",
     "State",
@@ -53,6 +60,10 @@ __all__ = [
     "correlation_loss",
     "correlations",
     "fit",
+    "fit_groups",
     "load_checkpoint",
+    "mlp",
+    "pick_device",
     "save_checkpoint",
+    "seeded",
 ]

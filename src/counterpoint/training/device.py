@@ -1,12 +1,34 @@
-"""The device that training and prediction run on."""
+"""The device that training and prediction run on, and torch's random numbers on it."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 
-__all__ = ["pick_device"]
+__all__ = ["pick_device", "seeded"]
+
+# Initial weights and dropout draw from torch's global generator, of which there is one for all threads.
+_TURN = threading.RLock()
 
 
 def pick_device(device: str | torch.device) -> torch.device:
-    """Return the device of a name; "auto" is the GPU where there is one."""
+    """Return the device of a name; "auto" is the GPU where there is one.
+
+    Parameters
+    ----------
+    device : str or torch.device
+        ``"auto"``, or a device that torch finds.
+
+    Returns
+    -------
+    torch.device
+
+    Examples
+    --------
+    >>> pick_device("cpu")
+    device(type='cpu')
+    """
     if isinstance(device, str) and device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -23,3 +45,29 @@ def pick_device(device: str | torch.device) -> torch.device:
             f"got {str(device)!r}."
         )
     return found
+
+
+@contextmanager
+def seeded(device: torch.device, seed: int) -> Iterator[None]:
+    """Seed torch's global generator for a block, one thread at a time, and restore it afterwards.
+
+    Parameters
+    ----------
+    device : torch.device
+        Where random numbers are drawn.
+    seed : int
+        Seed of the block.
+
+    Examples
+    --------
+    >>> import torch
+    >>> with seeded(torch.device("cpu"), 0):
+    ...     first = torch.rand(2)
+    >>> with seeded(torch.device("cpu"), 0):
+    ...     bool((torch.rand(2) == first).all())
+    True
+    """
+    with _TURN, torch.random.fork_rng([device] if device.type == "cuda" else []):
+        # torch.manual_seed would also set the generators of GPUs, which are not put back
+        (torch.default_generator if device.type == "cpu" else torch).manual_seed(seed)
+        yield

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from counterpoint._validation import check_flag, check_interval, check_whole
-from counterpoint.training.device import pick_device
+from counterpoint.training import pick_device
 
 __all__ = ["ImageBatches"]
 

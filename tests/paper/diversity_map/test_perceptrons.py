@@ -6,9 +6,16 @@ import torch
 from torch import nn
 
 from counterpoint.datasets import load
-from counterpoint.estimators._batched import Fold, Group, Schedule, train_groups
 from counterpoint.measures import learner_learner_correlation, truth_learner_correlation
-from counterpoint.training import CorrelationLoss, IndependentLoss, JointLoss
+from counterpoint.training import (
+    CorrelationLoss,
+    Fold,
+    Group,
+    IndependentLoss,
+    JointLoss,
+    Schedule,
+    fit_groups,
+)
 from counterpoint.training.readout import Readout
 from paper.diversity_map import study
 from paper.diversity_map.perceptrons import Perceptrons, Steps, Task, measure, train
@@ -66,7 +73,7 @@ def test_the_program_trains_as_the_batched_trainer_of_the_estimators(task, train
         rows = task.train[k] > 0
         folds.append(Fold(task.x[k].T[rows], task.y[rows], None, as_modules(start, k, 0), seed=0))
     groups = [Group(fold, loss) for fold in folds for loss in losses]
-    program = train_groups(groups, Schedule(STEPS.n_steps, 1, STEPS.learning_rate, STEPS.weight_decay))
+    program = fit_groups(groups, Schedule(STEPS.n_steps, 1, STEPS.learning_rate, STEPS.weight_decay))
     theirs = program.logits([task.x[k].T for k in range(K) for _ in losses])
     with torch.no_grad():
         ours = trained(task.x).flatten(0, 1)

@@ -4,17 +4,19 @@ import pytest
 import torch
 from torch import nn
 
-from counterpoint.estimators._batched import (
+from counterpoint.estimators._path import train_path
+from counterpoint.training import (
+    CorrelationLoss,
     Fold,
     Group,
+    IndependentLoss,
+    JointLoss,
+    NegativeCorrelationLoss,
     Program,
     Schedule,
-    _Batches,
-    _Losses,
-    train_groups,
-    train_path,
+    fit_groups,
 )
-from counterpoint.training import CorrelationLoss, IndependentLoss, JointLoss, NegativeCorrelationLoss
+from counterpoint.training.groups import _Batches, _Losses
 
 SCHEDULE = Schedule(epochs=6, n_batches=3, learning_rate=0.02, weight_decay=0.1)
 
@@ -53,22 +55,22 @@ def groups_of_all_kinds(folds):
 
 def test_groups_of_all_kinds_train_as_if_they_were_alone(folds):
     groups = groups_of_all_kinds(folds)
-    together = train_groups(groups, SCHEDULE).ensembles()
+    together = fit_groups(groups, SCHEDULE).ensembles()
     for group, ensemble in zip(groups, together, strict=True):
-        alone = train_groups([group], SCHEDULE).ensembles()[0]
+        alone = fit_groups([group], SCHEDULE).ensembles()[0]
         for name, value in ensemble.state_dict().items():
             torch.testing.assert_close(value, alone.state_dict()[name], atol=2e-4, rtol=2e-4)
 
 
 def test_a_larger_decay_leaves_smaller_weights(folds):
-    program = train_groups([Group(folds[0], IndependentLoss(), 0, d) for d in (0.0, 1.0, 10.0)], SCHEDULE)
+    program = fit_groups([Group(folds[0], IndependentLoss(), 0, d) for d in (0.0, 1.0, 10.0)], SCHEDULE)
     norms = [sum(float(p.detach().square().sum()) for p in e.parameters()) for e in program.ensembles()]
     assert norms[0] > norms[1] > norms[2]
 
 
 def test_the_program_answers_as_its_ensembles_do(folds):
     groups = groups_of_all_kinds(folds)
-    program = train_groups(groups, SCHEDULE)
+    program = fit_groups(groups, SCHEDULE)
     xs = [torch.randn(5 + g, 4) for g in range(len(groups))]
     readouts = program.readouts()
     for g, ensemble in enumerate(program.ensembles()):
@@ -81,7 +83,7 @@ def test_the_program_answers_as_its_ensembles_do(folds):
 def test_each_epoch_is_shown_and_the_networks_given_are_left_alone(folds):
     before = [p.clone() for p in folds[0].nets[0].parameters()]
     seen = []
-    train_groups(
+    fit_groups(
         [Group(folds[0], IndependentLoss())],
         SCHEDULE,
         on_epoch=lambda epoch, program: seen.append((epoch, float(program.logits([folds[0].x])[0].sum()))),
@@ -120,8 +122,8 @@ def test_a_fold_with_fewer_rows_than_steps_sits_the_rest_out(folds, loss):
     assert not moved[4:, 0].any()  # no rows left
     assert moved[:, 1].all()
     assert moved[:4, 0].all() == (not isinstance(loss, CorrelationLoss))  # a row by itself has no correlation
-    together = train_groups([Group(short, loss), Group(folds[1], loss)], schedule).ensembles()[0]
-    alone = train_groups([Group(short, loss)], schedule).ensembles()[0]
+    together = fit_groups([Group(short, loss), Group(folds[1], loss)], schedule).ensembles()[0]
+    alone = fit_groups([Group(short, loss)], schedule).ensembles()[0]
     for name, value in together.state_dict().items():
         torch.testing.assert_close(value, alone.state_dict()[name], atol=2e-4, rtol=2e-4)
 
@@ -138,8 +140,8 @@ def one_wide():
 def test_running_statistics_are_those_of_the_group_whatever_the_width(folds, make):
     fold = folds[0]._replace(nets=[make() for _ in range(3)])
     groups = [Group(fold, loss) for loss in (IndependentLoss(), CorrelationLoss(0.5))]
-    for group, ensemble in zip(groups, train_groups(groups, SCHEDULE).ensembles(), strict=True):
-        alone = train_groups([group], SCHEDULE).ensembles()[0].learners
+    for group, ensemble in zip(groups, fit_groups(groups, SCHEDULE).ensembles(), strict=True):
+        alone = fit_groups([group], SCHEDULE).ensembles()[0].learners
         for one, other in zip(ensemble.learners, alone, strict=True):
             torch.testing.assert_close(one[1].running_var, other[1].running_var, atol=2e-3, rtol=2e-3)
             assert (one[1].running_mean != 0).all()
@@ -172,9 +174,9 @@ def test_a_fold_by_itself_trains_as_a_plain_loop_does_with_batches_of_any_size(n
 @pytest.mark.parametrize("context", [torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16)])
 def test_groups_train_in_full_precision_whatever_is_set_around(folds, context):
     groups = [Group(folds[0], IndependentLoss()), Group(folds[1], CorrelationLoss(0.5))]
-    plain = train_groups(groups, SCHEDULE)
+    plain = fit_groups(groups, SCHEDULE)
     with context:
-        around = train_groups(groups, SCHEDULE)
+        around = fit_groups(groups, SCHEDULE)
         found = around.logits([fold.x for fold in folds[:2]])
     for one, other in zip(found, plain.logits([fold.x for fold in folds[:2]]), strict=True):
         assert torch.equal(one, other)
@@ -186,9 +188,9 @@ def test_networks_of_any_kind_have_the_decay_of_their_group(make):
     x = torch.randn(36, 4)
     fold = Fold(x, (x[:, 0] > 0).long() + (x[:, 1] > 0).long(), None, [make(), make()], seed=0)
     groups = [Group(fold, IndependentLoss(), 0, decay) for decay in (0.0, 1.0)]
-    together = train_groups(groups, SCHEDULE).ensembles()
+    together = fit_groups(groups, SCHEDULE).ensembles()
     for group, ensemble in zip(groups, together, strict=True):
-        alone = train_groups([group], SCHEDULE).ensembles()[0]  # one decay: AdamW's own
+        alone = fit_groups([group], SCHEDULE).ensembles()[0]  # one decay: AdamW's own
         for name, value in ensemble.state_dict().items():
             torch.testing.assert_close(value, alone.state_dict()[name], atol=2e-4, rtol=2e-4)
     weights = [torch.cat([p.flatten() for p in e.parameters()]) for e in together]
@@ -196,7 +198,7 @@ def test_networks_of_any_kind_have_the_decay_of_their_group(make):
 
 
 def test_probabilities_are_single_where_there_is_no_double_precision(folds):
-    program = train_groups([Group(folds[0], IndependentLoss())], SCHEDULE)
+    program = fit_groups([Group(folds[0], IndependentLoss())], SCHEDULE)
     x = torch.randn(5, 4)
     double = program.proba([x])[0]
     program.dtype = torch.float32  # as on Apple's GPUs

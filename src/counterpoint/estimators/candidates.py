@@ -10,7 +10,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from counterpoint._validation import FloatArray, IntArray
-from counterpoint.estimators._paired import PairedTest, corrected_paired_test
+from counterpoint.estimators.paired import PairedTest, corrected_paired_test
 
 __all__ = ["Candidate", "Choice", "Scores", "at_best_decay", "choose", "results", "verdict"]
 

@@ -13,17 +13,16 @@ from typing import NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
-from counterpoint.estimators._making import private_generator
-from counterpoint.training import DiversityLoss, Ensemble, EnsembleLoss, IndependentLoss
-from counterpoint.training.ensemble import evaluating
+from counterpoint.training.device import seeded
+from counterpoint.training.ensemble import Ensemble, evaluating
+from counterpoint.training.losses import EnsembleLoss, IndependentLoss
 from counterpoint.training.preparation import autocast
 from counterpoint.training.readout import Readout
 from counterpoint.training.stacked import Stacked
 from counterpoint.training.voting import Vote
 
-__all__ = ["Fold", "Group", "Program", "Schedule", "train_groups", "train_path"]
+__all__ = ["Fold", "Group", "Program", "Schedule", "fit_groups"]
 
-_BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 _MOST_NUMBERS = 2**28  # of an activation in one pass without gradients
 
 
@@ -154,7 +153,7 @@ class Program:
         return Ensemble([copy.deepcopy(net) for group in self.groups for net in group.fold.nets])
 
 
-def train_groups(
+def fit_groups(
     groups: Sequence[Group],
     schedule: Schedule,
     *,
@@ -179,12 +178,23 @@ def train_groups(
     The sum of the groups' losses falls apart into one for each group, and AdamW steps entry by entry, so each group
     trains as if it were alone. Folds of unequal size are filled up with rows of weight zero, which would count to batch
     normalisation: networks with it must be trained fold by fold. A batch without rows has the loss 0.
+
+    Examples
+    --------
+    >>> from counterpoint.training import DiversityLoss, IndependentLoss, mlp
+    >>> x = torch.linspace(-1, 1, 40)[:, None]
+    >>> y = (x[:, 0] > 0).long()
+    >>> fold = Fold(x, y, None, [mlp([1, 4, 2]) for _ in range(3)], seed=0)
+    >>> groups = [Group(fold, IndependentLoss()), Group(fold, DiversityLoss())]
+    >>> trained = fit_groups(groups, Schedule(epochs=5, n_batches=4, learning_rate=0.05, weight_decay=0.0))
+    >>> [vote.shape for vote in trained.votes([x, x])]
+    [torch.Size([40, 2]), torch.Size([40, 2])]
     """
     program = Program(groups)
     optimizer, shrink = _optimizer(program, schedule)
     batches = _Batches(program, schedule.n_batches)
     with (
-        private_generator(program.device, program.folds[0].seed),
+        seeded(program.device, program.folds[0].seed),
         autocast("float32", program.device),
         torch.enable_grad(),
     ):
@@ -203,50 +213,6 @@ def train_groups(
             "the weights must stay finite; got NaN or infinity. A lower learning rate may help."
         )
     return program
-
-
-def train_path(
-    folds: Sequence[Fold],
-    diversities: Sequence[float],
-    schedule: Schedule,
-    *,
-    weight_decays: Sequence[float | None] = (None,),
-    warmup_epochs: int = 0,
-    voting: str = "auto",
-    progress: bool = False,
-) -> list[list[Ensemble]]:
-    """Return the trained ensemble of each candidate on each fold.
-
-    The candidates are the diversities, each with all weight decays in a row. Where networks have batch normalisation
-    they are trained fold by fold.
-
-    Parameters
-    ----------
-    folds : sequence of Fold
-        What is trained on; the networks are left as they are.
-    diversities : sequence of float
-        Those that are tried; 0 is independent training.
-    schedule : Schedule
-        How to train.
-    weight_decays : sequence of float or None, default=(None,)
-        Those of each; None is that of the schedule.
-    warmup_epochs : int, default=0
-        Epochs of independent training, before a diversity.
-    voting : str, default="auto"
-        That of the ensembles.
-    progress : bool, default=False
-        Whether to show a bar over the epochs.
-    """
-    losses = [DiversityLoss(diversity) for diversity in diversities]
-    candidates = [(loss, decay) for loss in losses for decay in weight_decays]
-    normalised = any(isinstance(part, _BATCH_NORMS) for net in folds[0].nets for part in net.modules())
-    path: list[list[Ensemble]] = [[] for _ in candidates]
-    for some in [[fold] for fold in folds] if normalised else [list(folds)]:
-        groups = [Group(fold, loss, warmup_epochs, decay) for loss, decay in candidates for fold in some]
-        trained = train_groups(groups, schedule, progress=progress).ensembles(voting)
-        for c, ensembles in enumerate(path):
-            ensembles += trained[c * len(some) : (c + 1) * len(some)]
-    return path
 
 
 class _Losses:

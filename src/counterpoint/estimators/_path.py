@@ -1,0 +1,55 @@
+"""The candidates of a search, trained on all folds as one batched program."""
+
+from collections.abc import Sequence
+
+from torch import nn
+
+from counterpoint.training import DiversityLoss, Ensemble, Fold, Group, Schedule, fit_groups
+
+__all__ = ["train_path"]
+
+_BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
+
+
+def train_path(
+    folds: Sequence[Fold],
+    diversities: Sequence[float],
+    schedule: Schedule,
+    *,
+    weight_decays: Sequence[float | None] = (None,),
+    warmup_epochs: int = 0,
+    voting: str = "auto",
+    progress: bool = False,
+) -> list[list[Ensemble]]:
+    """Return the trained ensemble of each candidate on each fold.
+
+    The candidates are the diversities, each with all weight decays in a row. Where networks have batch normalisation
+    they are trained fold by fold.
+
+    Parameters
+    ----------
+    folds : sequence of Fold
+        What is trained on; the networks are left as they are.
+    diversities : sequence of float
+        Those that are tried; 0 is independent training.
+    schedule : Schedule
+        How to train.
+    weight_decays : sequence of float or None, default=(None,)
+        Those of each; None is that of the schedule.
+    warmup_epochs : int, default=0
+        Epochs of independent training, before a diversity.
+    voting : str, default="auto"
+        That of the ensembles.
+    progress : bool, default=False
+        Whether to show a bar over the epochs.
+    """
+    losses = [DiversityLoss(diversity) for diversity in diversities]
+    candidates = [(loss, decay) for loss in losses for decay in weight_decays]
+    normalised = any(isinstance(part, _BATCH_NORMS) for net in folds[0].nets for part in net.modules())
+    path: list[list[Ensemble]] = [[] for _ in candidates]
+    for some in [[fold] for fold in folds] if normalised else [list(folds)]:
+        groups = [Group(fold, loss, warmup_epochs, decay) for loss, decay in candidates for fold in some]
+        trained = fit_groups(groups, schedule, progress=progress).ensembles(voting)
+        for c, ensembles in enumerate(path):
+            ensembles += trained[c * len(some) : (c + 1) * len(some)]
+    return path
