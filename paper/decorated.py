@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from counterpoint._validation import FloatArray
 from counterpoint.estimators import DecorateClassifier
 from counterpoint.estimators._making import draw_seeds, make_nets
 from counterpoint.training import Ensemble, Fold, Group, IndependentLoss, seeded
@@ -79,14 +79,14 @@ def _learner(ensemble: Ensemble) -> Learner:
     """Return a network as DECORATE asks it: rows in, probabilities out."""
 
     @torch.no_grad()
-    def proba(rows: FloatArray) -> FloatArray:
+    def proba(rows: NDArray[np.float64]) -> NDArray[np.float64]:
         logits: Tensor = ensemble(filled(rows, torch.device("cpu")))[0]
         return logits.double().softmax(-1).numpy()
 
     return proba
 
 
-def _over_sizes(proba: Sequence[FloatArray], splits: Sequence[Split]) -> dict[str, list[Any]]:
+def _over_sizes(proba: Sequence[NDArray[np.float64]], splits: Sequence[Split]) -> dict[str, list[Any]]:
     """Return the error of all learners, and the least of those of the first learners, however many."""
     errors = [
         100 * np.mean(own.cumsum(axis=0).argmax(-1) != split.test_labels, axis=1)

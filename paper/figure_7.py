@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from counterpoint._validation import FloatArray
 from counterpoint.plots import TradeoffDisplay, house_style
 from counterpoint.records import given_paths, read_record, refill, write_figure, write_record
 from counterpoint.training import Group, Program, correlations, pick_device
@@ -92,7 +92,9 @@ def compute(settings: Settings, device: torch.device) -> dict[str, Any]:
     }
 
 
-def _of_epochs(splits: Sequence[Split], settings: Settings, device: torch.device) -> dict[str, FloatArray]:
+def _of_epochs(
+    splits: Sequence[Split], settings: Settings, device: torch.device
+) -> dict[str, NDArray[np.float64]]:
     """Return (parts, 2, epochs) for each loss: both correlations after each epoch."""
     losses = losses_of(settings)
     groups = [
@@ -116,7 +118,7 @@ def _of_epochs(splits: Sequence[Split], settings: Settings, device: torch.device
 
 def _of_sizes(
     splits: Sequence[Split], ensembles: Sequence[Sequence[Learner]], largest: int
-) -> FloatArray | None:
+) -> NDArray[np.float64] | None:
     """Return (parts, 2, sizes) of the first 2, 3, ... learners; an ensemble that stops growing stays where it is.
 
     Folds that kept a single learner have no place on the plane and are left out; None if there is no other.

@@ -17,8 +17,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from counterpoint._validation import FloatArray, check_count
 from counterpoint.records import (
     NONE,
     Grid,
@@ -91,7 +91,9 @@ def reproduce(
     settings = dataclasses.replace(SMOKE if smoke else Settings(), seed=seed)
     counts = {name: 1 if smoke else count for name, count in REPEATS.items()}
     if repeats is not None:
-        counts = dict.fromkeys(REPEATS, int(check_count(repeats, "repeats", minimum=1)))
+        if repeats < 1:
+            raise ValueError(f"`repeats` must be at least 1; got {repeats}.")
+        counts = dict.fromkeys(REPEATS, repeats)
     found, failed = _run(out / "table-3", counts, settings, pick_device(device))
     what = f"{len(failed)} part{'s' if len(failed) > 1 else ''} failed"
     if not any(found.values()):
@@ -248,7 +250,7 @@ def _start(record: Mapping[str, Any]) -> str:
     return "Smoke run. " if record["config"]["smoke"] else ""
 
 
-def errors(record: Mapping[str, Any], name: str, row: str, key: str = "error") -> FloatArray | None:
+def errors(record: Mapping[str, Any], name: str, row: str, key: str = "error") -> NDArray[np.float64] | None:
     """Return what was measured of a row on a data set, (repeats, folds); None where its part is missing."""
     for part in record["data"].get(name, {}).values():
         if row in part["rows"]:

@@ -4,20 +4,19 @@ All folds of all repeats train side by side as one batched program. A CPU works 
 stays in its cache, so there the folds are taken some at a time; each trains as if it were alone.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import StandardScaler
-from torch import Tensor
+from torch import Tensor, nn
 
-from counterpoint._validation import FloatArray, IntArray
 from counterpoint.datasets import load
-from counterpoint.estimators._making import draw_seeds, make_nets
-from counterpoint.estimators._rows import n_batches
 from counterpoint.estimators.candidates import choose
 from counterpoint.training import (
     CorrelationLoss,
@@ -28,6 +27,7 @@ from counterpoint.training import (
     Program,
     Schedule,
     fit_groups,
+    mlp,
     seeded,
 )
 
@@ -82,10 +82,10 @@ SMOKE = Settings(
 class Split(NamedTuple):
     """A fold: columns standardised by its training rows, NaN where a value is missing."""
 
-    table: FloatArray  # (n, n_features)
-    labels: IntArray  # (n,)
-    test_table: FloatArray
-    test_labels: IntArray
+    table: NDArray[np.float64]  # (n, n_features)
+    labels: NDArray[np.int64]  # (n,)
+    test_table: NDArray[np.float64]
+    test_labels: NDArray[np.int64]
     n_classes: int
     seed: int
 
@@ -108,7 +108,13 @@ def cross_validation(name: str, repeats: int, settings: Settings) -> list[Split]
     ]
 
 
-def _splits(table: FloatArray, labels: IntArray, n_folds: int, seed: int) -> list[Split]:
+def draw_seeds(seed: int, count: int) -> list[int]:
+    """Return seeds that depend on one seed."""
+    seeds: list[int] = np.random.RandomState(seed).randint(np.iinfo(np.int32).max, size=count).tolist()
+    return seeds
+
+
+def _splits(table: NDArray[np.float64], labels: NDArray[np.int64], n_folds: int, seed: int) -> list[Split]:
     folds = StratifiedKFold(n_folds, shuffle=True, random_state=seed).split(table, labels)
     splits = []
     for (train, test), own_seed in zip(folds, draw_seeds(seed, n_folds), strict=True):
@@ -130,10 +136,12 @@ def losses_of(settings: Settings) -> dict[str, EnsembleLoss]:
 def fold_of(split: Split, settings: Settings, device: torch.device) -> Fold:
     """Return what a program trains on: the rows, and networks with the seed of the split."""
     x, y, *_ = split.tensors(device)
-    net_seed, order_seed = draw_seeds(split.seed)
-    with seeded(device, net_seed):
-        nets = make_nets(None, settings.n_learners, (settings.hidden,), x.shape[1], split.n_classes)
-    return Fold(x, y, None, nets, order_seed)
+    network_seed, order_seed = draw_seeds(split.seed, 2)
+    with seeded(device, network_seed):
+        networks: list[nn.Module] = [
+            mlp([x.shape[1], settings.hidden, split.n_classes]) for _ in range(settings.n_learners)
+        ]
+    return Fold(x, y, None, networks, order_seed)
 
 
 def train_in_chunks(
@@ -147,7 +155,7 @@ def train_in_chunks(
     largest = max(len(group.fold.y) for group in groups)
     schedule = Schedule(
         settings.epochs,
-        n_batches(largest, settings.batch_size),
+        math.ceil(largest / settings.batch_size),
         settings.learning_rate,
         settings.weight_decay,
     )
@@ -224,7 +232,7 @@ def searched(splits: Sequence[Split], settings: Settings, device: torch.device, 
     return {"searched": row}
 
 
-def filled(table: FloatArray, device: torch.device) -> Tensor:
+def filled(table: NDArray[np.float64], device: torch.device) -> Tensor:
     """Return a standardised table with missing values at the mean."""
     return torch.as_tensor(np.nan_to_num(table), dtype=torch.float32, device=device)
 
@@ -235,6 +243,6 @@ def _errors(proba: Sequence[Tensor], targets: Sequence[Tensor]) -> list[float]:
     return (100 * torch.stack(wrong)).tolist()
 
 
-def _over_epochs(errors: FloatArray) -> dict[str, list[Any]]:
+def _over_epochs(errors: NDArray[np.float64]) -> dict[str, list[Any]]:
     """Return the error after the last epoch, and the least of those looked at."""
     return {"error": errors[:, -1].tolist(), "best_test": np.nanmin(errors, axis=1).tolist()}

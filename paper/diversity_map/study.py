@@ -13,21 +13,25 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from counterpoint._validation import FloatArray, IntArray
 from counterpoint.datasets import DATASETS, Dataset, load
 from counterpoint.records import plain, read_record, versions, write_figure, write_record, write_text
 from counterpoint.theory import learner_correlation_bounds, optimality, truth_correlation_bounds
+
+if TYPE_CHECKING:
+    from sklearn.pipeline import Pipeline
 
 TITLE = "When explicit diversity pays: networks of every size and number, on tables"
 EMBEDDED = tuple(name for name, source in DATASETS.items() if source.embedded)
 PARTS = "diversity-map.jsonl"
 MOST_REPEATS = 5
 DIGITS = 5  # of a number in the record
+# Values of a nominal column with a column of their own: how many at most, and in which share of the rows at least.
+MOST_VALUES, LEAST_SHARE = 32, 0.01
 
 
 @dataclass(frozen=True)
@@ -165,7 +169,7 @@ def run_part(
 
 def prepare(
     table: Dataset, grid: Grid, seed: int
-) -> tuple[NDArray[np.float32], IntArray, NDArray[np.float32]]:
+) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.float32]]:
     """Return rows (K, F, n) as each fold sees them, classes (n,) and who trains on what (K, n).
 
     Columns become numbers, and numbers get mean 0 and deviation 1, by the training rows of the fold.
@@ -193,30 +197,40 @@ def _prepared(name: str, data: Path | None, grid: Grid, seed: int) -> Any:
     return prepare(load(name, data), grid, seed)
 
 
-def _standardised(table: Dataset, train: IntArray) -> NDArray[np.float32]:
+def _standardised(table: Dataset, train: NDArray[np.int64]) -> NDArray[np.float32]:
     """Return the columns (F, n) as numbers, fitted on some rows."""
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    from counterpoint.io.tables import Column
-    from counterpoint.models.model import make_transformer
-
-    columns = tuple(
-        Column(str(name), "category" if dtype == "category" else "number")
-        for name, dtype in table.X.dtypes.items()
-    )
-    transformer = make_pipeline(make_transformer(columns), StandardScaler()).fit(table.X.iloc[train])
+    transformer = _transformer(table).fit(table.X.iloc[train])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # a value that the training rows do not have
         found: NDArray[np.float32] = transformer.transform(table.X).T.astype(np.float32)
     return found
 
 
-def _optimality(r_tl: FloatArray, r_ll: FloatArray, n_learners: int) -> FloatArray:
+def _transformer(table: Dataset) -> "Pipeline":
+    """Return what turns the columns of a table into numbers of mean 0 and deviation 1."""
+    from sklearn.compose import ColumnTransformer
+    from sklearn.impute import SimpleImputer
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+    is_nominal = table.X.dtypes == "category"
+    numbers = SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True)
+    categories = OneHotEncoder(
+        handle_unknown="infrequent_if_exist",
+        max_categories=MOST_VALUES,
+        min_frequency=LEAST_SHARE,
+        sparse_output=False,
+    )
+    parts = [("number", numbers, ~is_nominal), ("category", categories, is_nominal)]
+    columns = [(name, part, list(table.X.columns[mask])) for name, part, mask in parts if mask.any()]
+    return make_pipeline(ColumnTransformer(columns, sparse_threshold=0), StandardScaler())
+
+
+def _optimality(r_tl: NDArray[np.float64], r_ll: NDArray[np.float64], n_learners: int) -> NDArray[np.float64]:
     """Return the optimality of mean correlations; where learners are constant these may lie outside of the theorems."""
     low, high = learner_correlation_bounds(n_learners)
     r_ll = np.clip(r_ll, low + 1e-6, high)
-    found: FloatArray = optimality(
+    found: NDArray[np.float64] = optimality(
         np.clip(r_tl, *truth_correlation_bounds(r_ll, n_learners)), r_ll, n_learners
     )
     return found
@@ -238,7 +252,7 @@ def _write_record(
     )
 
 
-def _by_loss(grid: Grid, found: FloatArray) -> dict[str, Any]:
+def _by_loss(grid: Grid, found: NDArray[np.float64]) -> dict[str, Any]:
     """Return numbers (..., C) under the names of the losses."""
     return {loss: found[..., c].round(DIGITS).tolist() for c, loss in enumerate(grid.losses)}
 
