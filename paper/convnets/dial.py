@@ -15,6 +15,7 @@ from counterpoint._validation import FloatArray, IntArray, check_count
 from counterpoint.datasets import load_cifar100
 from counterpoint.datasets.cifar import Images
 from counterpoint.measures import brier_score, calibration_error, combine, log_loss
+from counterpoint.records import Job
 from counterpoint.training import (
     CorrelationLoss,
     DiversityLoss,
@@ -29,12 +30,14 @@ from counterpoint.training import (
 from counterpoint.vision import ImageBatches, backbone, predict_logits, predict_proba
 from paper.convnets.dial_tables import draw, grids
 from paper.convnets.images import load_images
-from paper.convnets.store import Job, check_kind, check_parts, collect, join, publish
 from paper.device import clock
+from paper.runner import Study, run_study
 
 __all__ = ["ARMS", "Point", "plan", "reproduce", "run"]
 
-TITLE = "The dial of diversity on images"
+STUDY = Study(
+    "image-dial", "The dial of diversity on images", grids, lambda record: {"image-dial": draw(record)}
+)
 BATCH, LEARNING_RATE = 512, 1e-2
 
 ARMS: Mapping[str, Callable[[], EnsembleLoss]] = {
@@ -102,24 +105,14 @@ def reproduce(
 
     ``parts`` holds the beginnings of the names of the jobs to run, with commas between them.
     """
-    check_kind(out, "image-dial", smoke=smoke)
     where = pick_device(device)
     n_seeds = int(check_count(seeds or (1 if smoke else 3), "seeds", minimum=1))
-    jobs = list(plan(n_seeds, smoke=smoke))
-    wanted = check_parts(parts, [name for name, *_ in jobs])
     sets = _Sets(data, smoke=smoke)
-    files = collect(
-        (
-            Job(name, _config(point, arm, seed), partial(_work, point, arm, seed, sets, where))
-            for name, point, arm, seed in jobs
-        ),
-        out / "image-dial",
-        wanted,
-        title=TITLE,
-        device=where,
-    )
-    path, record = join(out, "image-dial", files, title=TITLE, config={"smoke": smoke})
-    return publish(path, grids(record), draw(record))
+    jobs = [
+        Job(name, _config(point, arm, seed), partial(_work, point, arm, seed, sets, where))
+        for name, point, arm, seed in plan(n_seeds, smoke=smoke)
+    ]
+    return run_study(STUDY, jobs, out, smoke=smoke, parts=parts, device=where)
 
 
 def run(point: Point, arm: str, seed: int, images: Images, device: torch.device) -> dict[str, Any]:

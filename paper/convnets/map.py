@@ -12,16 +12,22 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from counterpoint._validation import check_count
-from counterpoint.records import plain, read_record
+from counterpoint.records import Job, plain, read_record
 from paper.convnets.arms import ARMS
 from paper.convnets.map_tables import draw, grids
+from paper.runner import Study, run_study
 
 if TYPE_CHECKING:
     from paper.convnets.part import Part
 
 __all__ = ["ROWS", "Row", "plan", "reproduce", "same_size"]
 
-TITLE = "When does explicit diversity pay on images?"
+STUDY = Study(
+    "image-map",
+    "When does explicit diversity pay on images?",
+    grids,
+    lambda record: {"image-map": draw(record)},
+)
 
 WIDTHS = {2: 2, 4: 10, 8: 10, 16: 5, 32: 5, 64: 3}  # width -> learners; 2 is for smoke runs
 ALONE = ("independent",)
@@ -89,21 +95,16 @@ def reproduce(
     from counterpoint.training import pick_device
     from paper.convnets.images import load_images
     from paper.convnets.part import run
-    from paper.convnets.store import Job, check_kind, check_parts, collect, join, publish
 
-    check_kind(out, "image-map", smoke=smoke)
     where = pick_device(device)
     n_seeds = int(check_count(seeds or (2 if smoke else 3), "seeds", minimum=1))
     folder = out / "image-map"
-    wanted = check_parts(parts, [part.name for part in plan(n_seeds, smoke=smoke)])
     images = load_images(data, smoke=smoke)
-    jobs = (
+    jobs = [
         Job(part.name, _settings(part, folder), partial(run, part, images, where))
         for part in plan(n_seeds, smoke=smoke)
-    )
-    files = collect(jobs, folder, wanted, title=TITLE, device=where)
-    path, record = join(out, "image-map", files, title=TITLE, config={"smoke": smoke})
-    return publish(path, grids(record), draw(record))
+    ]
+    return run_study(STUDY, jobs, out, smoke=smoke, parts=parts, device=where)
 
 
 def plan(n_seeds: int, *, smoke: bool = False) -> "Iterator[Part]":

@@ -23,6 +23,7 @@ from torch.nn import functional as F
 
 from counterpoint._validation import check_count
 from counterpoint.datasets.cifar import Images
+from counterpoint.records import Job
 from counterpoint.training import IndependentLoss, pick_device
 from counterpoint.vision import ImageBatches, backbone, predict_logits
 from paper.convnets import fast_training
@@ -32,12 +33,17 @@ from paper.convnets.part import measures
 from paper.convnets.recording import put_back, recorded
 from paper.convnets.scratch_tables import draw, grid
 from paper.convnets.side_by_side import Apart, program
-from paper.convnets.store import Job, check_kind, check_parts, collect, join, publish
 from paper.device import clock, kernel_search, to_device
+from paper.runner import Study, run_study
 
 __all__ = ["Point", "plan", "reproduce", "run"]
 
-TITLE = "Ensembles from scratch: error against GPU seconds"
+STUDY = Study(
+    "image-scratch",
+    "Ensembles from scratch: error against GPU seconds",
+    lambda record: [grid(record)],
+    lambda record: {"image-scratch": draw(record)},
+)
 SMOOTHING = 0.1
 FAST = (11.5, 0.0153)  # learning rate and weight decay of airbench94, for 1024 images
 FAST_WIDE = (10.0, 0.0153)  # of airbench95, whose nets are nearly as wide as the wider ones here
@@ -95,7 +101,6 @@ def reproduce(
     ``parts`` holds the beginnings of the names of the ensembles to train, with commas between them; ``seeds`` is the
     most seeds that any has.
     """
-    check_kind(out, "image-scratch", smoke=smoke)
     where = pick_device(device)
     most = None if seeds is None else int(check_count(seeds, "seeds", minimum=1))
     images = load_images(data, smoke=smoke)
@@ -110,10 +115,7 @@ def reproduce(
         for point in plan(smoke=smoke)
         for seed in range(point.n_seeds if most is None else min(most, point.n_seeds))
     ]
-    wanted = check_parts(parts, [job.name for job in jobs])
-    files = collect(jobs, out / "image-scratch", wanted, title=TITLE, device=where)
-    path, record = join(out, "image-scratch", files, title=TITLE, config={"smoke": smoke})
-    return publish(path, [grid(record)], draw(record))
+    return run_study(STUDY, jobs, out, smoke=smoke, parts=parts, device=where)
 
 
 def run(point: Point, images: Images, seed: int, device: torch.device) -> Mapping[str, Any]:

@@ -47,7 +47,7 @@ def test_a_finished_part_is_not_run_again_and_a_failing_one_loses_no_other(tmp_p
     monkeypatch.setattr(
         program_of, "run", lambda part, *rest: 1 / 0 if part.name == "width-2" else done(part, *rest)
     )
-    with pytest.warns(UserWarning, match="part width-2 failed: ZeroDivisionError"):
+    with pytest.raises(RuntimeError, match="1 job failed: width-2: ZeroDivisionError"):
         reproduce("image-map", tmp_path, smoke=True, parts="once,width")
     found = json.loads((tmp_path / "image-map.json").read_text(encoding="utf-8"))
     assert list(found["data"]) == ["width-4", "once-2"]
