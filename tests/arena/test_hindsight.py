@@ -3,6 +3,7 @@
 import pytest
 
 from counterpoint.arena.hindsight import in_words, searched_at_once
+from counterpoint.arena.jobs import ArenaJob
 
 # errors on the two folds, and the inner accuracies of each
 A = {
@@ -25,16 +26,15 @@ B = {method: (errors, [[0.5, 0.5], [0.5, 0.5]]) for method, (errors, _) in A.ite
 
 def cells(tables, repeat=0):
     shared = dict.fromkeys(("learner_accuracy", "r_tl", "r_ll", "optimality")) | {"seconds": 1.0}
+    facts = {"rows": 40, "numeric": 2, "nominal": 0, "classes": 2}
     return [
         {
-            "table": table,
-            "method": method,
-            "repeat": repeat,
-            "settings": {"n_folds": 2, "smoke": False},
-            "data": {"rows": 40},
-            "folds": [
-                {"error": e, "inner_accuracies": i, **shared} for e, i in zip(errors, inner, strict=True)
-            ],
+            "config": ArenaJob(table, method, repeat).config({"n_folds": 2, "smoke": False}, facts),
+            "data": {
+                "folds": [
+                    {"error": e, "inner_accuracies": i, **shared} for e, i in zip(errors, inner, strict=True)
+                ]
+            },
         }
         for table, found in tables.items()
         for method, (errors, inner) in found.items()

@@ -90,7 +90,7 @@ def run_nets(
     *,
     repeat: int,
     device: torch.device,
-    tell: Callable[[str], None] = lambda _: None,
+    report: Callable[[str], None] = lambda _: None,
 ) -> dict[str, list[dict[str, Any]]]:
     """Return, for each method, what is recorded of each outer fold.
 
@@ -108,8 +108,8 @@ def run_nets(
         Number of the repeat: its folds and its random draws are its own.
     device : torch.device
         Where to train.
-    tell : callable, optional
-        Called with a few words before each program.
+    report : callable, optional
+        Called with a line of text before each program.
 
     Notes
     -----
@@ -118,7 +118,7 @@ def run_nets(
     """
     splits = [split for fold in folds for split in fold.inner] + [fold.outer for fold in folds]
     parts = _parts(table, splits, repeat, device)
-    trainer = _Trainer(table, settings, tell)
+    trainer = _Trainer(table, settings, report)
     choices = _tuned(trainer, parts, folds, methods)
     first = len(parts) - len(folds)  # the outer folds come last
     wanted = sorted({(first + k, choice.recipe) for (_, k), choice in choices.items()})
@@ -165,8 +165,8 @@ def _tuned(
 class _Trainer:
     """Trains recipes on parts in programs that fit into memory."""
 
-    def __init__(self, table: Table, settings: Settings, tell: Callable[[str], None]) -> None:
-        self.table, self.settings, self.tell = table, settings, tell
+    def __init__(self, table: Table, settings: Settings, report: Callable[[str], None]) -> None:
+        self.table, self.settings, self.report = table, settings, report
         self.n_classes = len(table.classes)
         self.losses: dict[str, EnsembleLoss] = {
             "joint": JointLoss(),
@@ -206,7 +206,7 @@ class _Trainer:
         waiting = [wanted[start : start + most] for start in range(0, len(wanted), most)]
         while waiting:
             some = waiting.pop(0)
-            self.tell(f"{self.table.name}: {len(some)} ensembles, {len(waiting)} programs more")
+            self.report(f"{self.table.name}: {len(some)} ensembles, {len(waiting)} programs more")
             try:
                 found = self._program(parts, some, schedule, learners)
             except torch.cuda.OutOfMemoryError:

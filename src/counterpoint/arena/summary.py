@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from counterpoint._validation import FloatArray
+from counterpoint.arena.jobs import COUNTS, SETTINGS
 from counterpoint.arena.methods import BASELINE, EXPLICIT, METHODS, family
 from counterpoint.arena.statistics import (
     critical_difference,
@@ -58,7 +59,7 @@ def summarise(records: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """
     results, settings, data = gathered(records)
     if not results:
-        raise ValueError("`records` must hold at least one finished cell; got none.")
+        raise ValueError("`records` must hold at least one finished job; got none.")
     share = 1 / (settings["n_folds"] - 1)
     against = _corrected({name: _against(found, share) for name, found in results.items()})
     folds = {name: {m: _all(repeats) for m, repeats in found.items()} for name, found in results.items()}
@@ -89,16 +90,18 @@ def gathered(records: Iterable[Mapping[str, Any]]) -> tuple[Results, dict[str, A
     shared: dict[str, Any] = {}  # the settings, and the candidates of each method
     data: dict[str, Any] = {}
     for record in records:
-        table, method = record["table"], record["method"]
+        config = record["config"]
+        table, method = config["table"], config["method"]
         if method not in METHODS:  # of another version
             continue
-        for what, own in (("settings", record["settings"]), (method, record.get("candidates"))):
-            if own is not None and shared.setdefault(what, own) != own:
+        settings = {name: config[name] for name in SETTINGS if name in config}
+        for what, own in (("settings", settings), (method, config["candidates"])):
+            if shared.setdefault(what, own) != own:
                 raise ValueError(
-                    f"`out` must hold cells of the same settings and candidates; got others for {method} on {table}."
+                    f"`out` must hold jobs of the same settings and candidates; got others for {method} on {table}."
                 )
-        cells[table][method][record["repeat"]] = record["folds"]
-        data[table] = record["data"]
+        cells[table][method][config["repeat"]] = record["data"]["folds"]
+        data[table] = {name: config[name] for name in COUNTS}
     order = sorted(cells, key=lambda name: (data[name]["rows"], name))
     results = {
         name: {
@@ -136,7 +139,7 @@ def _spread(folds: Folds, key: str) -> dict[str, float | int]:
 
 
 def _scores(folds: Folds) -> dict[str, float]:
-    """Return the mean of each score that all folds have; cells of earlier versions have none."""
+    """Return the mean of each score that all folds have, which jobs of earlier versions did not record."""
     found = {}
     for key in SCORES:
         own = [fold[key] for fold in folds if fold.get(key) is not None]
