@@ -8,15 +8,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from counterpoint.arena import SMOKE, arena, page, rivals, run
+from counterpoint.arena import SMOKE, arena, classifiers, page, run
+from counterpoint.arena.classifiers import run_classifier
 from counterpoint.arena.encoding import (
     PiecewiseLinear,
     for_catboost,
-    for_nets,
+    for_networks,
     for_trees,
     nominal_columns,
 )
-from counterpoint.arena.hindsight import in_words, searched_at_once
 from counterpoint.arena.jobs import ArenaJob, check_store, open_store, read_records
 from counterpoint.arena.methods import CANDIDATES, EXPLICIT, METHODS, Settings, tried
 from counterpoint.arena.page import (
@@ -28,7 +28,7 @@ from counterpoint.arena.page import (
     overview,
     sentences,
 )
-from counterpoint.arena.rivals import run_rival
+from counterpoint.arena.post_hoc import describe_search, post_hoc_search
 from counterpoint.arena.statistics import holm
 from counterpoint.arena.summary import SCORES, summarise
 from counterpoint.arena.tables import Split, Table, outer_folds, read_suite
@@ -105,7 +105,7 @@ def test_encoders_learn_from_training_rows_only_and_take_what_they_have_not_seen
     colour = pd.Categorical(["red", "blue", "red", None, "blue", "mauve"], ["blue", "mauve", "red"])
     X = pd.DataFrame({"size": [1.0, 2.0, np.nan, 4.0, 1e9, np.nan], "colour": colour})
     train, test = X.iloc[:4], X.iloc[4:]
-    nets = for_nets(train).fit(train)
+    nets = for_networks(train).fit(train)
     numbers = nets.transform(test)
     assert np.isfinite(numbers).all()
     assert numbers.shape[1] == nets.transform(train).shape[1]
@@ -117,7 +117,7 @@ def test_encoders_learn_from_training_rows_only_and_take_what_they_have_not_seen
 @pytest.mark.parametrize("method", [m for m in CANDIDATES if METHODS[m].package is None])
 def test_each_rival_tries_five_settings_and_records_where_its_learners_stand(labor, method):
     fold = outer_folds(labor, 0, 3)[0]
-    found = run_rival(labor, fold, method, SMOKE, seed=[0, 0])
+    found = run_classifier(labor, fold, method, SMOKE, seed=[0, 0])
     assert len(found["inner_accuracies"]) == len(CANDIDATES[method]) == 5
     assert found["chosen"] == dict(CANDIDATES[method][int(np.argmax(found["inner_accuracies"]))])
     assert found["error"] <= 0.5
@@ -132,14 +132,14 @@ def test_each_rival_tries_five_settings_and_records_where_its_learners_stand(lab
 @pytest.mark.parametrize("method", [m for m in CANDIDATES if METHODS[m].package])
 def test_rivals_from_elsewhere_run_where_they_are_installed(labor, method):
     pytest.importorskip(METHODS[method].package)
-    found = run_rival(labor, outer_folds(labor, 0, 3)[0], method, SMOKE, seed=[0, 0])
+    found = run_classifier(labor, outer_folds(labor, 0, 3)[0], method, SMOKE, seed=[0, 0])
     assert 0 <= found["error"] <= 0.7
 
 
 def test_catboost_is_told_what_is_nominal_and_does_the_same_again(labor):
     pytest.importorskip("catboost")
     fold = outer_folds(labor, 0, 3)[0]
-    fitted = rivals._fitted(labor, fold.outer, "catboost", {}, SMOKE, 0)
+    fitted = classifiers._fitted(labor, fold.outer, "catboost", {}, SMOKE, 0)
     assert fitted.model.get_cat_feature_indices() == nominal_columns(labor.X)
     assert fitted.model.get_params()["thread_count"] == 1
     seen = fitted.seen(labor.X)
@@ -150,7 +150,7 @@ def test_catboost_is_told_what_is_nominal_and_does_the_same_again(labor):
             np.testing.assert_array_equal(seen[name] == -1, missing)
         else:
             np.testing.assert_array_equal(seen[name].isna(), missing)
-    one, other = (run_rival(labor, fold, "catboost", SMOKE, seed=[0, 0]) for _ in range(2))
+    one, other = (run_classifier(labor, fold, "catboost", SMOKE, seed=[0, 0]) for _ in range(2))
     del one["seconds"], other["seconds"]
     np.testing.assert_equal(one, other)
 
@@ -169,7 +169,7 @@ def test_catboost_takes_a_value_as_a_name_and_not_as_a_number():
     table = Table("colours", pd.DataFrame({"colour": column}), y, ("other", "e"))
     split = Split(np.arange(90), np.arange(90, 180))
     stump = {"one_hot_max_size": 10, "depth": 1, "random_strength": 0}
-    fitted = rivals._fitted(table, split, "catboost", stump, replace(SMOKE, n_trees=1), 0)
+    fitted = classifiers._fitted(table, split, "catboost", stump, replace(SMOKE, n_trees=1), 0)
     votes = fitted.model.predict_proba(fitted.seen(table.X))[:, 1]
     assert len(np.unique(votes)) == 2
     assert votes[y == 1].min() > votes[y == 0].max()
@@ -180,7 +180,7 @@ def test_a_class_that_training_rows_lack_counts_as_an_error_and_breaks_nothing()
     y = np.array([0, 1] * 20 + [2])
     table = Table("rare", pd.DataFrame({"x": y + 0.1 * rng.normal(size=41)}), y, ("a", "b", "c"))
     for fold in outer_folds(table, 0, 3):
-        found = run_rival(table, fold, "random-forest", SMOKE, seed=[0])
+        found = run_classifier(table, fold, "random-forest", SMOKE, seed=[0])
         assert found["error"] == (2 in y[fold.outer.test]) / found["n_test"]
 
 
@@ -194,7 +194,7 @@ def test_an_inner_fold_of_one_class_breaks_nothing(method):
     folds = outer_folds(table, 0, 3)
     assert any(len(np.unique(y[split.train])) == 1 for fold in folds for split in fold.inner)
     for fold in folds:
-        found = run_rival(table, fold, method, SMOKE, seed=[0])
+        found = run_classifier(table, fold, method, SMOKE, seed=[0])
         assert len(found["inner_accuracies"]) == 5
         assert found["n_test"] == 10
 
@@ -726,7 +726,7 @@ def test_the_docs_hold_the_tables_of_the_results():
     for line in markdown(summary).splitlines():
         if line.startswith("|"):
             assert line in page
-    assert in_words(searched_at_once(read_records(RESULTS))) in page
+    assert describe_search(post_hoc_search(read_records(RESULTS))) in page
     assert grids(summary)["ranks"].title in page
     assert (NO_SCORES in page) is not any(key in grids(summary) for key in SCORES)
     assert set(summary["settings"].items()) == set(Settings().__dict__.items())

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import counterpoint
 from counterpoint.arena.diagram import RankDisplay
-from counterpoint.arena.hindsight import in_words, searched_at_once
 from counterpoint.arena.jobs import read_records
 from counterpoint.arena.methods import BASELINE, METHODS, SEARCHES
+from counterpoint.arena.post_hoc import describe_search, post_hoc_search
 from counterpoint.arena.summary import LEVEL, SCORES, STANDING, points, summarise
 from counterpoint.plots import house_style
 from counterpoint.records import Grid, escaped, lines, number, refill, write_figure, write_json, write_text
@@ -48,8 +48,8 @@ def fill_document(out: Path, document: Path) -> None:
     parts = {f"arena-{name}": in_markdown([grid]) for name, grid in found.items() if name not in SCORES}
     parts["arena-scores"] = in_markdown([found[key] for key in SCORES if key in found]) or NO_SCORES
     parts["arena-paid"] = sentences(summary)
-    if tried := searched_at_once(records):
-        parts["arena-tried"] = in_words(tried)
+    if tried := post_hoc_search(records):
+        parts["arena-tried"] = describe_search(tried)
     refill(document, parts, {FIGURE: _drawn(summary)} if summary["ranks"] else {})
 
 

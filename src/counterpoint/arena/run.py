@@ -85,7 +85,7 @@ def _run_batched(
         return
     import torch
 
-    from counterpoint.arena.nets import run_nets
+    from counterpoint.arena.networks import run_networks
     from counterpoint.training import pick_device
 
     place = pick_device(device)
@@ -100,7 +100,7 @@ def _run_batched(
         folds = outer_folds(tables[table], repeat, settings.n_folds)
         methods = [job.method for job in claimed]
         try:
-            found = run_nets(
+            found = run_networks(
                 tables[table], folds, methods, settings, repeat=repeat, device=place, report=run.reporter.now
             )
         except Exception as error:  # one table must not cost the others
@@ -140,10 +140,10 @@ def _run_others(
 def _run_fold(
     job: ArenaJob, k: int, table: Table, settings: Settings
 ) -> tuple[ArenaJob, int, dict[str, Any] | Exception]:
-    from counterpoint.arena.rivals import run_rival
+    from counterpoint.arena.classifiers import run_classifier
 
     try:
         fold = outer_folds(table, job.repeat, settings.n_folds)[k]
-        return job, k, run_rival(table, fold, job.method, settings, seed=[job.repeat, k])
+        return job, k, run_classifier(table, fold, job.method, settings, seed=[job.repeat, k])
     except Exception as error:
         return job, k, error

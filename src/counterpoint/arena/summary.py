@@ -19,7 +19,7 @@ from counterpoint.arena.statistics import (
 from counterpoint.estimators.paired import corrected_paired_test
 from counterpoint.records import number
 
-__all__ = ["LEVEL", "SCORES", "STANDING", "gathered", "points", "summarise", "values"]
+__all__ = ["LEVEL", "SCORES", "STANDING", "collect_folds", "points", "summarise", "values"]
 
 LEVEL = 0.05  # of every test
 # How good the probabilities of the vote are, and in words; low is good.
@@ -57,7 +57,7 @@ def summarise(records: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     ValueError
         If there are no cells, or cells of different settings or candidates.
     """
-    results, settings, data = gathered(records)
+    results, settings, data = collect_folds(records)
     if not results:
         raise ValueError("`records` must hold at least one finished job; got none.")
     share = 1 / (settings["n_folds"] - 1)
@@ -84,7 +84,7 @@ def summarise(records: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def gathered(records: Iterable[Mapping[str, Any]]) -> tuple[Results, dict[str, Any], dict[str, Any]]:
+def collect_folds(records: Iterable[Mapping[str, Any]]) -> tuple[Results, dict[str, Any], dict[str, Any]]:
     """Return the folds of all cells, small tables first; their settings; and the facts of the tables."""
     cells: dict[str, dict[str, Repeats]] = defaultdict(lambda: defaultdict(dict))
     shared: dict[str, Any] = {}  # the settings, and the candidates of each method

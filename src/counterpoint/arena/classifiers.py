@@ -18,12 +18,12 @@ from sklearn.tree import DecisionTreeClassifier
 from counterpoint._validation import FloatArray
 from counterpoint.arena.encoding import PiecewiseLinear, for_catboost, for_trees, nominal_columns
 from counterpoint.arena.methods import CANDIDATES, Parameters, Settings
-from counterpoint.arena.scores import aligned, judged
+from counterpoint.arena.scores import aligned, fold_scores
 from counterpoint.arena.tables import OuterFold, Split, Table
 from counterpoint.assessment.learners import learner_outputs
 from counterpoint.estimators import DecorateClassifier
 
-__all__ = ["run_rival"]
+__all__ = ["run_classifier"]
 
 # What each kind of boosting calls its number of rounds.
 _ROUNDS = {"hist-gradient-boosting": "max_iter", "lightgbm": "n_estimators", "catboost": "iterations"}
@@ -36,7 +36,7 @@ class Fitted(NamedTuple):
     seen: Callable[[Any], Any]
 
 
-def run_rival(
+def run_classifier(
     table: Table, fold: OuterFold, method: str, settings: Settings, *, seed: Sequence[int]
 ) -> dict[str, Any]:
     """Return what is recorded of one outer fold: the candidates tried on the inner folds, the best on the outer one.
@@ -59,7 +59,7 @@ def run_rival(
     >>> from counterpoint.arena.tables import outer_folds, read_suite
     >>> iris = read_suite(["iris"])[0]
     >>> fold = outer_folds(iris, repeat=0, n_folds=10)[0]
-    >>> found = run_rival(iris, fold, "random-forest", Settings(n_trees=5), seed=[0])
+    >>> found = run_classifier(iris, fold, "random-forest", Settings(n_trees=5), seed=[0])
     >>> found["n_test"], found["n_learners"], len(found["inner_accuracies"])
     (15, 5, 5)
     """
@@ -79,7 +79,7 @@ def run_rival(
         chosen = CANDIDATES[method][int(mean.round(12).argmax())]
         fitted = _fitted(table, fold.outer, method, chosen, settings, state)
         X, y = table.X.iloc[fold.outer.test], table.y[fold.outer.test]
-        scores = judged(y, _proba(fitted, X, n_classes), _learners(fitted, X, n_classes))
+        scores = fold_scores(y, _proba(fitted, X, n_classes), _learners(fitted, X, n_classes))
     return {
         "n_test": len(y),
         **scores,
@@ -136,11 +136,11 @@ def _made(method: str, given: dict[str, Any], X: Any, settings: Settings, seed: 
         fixed = {"thread_count": 1, "allow_writing_files": False, "verbose": 0}
         told = {"cat_features": nominal_columns(X), "iterations": 100, **given}
         return CatBoostClassifier(random_seed=seed, **fixed, **told), for_catboost(X)
-    from counterpoint.arena.encoding import for_nets
+    from counterpoint.arena.encoding import for_networks
     from counterpoint.arena.tabm import TabMClassifier
 
     sizes = (settings.hidden, settings.epochs, settings.batch_size(len(X)))
-    return TabMClassifier(*sizes, random_state=seed, **given), for_nets(X)
+    return TabMClassifier(*sizes, random_state=seed, **given), for_networks(X)
 
 
 def _decorated_net(X: Any, settings: Settings, alpha: float) -> Any:

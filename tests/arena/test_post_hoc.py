@@ -2,8 +2,8 @@
 
 import pytest
 
-from counterpoint.arena.hindsight import in_words, searched_at_once
 from counterpoint.arena.jobs import ArenaJob
+from counterpoint.arena.post_hoc import describe_search, post_hoc_search
 
 # errors on the two folds, and the inner accuracies of each
 A = {
@@ -42,7 +42,7 @@ def cells(tables, repeat=0):
 
 
 def test_it_takes_in_each_fold_the_best_inner_accuracy_and_the_first_of_equals():
-    found = searched_at_once(cells({"a": A, "segment": B}))
+    found = post_hoc_search(cells({"a": A, "segment": B}))
     # a: 0.5 in the first fold, independent training in the second; segment: independent training in both
     assert found["errors"] == pytest.approx({"a": (0.10 + 0.30) / 2, "segment": 0.30})
     assert found["search_errors"] == pytest.approx({"a": 0.2, "segment": 0.2})
@@ -54,7 +54,7 @@ def test_it_takes_in_each_fold_the_best_inner_accuracy_and_the_first_of_equals()
     # means of the others: 0.30, 0.23, 0.16, 0.32, 0.31, 0.25; so second on a, and fourth and a half on segment
     assert found["mean_rank"] == pytest.approx((2 + 4.5) / 2)
     assert found["search_rank"] == 2
-    assert in_words(found).startswith(
+    assert describe_search(found).startswith(
         "It errs 25.00 % on average (correlation-cv 20.00 %), 30.00 % on segment (20.00 %), and in the place of "
         "correlation-cv it would have a mean rank of 3.25 (2.00).\n\n| against |"
     )
@@ -62,13 +62,13 @@ def test_it_takes_in_each_fold_the_best_inner_accuracy_and_the_first_of_equals()
 
 def test_all_repeats_count():
     other = {method: ([error + 0.1 for error in errors], inner) for method, (errors, inner) in A.items()}
-    found = searched_at_once(cells({"a": A, "b": A}) + cells({"a": other, "b": other}, repeat=1))
+    found = post_hoc_search(cells({"a": A, "b": A}) + cells({"a": other, "b": other}, repeat=1))
     assert found["errors"] == pytest.approx({"a": 0.25, "b": 0.25})
 
 
 @pytest.mark.parametrize("missing", ["correlation-0.9", "correlation-cv", "decorate-net"])
 def test_without_a_method_that_it_needs_there_is_nothing_to_say(missing):
     some = {method: one for method, one in A.items() if method != missing}
-    assert searched_at_once(cells({"a": some, "b": B})) is None
-    assert searched_at_once(cells({"a": A})) is None  # no ranks over one table
-    assert searched_at_once(cells({"a": A, "b": B}) + cells({"a": some}, repeat=1)) is None
+    assert post_hoc_search(cells({"a": some, "b": B})) is None
+    assert post_hoc_search(cells({"a": A})) is None  # no ranks over one table
+    assert post_hoc_search(cells({"a": A, "b": B}) + cells({"a": some}, repeat=1)) is None

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from counterpoint.arena import SMOKE, nets
-from counterpoint.arena.encoding import for_nets
+from counterpoint.arena import SMOKE, networks
+from counterpoint.arena.encoding import for_networks
 from counterpoint.arena.methods import METHODS, Recipe, recipes, tried
 from counterpoint.arena.tables import Split, outer_folds, read_suite
 from counterpoint.estimators import DiverseEnsembleClassifierCV
@@ -22,7 +22,7 @@ def labor():
 
 def run_all(table, methods=BATCHED):
     folds = outer_folds(table, 0, SMOKE.n_folds)
-    return nets.run_nets(table, folds, methods, SMOKE, repeat=0, device=CPU)
+    return networks.run_networks(table, folds, methods, SMOKE, repeat=0, device=CPU)
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def test_the_best_of_the_inner_folds_is_chosen_and_the_first_of_equals(found):
 
 
 def test_a_method_does_the_same_alone_and_however_programs_are_cut(labor, found, monkeypatch):
-    monkeypatch.setattr(nets, "_NUMBERS_ON_CPU", 1)
+    monkeypatch.setattr(networks, "_NUMBERS_ON_CPU", 1)
     alone = without_seconds(run_all(labor, ["bagged", "correlation-0.5", "diversity"]))
     for method, folds in alone.items():
         for one, other in zip(folds, without_seconds(found)[method], strict=True):
@@ -61,7 +61,7 @@ def test_a_method_does_the_same_alone_and_however_programs_are_cut(labor, found,
 
 
 def test_a_program_that_does_not_fit_is_cut_in_half(labor, found, monkeypatch):
-    train, sizes = nets.fit_groups, []
+    train, sizes = networks.fit_groups, []
 
     def with_little_memory(groups, schedule):
         sizes.append(len(groups))
@@ -69,7 +69,7 @@ def test_a_program_that_does_not_fit_is_cut_in_half(labor, found, monkeypatch):
             raise torch.cuda.OutOfMemoryError
         return train(groups, schedule)
 
-    monkeypatch.setattr(nets, "fit_groups", with_little_memory)
+    monkeypatch.setattr(networks, "fit_groups", with_little_memory)
     again = run_all(labor, ["joint"])
     assert max(sizes) > 20
     assert [fold["error"] for fold in again["joint"]] == [fold["error"] for fold in found["joint"]]
@@ -77,8 +77,8 @@ def test_a_program_that_does_not_fit_is_cut_in_half(labor, found, monkeypatch):
 
 def trained(table, *trainings):
     """Return what some trainings make of the first outer fold, by their names."""
-    parts = nets._parts(table, [fold.outer for fold in outer_folds(table, 0, 3)], 0, CPU)
-    trainer = nets._Trainer(table, SMOKE, lambda _: None)
+    parts = networks._parts(table, [fold.outer for fold in outer_folds(table, 0, 3)], 0, CPU)
+    trainer = networks._Trainer(table, SMOKE, lambda _: None)
     wanted = [(0, Recipe(training, 0.1)) for training in trainings]
     return {one.recipe.training: one for one in trainer.train(parts, wanted, learners=True)}
 
@@ -116,7 +116,7 @@ def test_diversity_0_is_independent_training_and_1_is_joint_training_of_the_logi
 
 def test_inner_folds_are_judged_by_the_vote(labor):
     folds = outer_folds(labor, 0, 3)
-    parts = nets._parts(labor, [split for fold in folds for split in fold.inner], 0, CPU)
+    parts = networks._parts(labor, [split for fold in folds for split in fold.inner], 0, CPU)
 
     class Perfect:
         """Votes that are right where the probabilities of the networks are wrong."""
@@ -126,16 +126,16 @@ def test_inner_folds_are_judged_by_the_vote(labor):
                 truth = np.eye(2)[parts[place].test_y]
                 good = recipe == Recipe("joint", 0.3)
                 vote = truth if good else 1 - truth
-                yield nets.Trained(place, recipe, vote, (1 - vote)[None], 1.0)
+                yield networks.Trained(place, recipe, vote, (1 - vote)[None], 1.0)
 
-    choices = nets._tuned(Perfect(), parts, folds, ["joint"])
+    choices = networks._tuned(Perfect(), parts, folds, ["joint"])
     assert {choice.recipe for choice in choices.values()} == {Recipe("joint", 0.3)}
 
 
 def test_rows_held_out_have_no_part_in_their_own_encoding(labor):
     split = outer_folds(labor, 0, 3)[0].outer
-    part = nets._parts(labor, [split], 0, CPU)[0]
-    encoder = for_nets(labor.X).fit(labor.X.iloc[split.train])
+    part = networks._parts(labor, [split], 0, CPU)[0]
+    encoder = for_networks(labor.X).fit(labor.X.iloc[split.train])
     np.testing.assert_allclose(part.test_x, encoder.transform(labor.X.iloc[split.test]), rtol=1e-6)
 
 
@@ -150,7 +150,7 @@ def test_the_search_chooses_as_the_estimator_does(epochs):
     results = search.cv_results_
     votes = np.stack([results[f"split{k}_test_score"] for k in range(3)], axis=1)
     split = Split(np.arange(100), np.arange(50))
-    assert nets._search(votes, [split] * 3) == search.best_index_
+    assert networks._search(votes, [split] * 3) == search.best_index_
 
 
 def test_the_search_tries_what_the_estimator_tries():

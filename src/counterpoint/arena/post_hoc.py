@@ -8,10 +8,10 @@ import numpy as np
 from counterpoint._validation import FloatArray
 from counterpoint.arena.methods import BASELINE, CORRELATIONS, correlation
 from counterpoint.arena.statistics import mean_ranks
-from counterpoint.arena.summary import Repeats, gathered, summarise, values
+from counterpoint.arena.summary import Repeats, collect_folds, summarise, values
 from counterpoint.records import Grid, lines
 
-__all__ = ["in_words", "searched_at_once"]
+__all__ = ["describe_search", "post_hoc_search"]
 
 SEARCH = "correlation-cv"
 AMONG = (BASELINE, *map(correlation, CORRELATIONS))
@@ -19,7 +19,7 @@ AGAINST = (SEARCH, "decorate-net", BASELINE)
 TOLD = "segment"  # the table whose error is told too: it stands in the paper
 
 
-def searched_at_once(records: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+def post_hoc_search(records: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """Return how a search over all diversities and weight decays would have done.
 
     Parameters
@@ -44,7 +44,7 @@ def searched_at_once(records: Sequence[Mapping[str, Any]]) -> dict[str, Any] | N
     ranks = summary["ranks"]
     if ranks is None or not {*AMONG, *AGAINST} <= set(ranks["methods"]) or summary["uneven"]:
         return None
-    results, _, _ = gathered(records)
+    results, _, _ = collect_folds(records)
     of = {m: np.array([summary["errors"][t][m]["mean"] for t in ranks["tables"]]) for m in ranks["methods"]}
     errors = np.array([_error(results[table]) for table in ranks["tables"]])
     replaced = np.column_stack([errors if method == SEARCH else of[method] for method in of])
@@ -57,7 +57,7 @@ def searched_at_once(records: Sequence[Mapping[str, Any]]) -> dict[str, Any] | N
     }
 
 
-def in_words(found: Mapping[str, Any]) -> str:
+def describe_search(found: Mapping[str, Any]) -> str:
     """Return the numbers in Markdown: errors and rank in a sentence, on how many tables it does better in a table."""
     ours, theirs = found["errors"], found["search_errors"]
     average, before = (100 * float(np.mean(list(errors.values()))) for errors in (ours, theirs))

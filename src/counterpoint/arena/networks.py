@@ -5,6 +5,7 @@ are paired. One network is the first of the independent ones; bagged networks st
 predicts is the vote of its loss; networks that train alone average their probabilities.
 """
 
+import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from counterpoint._validation import FloatArray, IntArray
-from counterpoint.arena.encoding import for_nets
+from counterpoint.arena.encoding import for_networks
 from counterpoint.arena.methods import (
     CORRELATIONS,
     SEARCHES,
@@ -26,10 +27,8 @@ from counterpoint.arena.methods import (
     diversity,
     recipes,
 )
-from counterpoint.arena.scores import judged
+from counterpoint.arena.scores import fold_scores
 from counterpoint.arena.tables import OuterFold, Split, Table
-from counterpoint.estimators._making import make_nets
-from counterpoint.estimators._rows import n_batches
 from counterpoint.estimators.candidates import choose
 from counterpoint.training import (
     CorrelationLoss,
@@ -42,10 +41,11 @@ from counterpoint.training import (
     NegativeCorrelationLoss,
     Schedule,
     fit_groups,
+    mlp,
     seeded,
 )
 
-__all__ = ["run_nets"]
+__all__ = ["run_networks"]
 
 # Numbers that a program may hold at once; on a GPU a share of its free memory.
 _NUMBERS_ON_CPU = 2**27
@@ -82,7 +82,7 @@ class Choice(NamedTuple):
     seconds: float
 
 
-def run_nets(
+def run_networks(
     table: Table,
     folds: Sequence[OuterFold],
     methods: Sequence[str],
@@ -129,7 +129,7 @@ def run_nets(
         results[method].append(
             {
                 "n_test": len(folds[k].outer.test),
-                **judged(parts[first + k].test_y, one.vote, one.proba),
+                **fold_scores(parts[first + k].test_y, one.vote, one.proba),
                 "chosen": choice.recipe._asdict(),
                 "inner_accuracies": choice.accuracies.round(6),
                 "seconds": round(choice.seconds + one.seconds, 3),
@@ -192,7 +192,7 @@ class _Trainer:
             rows = max(len(parts[place].y) for place, _ in wanted)
             schedule = Schedule(
                 epochs=self.settings.epochs,
-                n_batches=n_batches(rows, self.settings.batch_size(len(self.table.y))),
+                n_batches=math.ceil(rows / self.settings.batch_size(len(self.table.y))),
                 learning_rate=self.settings.learning_rate,
                 weight_decay=0.0,
             )
@@ -227,7 +227,7 @@ class _Trainer:
         for place, recipe in wanted:
             kind = recipe.training if recipe.training in ALONE else "together"
             if place not in nets:
-                nets[place] = self._nets(parts[place])
+                nets[place] = self._networks(parts[place])
             if (place, kind) not in folds:
                 folds[place, kind] = _folds(parts[place], nets[place], kind)
             loss = self.losses.get(recipe.training, self.independent)
@@ -252,10 +252,10 @@ class _Trainer:
             for owner, some in found.items()
         ]
 
-    def _nets(self, part: Part) -> list[nn.Module]:
-        settings = self.settings
+    def _networks(self, part: Part) -> list[nn.Module]:
+        sizes = [part.x.shape[1], self.settings.hidden, self.n_classes]
         with seeded(torch.device("cpu"), part.seeds[0]):
-            return make_nets(None, settings.n_learners, (settings.hidden,), part.x.shape[1], self.n_classes)
+            return [mlp(sizes) for _ in range(self.settings.n_learners)]
 
     def _numbers(
         self, parts: Sequence[Part], wanted: Sequence[tuple[int, Recipe]], schedule: Schedule
@@ -272,7 +272,7 @@ def _parts(table: Table, splits: Sequence[Split], repeat: int, device: torch.dev
     """Return the splits as tensors, each with an encoding of its own, all of one width."""
     encoded = []
     for split in splits:
-        encoder = for_nets(table.X)
+        encoder = for_networks(table.X)
         train = encoder.fit_transform(table.X.iloc[split.train])
         encoded.append((train, encoder.transform(table.X.iloc[split.test])))
     width = max(train.shape[1] for train, _ in encoded)
