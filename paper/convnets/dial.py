@@ -130,7 +130,7 @@ def run(point: Point, arm: str, seed: int, images: Images, device: torch.device)
         nets = [backbone("convnet", n_classes, width=point.width) for _ in range(point.n_learners)]
     ensemble = Ensemble(nets).to(device)
     size = min(BATCH, len(images.y_train))
-    batches = ImageBatches(images.x_train, images.y_train, batch_size=size, seed=seed, device=device)
+    batches = ImageBatches(images.x_train, images.y_train, batch_size=size, random_state=seed, device=device)
     steps = point.epochs * len(batches)
     start = clock(device)
     history = fit(

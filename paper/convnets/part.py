@@ -140,7 +140,10 @@ def _batches(part: Part, x: Any, y: Any, device: torch.device) -> list[ImageBatc
     """Return the batches of each seed."""
     views = part.n_learners if part.own_views else None
     size = min(part.batch_size, len(y))
-    return [ImageBatches(x, y, batch_size=size, seed=seed, device=device, views=views) for seed in part.seeds]
+    return [
+        ImageBatches(x, y, batch_size=size, random_state=seed, device=device, views=views)
+        for seed in part.seeds
+    ]
 
 
 def _nets(part: Part, n_classes: int) -> list[nn.Module]:

@@ -130,7 +130,7 @@ def run(point: Point, images: Images, seed: int, device: torch.device) -> Mappin
             seconds, was_recorded = fast_training.train(cast(Apart, together), images, recipe, device)
         else:
             batches = ImageBatches(
-                images.x_train, images.y_train, batch_size=point.batch_size, seed=seed, device=device
+                images.x_train, images.y_train, batch_size=point.batch_size, random_state=seed, device=device
             )
             x = torch.zeros((1, point.batch_size, 3, *images.x_train.shape[1:3]), device=device)
             seconds, was_recorded = _train(point, together, batches, x, n_classes)

@@ -130,7 +130,7 @@ def train(nets: Perceptrons, task: Task, losses: Sequence[str], steps: Steps) ->
             for loss, logits in zip(losses[:n_plain], plain, strict=True)
         ]
         if len(lam):
-            parts.append(correlation_loss(rest, each_target, lam=lam, weight=each_weight).sum())
+            parts.append(correlation_loss(rest, each_target, lam=lam, sample_weight=each_weight).sum())
         optimizer.zero_grad(set_to_none=True)
         torch.stack(parts).sum().backward()  # type: ignore[no-untyped-call]
         optimizer.step()
@@ -185,7 +185,7 @@ def _measure(proba: Tensor, y: Tensor, train: Tensor) -> Measured:
     most = counts == counts.amax(-1, keepdim=True)
     right = most.gather(-1, y.expand(counts.shape[:-1]).unsqueeze(-1)).squeeze(-1) / most.sum(-1)
     n_train = weight.sum(-1)
-    r_tl, r_ll = correlations(proba, y.expand_as(weight), weight=weight)
+    r_tl, r_ll = correlations(proba, y.expand_as(weight), sample_weight=weight)
     return Measured(
         soft=((~vote) * (1 - weight)).sum(-1),
         hard=((1 - right) * (1 - weight)).sum(-1),

@@ -252,6 +252,7 @@ class Laboratory:
                 epochs=epochs,
                 callbacks=[Watch(self)] if watched else [],
                 checkpoint=checkpoint,
+                resume=True,
             )
         if checkpoint is not None:
             checkpoint.unlink()
@@ -334,7 +335,7 @@ class Laboratory:
             augment=augment,
             cutout=self.settings.cutout,
             device=self.device,
-            seed=seed,
+            random_state=seed,
         )
 
     def file(self, name: str, settings: Mapping[str, Any]) -> Path:

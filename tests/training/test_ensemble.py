@@ -378,7 +378,7 @@ def test_learners_may_put_out_probabilities(n_columns):
     learners = [nn.Sequential(nn.Linear(3, n_columns), last) for _ in range(2)]
     x = torch.randn(50, 3)
     own = torch.stack([learner(x) for learner in learners]).detach()
-    found = Ensemble(learners, outputs="identity").learner_proba(x)
+    found = Ensemble(learners, activation="identity").learner_proba(x)
     torch.testing.assert_close(found, torch.cat([1 - own, own], -1) if n_columns == 1 else own)
     assert set(found.argmax(-1).flatten().tolist()) == {0, 1}
 
@@ -437,12 +437,12 @@ def test_state_dicts_round_trip(nets):
             "`voting` must be one of 'auto', 'soft', 'hard', 'geometric'; got 'loud'",
         ),
         (
-            lambda: Ensemble([Odd()], outputs="tanh"),
+            lambda: Ensemble([Odd()], activation="tanh"),
             ValueError,
-            "`outputs` must be one of 'softmax', 'identity'; got 'tanh'",
+            "`activation` must be one of 'softmax', 'identity'; got 'tanh'",
         ),
         (
-            lambda: calibrate(Ensemble([Odd()], outputs="identity"), []),
+            lambda: calibrate(Ensemble([Odd()], activation="identity"), []),
             ValueError,
             "`ensemble` must put out logits, to be calibrated",
         ),

@@ -32,7 +32,7 @@ def trained(images, n_learners):
     nets = [backbone("convnet", 10, width=2) for _ in range(n_learners)]
     point = Point("convnet", 2, n_learners, 2, 1, batch_size=50)
     together = program(nets)
-    batches = ImageBatches(images.x_train, images.y_train, batch_size=50, seed=0, device="cpu")
+    batches = ImageBatches(images.x_train, images.y_train, batch_size=50, random_state=0, device="cpu")
     scratch._train(point, together, batches, torch.zeros(1, 50, 3, 8, 8), 10)
     x, _ = next(iter(ImageBatches(images.x_test, images.y_test, augment=False, device="cpu")))
     return together.eval()(x[None]).detach()
