@@ -174,7 +174,7 @@ def rate_share(step: int, n_steps: int) -> float:
 def _train(ensemble: Ensemble, point: Point, images: Images, seed: int, device: torch.device) -> float:
     """Train and return the seconds it took."""
     source = ImageBatches(
-        images.x_train, images.y_train, batch_size=point.batch_size, seed=seed, device=device
+        images.x_train, images.y_train, batch_size=point.batch_size, random_state=seed, device=device
     )
     batches = SmoothLabels(source, len(images.class_names), SMOOTHING)
     n_steps = point.epochs * len(batches)

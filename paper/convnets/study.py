@@ -91,7 +91,7 @@ def run(point: Point, arm: str, seed: int, images: Images, device: torch.device)
         ]
     ensemble = Ensemble(learners).to(device)
     views = point.n_learners if point.own_views else None
-    batches = ImageBatches(x, y, batch_size=min(BATCH, len(y)), seed=seed, device=device, views=views)
+    batches = ImageBatches(x, y, batch_size=min(BATCH, len(y)), random_state=seed, device=device, views=views)
     start = clock(device)
     history = _train(ensemble, batches, arm, point.epochs)
     seconds = clock(device) - start

@@ -254,7 +254,7 @@ class Trainer:
             augment=augment,
             cutout=self.settings.cutout,
             device=self.device,
-            seed=seed,
+            random_state=seed,
         )
 
 

@@ -83,7 +83,7 @@ def load(cls: Any, path: str | os.PathLike[str], module: Module, loss: nn.Module
 
 
 def _ensemble(estimator: "DiverseEnsembleClassifier", states: list[dict[str, torch.Tensor]]) -> Ensemble:
-    with seeded(torch.device("cpu"), seed=0):  # what the nets start from is overwritten
+    with seeded(torch.device("cpu"), 0):  # what the nets start from is overwritten
         nets = make_nets(
             estimator.module,
             len(states),

@@ -14,14 +14,14 @@ from counterpoint.training.callbacks import (  # noqa: E402
     TensorBoard,
 )
 from counterpoint.training.checkpoint import load_checkpoint, save_checkpoint  # noqa: E402
-from counterpoint.training.correlation import Correlations, correlation_loss, correlations  # noqa: E402
+from counterpoint.training.correlation import Correlations, correlations  # noqa: E402
+from counterpoint.training.correlation_losses import CorrelationLoss, correlation_loss  # noqa: E402
 from counterpoint.training.device import pick_device, seeded  # noqa: E402
 from counterpoint.training.ensemble import Ensemble, SharedTrunk  # noqa: E402
 from counterpoint.training.groups import Fold, Group, Program, Schedule, fit_groups  # noqa: E402
 from counterpoint.training.history import History  # noqa: E402
 from counterpoint.training.loop import fit  # noqa: E402
 from counterpoint.training.losses import (  # noqa: E402
-    CorrelationLoss,
     DiversityLoss,
     EnsembleLoss,
     IndependentLoss,
