@@ -19,7 +19,7 @@ from torch import Tensor
 from counterpoint._validation import FloatArray
 from counterpoint.plots import TradeoffDisplay, house_style
 from counterpoint.records import given_paths, read_record, refill, write_figure, write_record
-from counterpoint.training import Group, Program, correlations, pick_device
+from counterpoint.training import Group, GroupedEnsembles, correlations, pick_device
 from paper.decorated import grow_nets
 from paper.device import device_name
 from paper.lockstep import Learner
@@ -103,7 +103,7 @@ def _of_epochs(splits: Sequence[Split], settings: Settings, device: torch.device
     rows = [split.tensors(device) for split in splits for _ in losses]
     found = np.empty((len(groups), len(PARTS), 2, settings.epochs))
 
-    def watch(places: slice, epoch: int, program: Program) -> None:
+    def watch(places: slice, epoch: int, program: GroupedEnsembles) -> None:
         for part in range(len(PARTS)):
             x, y = zip(*(own[2 * part : 2 * part + 2] for own in rows[places]), strict=True)
             stands = [_stand(z.softmax(-1), target) for z, target in zip(program.logits(x), y, strict=True)]

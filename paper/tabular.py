@@ -6,7 +6,7 @@ stays in its cache, so there the folds are taken some at a time; each trains as 
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -24,8 +24,8 @@ from counterpoint.training import (
     EnsembleLoss,
     Fold,
     Group,
+    GroupedEnsembles,
     IndependentLoss,
-    Program,
     Schedule,
     fit_groups,
     seeded,
@@ -140,23 +140,23 @@ def train_in_chunks(
     groups: Sequence[Group],
     settings: Settings,
     *,
-    on_epoch: Callable[[slice, int, Program], None] | None = None,
+    on_epoch: Callable[[slice, int, GroupedEnsembles], None] | None = None,
     tick: Tick = lambda _: None,
-) -> Iterator[tuple[slice, Program]]:
+) -> Iterator[tuple[slice, GroupedEnsembles]]:
     """Train the groups, as many at a time as suits the device; give the programs with the places of their groups."""
-    largest = max(len(group.fold.y) for group in groups)
+    largest = max(len(cast(Fold, group.fold).y) for group in groups)
     schedule = Schedule(
         settings.epochs,
         n_batches(largest, settings.batch_size),
         settings.learning_rate,
         settings.weight_decay,
     )
-    numbers = len(groups[0].fold.nets) * settings.batch_size * settings.hidden
-    size = max((_MOST_ON_CPU if groups[0].fold.x.device.type == "cpu" else _MOST_ON_GPU) // numbers, 1)
+    numbers = len(groups[0].fold.networks) * settings.batch_size * settings.hidden
+    size = max((_MOST_ON_CPU if groups[0].fold.device.type == "cpu" else _MOST_ON_GPU) // numbers, 1)
     for start in range(0, len(groups), size):
         places = slice(start, min(start + size, len(groups)))
 
-        def watch(epoch: int, program: Program, places: slice = places) -> None:
+        def watch(epoch: int, program: GroupedEnsembles, places: slice = places) -> None:
             if on_epoch is not None:
                 on_epoch(places, epoch, program)
             done = places.start + (places.stop - places.start) * epoch / settings.epochs
@@ -173,7 +173,7 @@ class _Watch:
         self.raw = np.full((len(tests), settings.epochs), np.nan)
         self.read = np.full((len(tests), settings.epochs), np.nan)
 
-    def __call__(self, places: slice, epoch: int, program: Program) -> None:
+    def __call__(self, places: slice, epoch: int, program: GroupedEnsembles) -> None:
         x, y = zip(*self.tests[places], strict=True)
         proba = [logits.softmax(-1) for logits in program.logits(x)]
         self.raw[places, epoch - 1] = _errors(proba, y)
