@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 
 from counterpoint._validation import FloatArray
-from counterpoint.estimators import DecorateClassifier
-from counterpoint.estimators._making import draw_seeds, make_nets
-from counterpoint.training import Ensemble, Fold, Group, IndependentLoss, seeded
+from counterpoint.estimators import DecorateClassifier, draw_seeds
+from counterpoint.training import Ensemble, Fold, Group, IndependentLoss, mlp, seeded
 from paper.lockstep import Learner, Lesson, decorate_together
 from paper.tabular import Rows, Settings, Split, Tick, filled, train_in_chunks
 
@@ -53,7 +52,7 @@ def grow_nets(splits: Sequence[Split], settings: Settings, tick: Tick) -> list[l
         for lesson in lessons:
             net_seed, order_seed = draw_seeds(lesson.rng)
             with seeded(cpu, net_seed):
-                nets = make_nets(None, 1, (settings.hidden,), lesson.x.shape[1], splits[0].n_classes)
+                nets = [mlp([lesson.x.shape[1], settings.hidden, splits[0].n_classes])]
             y = torch.as_tensor(lesson.y, dtype=torch.long)
             groups.append(Group(Fold(filled(lesson.x, cpu), y, None, nets, order_seed), loss))
         learners: list[Learner] = []

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from counterpoint._validation import FloatArray, IntArray
-from counterpoint.estimators._contrary import Growth, artificial_rows, contrary_labels, moments
+from counterpoint.estimators import GrowingEnsemble, artificial_rows, contrary_labels
 
 __all__ = ["Learner", "Lesson", "decorate_together"]
 
@@ -32,7 +32,7 @@ def decorate_together(
     artificial_ratio: float,
     max_rounds: int,
     on_round: Callable[[int], None] | None = None,
-) -> list[Growth]:
+) -> list[GrowingEnsemble]:
     """Return an ensemble for each table, as :class:`DecorateClassifier` grows it from the same random state.
 
     Parameters
@@ -53,13 +53,13 @@ def decorate_together(
 
     Returns
     -------
-    list of Growth
+    list of GrowingEnsemble
         With a :data:`Learner` for each that stayed.
     """
-    rows = [np.where(np.isnan(table), moments(table)[0], table) for table in tables]
-    growths = [Growth(own, n_classes) for own in labels]
+    rows = [np.where(np.isnan(table), np.nanmean(table, axis=0), table) for table in tables]
+    growths = [GrowingEnsemble(own, n_classes) for own in labels]
     done = 0
-    while growing := [k for k, growth in enumerate(growths) if growth.goes_on(n_learners, max_rounds)]:
+    while growing := [k for k, growth in enumerate(growths) if growth.is_growing(n_learners, max_rounds)]:
         lessons = []
         for k in growing:
             seen, told = rows[k], labels[k]

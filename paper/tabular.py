@@ -4,6 +4,7 @@ All folds of all repeats train side by side as one batched program. A CPU works 
 stays in its cache, so there the folds are taken some at a time; each trains as if it were alone.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
@@ -16,9 +17,7 @@ from torch import Tensor
 
 from counterpoint._validation import FloatArray, IntArray
 from counterpoint.datasets import load
-from counterpoint.estimators._making import draw_seeds, make_nets
-from counterpoint.estimators._rows import n_batches
-from counterpoint.estimators.candidates import choose
+from counterpoint.estimators import choose_diversity, draw_seeds
 from counterpoint.training import (
     CorrelationLoss,
     EnsembleLoss,
@@ -28,6 +27,7 @@ from counterpoint.training import (
     IndependentLoss,
     Schedule,
     fit_groups,
+    mlp,
     seeded,
 )
 
@@ -132,7 +132,7 @@ def fold_of(split: Split, settings: Settings, device: torch.device) -> Fold:
     x, y, *_ = split.tensors(device)
     net_seed, order_seed = draw_seeds(split.seed)
     with seeded(device, net_seed):
-        nets = make_nets(None, settings.n_learners, (settings.hidden,), x.shape[1], split.n_classes)
+        nets = [mlp([x.shape[1], settings.hidden, split.n_classes]) for _ in range(settings.n_learners)]
     return Fold(x, y, None, nets, order_seed)
 
 
@@ -147,7 +147,7 @@ def train_in_chunks(
     largest = max(len(cast(Fold, group.fold).y) for group in groups)
     schedule = Schedule(
         settings.epochs,
-        n_batches(largest, settings.batch_size),
+        math.ceil(largest / settings.batch_size),
         settings.learning_rate,
         settings.weight_decay,
     )
@@ -212,7 +212,7 @@ def searched(splits: Sequence[Split], settings: Settings, device: torch.device, 
         errors[places] = _errors(program.proba(x), y)
     votes = -errors.reshape(len(splits), settings.inner_folds, len(losses)).swapaxes(1, 2)
     share = 1 / (settings.inner_folds - 1)
-    chosen = [choose(own, share).chosen for own in votes]
+    chosen = [choose_diversity(own, share).chosen for own in votes]
     groups = [
         Group(fold_of(s, settings, device), losses[best]) for s, best in zip(splits, chosen, strict=True)
     ]

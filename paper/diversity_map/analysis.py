@@ -187,7 +187,7 @@ def significant(found: Map, chosen: IntArray | int) -> NDArray[np.int_]:
 
     By the corrected resampled t-test over the folds, at the level of 5 %, without regard to the number of cells.
     """
-    from counterpoint.estimators.paired import corrected_paired_test
+    from counterpoint.estimators import corrected_paired_test
 
     place = np.broadcast_to(chosen, found.gain.shape[:-1])
     signs = np.zeros(place.shape, dtype=int)

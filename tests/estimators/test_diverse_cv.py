@@ -10,11 +10,15 @@ from sklearn.model_selection import KFold, StratifiedKFold, TimeSeriesSplit
 from torch import nn
 
 from counterpoint.datasets import load
-from counterpoint.estimators import DiverseEnsembleClassifier, DiverseEnsembleClassifierCV, diverse_cv
+from counterpoint.estimators import (
+    DiverseEnsembleClassifier,
+    DiverseEnsembleClassifierCV,
+    corrected_paired_test,
+    diverse_cv,
+)
 from counterpoint.estimators._path import train_path
 from counterpoint.estimators._rows import Rows
 from counterpoint.estimators.candidates import Candidate, Scores, verdict
-from counterpoint.estimators.paired import corrected_paired_test
 from counterpoint.training import Ensemble, Fold, Schedule
 
 DIVERSITIES = (0.0, 0.5, 1.0)

@@ -5,6 +5,7 @@ are paired. One network is the first of the independent ones; bagged networks st
 predicts is the vote of its loss; networks that train alone average their probabilities.
 """
 
+import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -28,9 +29,7 @@ from counterpoint.arena.methods import (
 )
 from counterpoint.arena.scores import judged
 from counterpoint.arena.tables import OuterFold, Split, Table
-from counterpoint.estimators._making import make_nets
-from counterpoint.estimators._rows import n_batches
-from counterpoint.estimators.candidates import choose
+from counterpoint.estimators import choose_diversity
 from counterpoint.training import (
     CorrelationLoss,
     DiversityLoss,
@@ -42,6 +41,7 @@ from counterpoint.training import (
     NegativeCorrelationLoss,
     Schedule,
     fit_groups,
+    mlp,
     seeded,
 )
 
@@ -192,7 +192,7 @@ class _Trainer:
             rows = max(len(parts[place].y) for place, _ in wanted)
             schedule = Schedule(
                 epochs=self.settings.epochs,
-                n_batches=n_batches(rows, self.settings.batch_size(len(self.table.y))),
+                n_batches=math.ceil(rows / self.settings.batch_size(len(self.table.y))),
                 learning_rate=self.settings.learning_rate,
                 weight_decay=0.0,
             )
@@ -255,7 +255,8 @@ class _Trainer:
     def _nets(self, part: Part) -> list[nn.Module]:
         settings = self.settings
         with seeded(torch.device("cpu"), part.seeds[0]):
-            return make_nets(None, settings.n_learners, (settings.hidden,), part.x.shape[1], self.n_classes)
+            sizes = [part.x.shape[1], settings.hidden, self.n_classes]
+            return [mlp(sizes) for _ in range(settings.n_learners)]
 
     def _numbers(
         self, parts: Sequence[Part], wanted: Sequence[tuple[int, Recipe]], schedule: Schedule
@@ -320,7 +321,7 @@ def _best(votes: FloatArray, _: Sequence[Split]) -> int:
 def _search(votes: FloatArray, inner: Sequence[Split]) -> int:
     """Return the choice of DiverseEnsembleClassifierCV."""
     share = float(np.mean([len(split.test) / len(split.train) for split in inner]))
-    return choose(votes, share).chosen
+    return choose_diversity(votes, share).chosen
 
 
 def _capacity(device: torch.device) -> int:

@@ -8,8 +8,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from torch import nn
 
 from counterpoint._validation import FloatArray, IntArray
-from counterpoint.estimators._making import draw_seeds
-from counterpoint.estimators._rows import Batches
+from counterpoint.estimators import TableBatches, draw_seeds
 from counterpoint.training import seeded
 
 __all__ = ["TabMClassifier"]
@@ -58,7 +57,7 @@ class TabMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.classes_, codes = np.unique(y, return_inverse=True)
         seed, order = draw_seeds(self.random_state)
         x, target = torch.as_tensor(X, dtype=torch.float32), torch.as_tensor(codes)
-        batches = Batches(x, target, None, self.batch_size, torch.Generator().manual_seed(order))
+        batches = TableBatches(x, target, None, self.batch_size, torch.Generator().manual_seed(order))
         with seeded(torch.device("cpu"), seed):
             self.net_: nn.Module = TabM.make(
                 n_num_features=x.shape[1], d_out=len(self.classes_), n_blocks=1, d_block=self.hidden
