@@ -69,7 +69,14 @@ MAY_REQUIRE = {
 }
 
 # where torch may be imported with the module and not first inside a function
-TORCH_AT_THE_TOP = ("training", "estimators/_", "estimators/diverse", "arena", "vision")
+TORCH_AT_THE_TOP = (
+    "training",
+    "estimators/_",
+    "estimators/diverse",
+    "estimators/table_batches",
+    "arena",
+    "vision",
+)
 
 
 def unit_of(path):

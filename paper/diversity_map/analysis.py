@@ -185,7 +185,7 @@ def significant(found: Map, chosen: NDArray[np.int64] | int) -> NDArray[np.int_]
 
     By the corrected resampled t-test over the folds, at the level of 5 %, without regard to the number of cells.
     """
-    from counterpoint.estimators.paired import corrected_paired_test
+    from counterpoint.estimators import corrected_paired_test
 
     place = np.broadcast_to(chosen, found.gain.shape[:-1])
     signs = np.zeros(place.shape, dtype=int)

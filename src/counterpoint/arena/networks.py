@@ -29,7 +29,7 @@ from counterpoint.arena.methods import (
 )
 from counterpoint.arena.scores import fold_scores
 from counterpoint.arena.tables import OuterFold, Split, Table
-from counterpoint.estimators.candidates import choose
+from counterpoint.estimators import choose_diversity
 from counterpoint.training import (
     CorrelationLoss,
     DiversityLoss,
@@ -320,7 +320,7 @@ def _best(votes: FloatArray, _: Sequence[Split]) -> int:
 def _search(votes: FloatArray, inner: Sequence[Split]) -> int:
     """Return the choice of DiverseEnsembleClassifierCV."""
     share = float(np.mean([len(split.test) / len(split.train) for split in inner]))
-    return choose(votes, share).chosen
+    return choose_diversity(votes, share).chosen
 
 
 def _capacity(device: torch.device) -> int:

@@ -16,7 +16,7 @@ from counterpoint.arena.statistics import (
     mean_ranks,
     nemenyi_p_values,
 )
-from counterpoint.estimators.paired import corrected_paired_test
+from counterpoint.estimators import corrected_paired_test
 from counterpoint.records import number
 
 __all__ = ["LEVEL", "SCORES", "STANDING", "collect_folds", "points", "summarise", "values"]
