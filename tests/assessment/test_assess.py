@@ -25,8 +25,7 @@ from counterpoint.measures import (
     tandem_bound,
     truth_learner_correlation,
 )
-from counterpoint.outputs import Outputs
-from counterpoint.selection._vote import Vote
+from counterpoint.outputs import Outputs, RunningVote
 from counterpoint.theory import jury_accuracy, mixed_vote_accuracy, optimality
 
 
@@ -45,7 +44,7 @@ def test_weights_that_tie_in_the_decimal_system_tie_in_every_vote():
     read = Outputs(votes, truth)
     expected = np.mean((own > 50) + 0.5 * (own == 50))
     assert count_votes(read, percent / 100, "hard", None).weighted.value == expected
-    assert Vote(read, "hard", percent / 100).credit().mean() == expected
+    assert RunningVote(read, "hard", percent / 100).credit().mean() == expected
 
 
 def make_probabilities(seed=0, n_classes=3, n_samples=400):

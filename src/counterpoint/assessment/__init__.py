@@ -16,10 +16,17 @@ from counterpoint.assessment.result import Assessment, Estimate, Finding, Sizing
 from counterpoint.assessment.votes import count_votes
 from counterpoint.exceptions import ModelRangeWarning
 from counterpoint.measures import MEASURES
-from counterpoint.measures.certificates import c_bound_of, tandem_bound_of
+from counterpoint.measures.certificates import c_bound_from_moments, tandem_bound_from_counts
 from counterpoint.measures.correlation import shared_correlations
 from counterpoint.measures.pairwise import correctness_correlations
-from counterpoint.outputs import VOTINGS, Outputs, mean_defined, mean_of_pairs, tally, warn_undefined
+from counterpoint.outputs import (
+    VOTINGS,
+    Outputs,
+    mean_defined,
+    mean_of_pairs,
+    sufficient_statistics,
+    warn_undefined,
+)
 from counterpoint.theory import (
     best_weights,
     error_correlation_bounds,
@@ -164,7 +171,7 @@ def _assess(
     read: Outputs, voting: str, names: tuple[str, ...], name: str, report: Report | None
 ) -> Assessment:
     n, n_learners = read.n_samples, read.n_learners
-    gathered = tally(read, columns=True, correctness=True, progress=_phase(report, "pairs"))
+    gathered = sufficient_statistics(read, columns=True, correctness=True, progress=_phase(report, "pairs"))
     columns, correctness = gathered.columns, gathered.correctness
     assert columns is not None
     assert correctness is not None
@@ -214,9 +221,11 @@ def _assess(
         predicted_vote=_predicted(accuracies, c),
         predicted_mixed=mixed_vote_accuracy(accuracies, _complete(errors)),
         sizing=_sizing(accuracies, c),
-        measures={key: m.from_tally(gathered) if n_learners > 1 else np.nan for key, m in MEASURES.items()},
-        c_bound=c_bound_of(*votes.margin_moments),
-        tandem_bound=tandem_bound_of(correctness, equal, 0.95).bound,
+        measures={
+            key: m.from_statistics(gathered) if n_learners > 1 else np.nan for key, m in MEASURES.items()
+        },
+        c_bound=c_bound_from_moments(*votes.margin_moments),
+        tandem_bound=tandem_bound_from_counts(correctness, equal, 0.95).bound,
         advice=(),
     )
 

@@ -12,7 +12,7 @@ from counterpoint._plain import plain
 from counterpoint._validation import FloatArray, IntArray, check_json
 from counterpoint.measures import Reliability
 
-__all__ = ["Assessment", "Estimate", "Finding", "Sizing"]
+__all__ = ["Assessment", "Estimate", "Finding", "Sizing", "rounded"]
 
 
 class Estimate(NamedTuple):

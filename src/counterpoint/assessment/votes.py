@@ -1,7 +1,7 @@
 """The votes of an ensemble, counted in blocks of samples.
 
-Notation: N learners, B samples in a block, m classes. A tally is what each class gets, shape (m, B): votes for the hard
-vote, probabilities for the soft one, their logarithms for the geometric one.
+Notation: N learners, B samples in a block, m classes. Scores have shape (m, B): votes for the hard vote, probabilities
+for the soft one, their logarithms for the geometric one.
 """
 
 from collections import Counter
@@ -17,12 +17,12 @@ from counterpoint.measures.probability import ProbabilityScores
 from counterpoint.outputs import (
     VOTINGS,
     Outputs,
-    credit,
-    given,
+    learner_scores,
     log_losses,
-    margins,
-    probabilities_of,
-    tallies,
+    scores_to_probabilities,
+    vote_credit,
+    vote_margins,
+    vote_scores,
 )
 
 N_BOOTSTRAP = 2000
@@ -35,7 +35,7 @@ class Ballot:
     counts: Counter[float] = field(default_factory=Counter)
 
     def add(self, credit: FloatArray) -> None:
-        """Take in the credit of a block."""
+        """Add the credit of a block."""
         values, numbers = np.unique(credit, return_counts=True)
         self.counts.update(dict(zip(values.tolist(), numbers.tolist(), strict=True)))
 
@@ -62,10 +62,10 @@ class LeaveOneOut:
         self.outputs, self.voting = outputs, voting
         self.change, self.square = np.zeros(outputs.n_learners), np.zeros(outputs.n_learners)
 
-    def add(self, block: slice, tally: FloatArray, codes: NDArray[np.intp]) -> None:
-        """Take in a block with its tally."""
+    def add(self, block: slice, scores: FloatArray, codes: NDArray[np.intp]) -> None:
+        """Add a block with the scores of its vote."""
         if self.outputs.n_learners > 1:
-            (self._add_hard if self.voting == "hard" else self._add_proba)(block, tally, codes)
+            (self._add_hard if self.voting == "hard" else self._add_proba)(block, scores, codes)
 
     def mean_and_error(self) -> tuple[FloatArray, FloatArray]:
         """Return the mean change, (N,), and its standard error; NaN for one learner alone."""
@@ -74,21 +74,21 @@ class LeaveOneOut:
         mean = self.change / n + undefined
         return mean, np.sqrt(np.maximum(self.square / n - mean**2, 0) / n)
 
-    def _add_hard(self, block: slice, tally: FloatArray, codes: NDArray[np.intp]) -> None:
+    def _add_hard(self, block: slice, scores: FloatArray, codes: NDArray[np.intp]) -> None:
         # What a missing vote changes depends on the class it was for, not on whose it was: one table (m, B) serves all.
-        before = credit(tally, codes)
-        for k in range(len(tally)):
-            fewer = tally.copy()
+        before = vote_credit(scores, codes)
+        for k in range(len(scores)):
+            fewer = scores.copy()
             fewer[k] -= 1
-            delta = credit(fewer, codes) - before
+            delta = vote_credit(fewer, codes) - before
             votes = self.outputs.one_hot(k, block)
             self.change += votes @ delta.astype(np.float32)
             self.square += votes @ (delta**2).astype(np.float32)
 
-    def _add_proba(self, block: slice, tally: FloatArray, codes: NDArray[np.intp]) -> None:
-        before = credit(tally, codes)
+    def _add_proba(self, block: slice, scores: FloatArray, codes: NDArray[np.intp]) -> None:
+        before = vote_credit(scores, codes)
         for i in range(self.outputs.n_learners):
-            delta = credit(tally - given(self.outputs, i, block, self.voting), codes) - before
+            delta = vote_credit(scores - learner_scores(self.outputs, i, block, self.voting), codes) - before
             self.change[i] += delta.sum()
             self.square[i] += (delta**2).sum()
 
@@ -121,18 +121,17 @@ def count_votes(
     assert truth is not None
     for block in outputs.blocks():
         codes = truth[block]
-        counted = tallies(
-            outputs, both, block, ways
-        )  # (2, m, B): with equal weights, and with the given ones
+        # (2, m, B): with equal weights, and with the best ones
+        counted = vote_scores(outputs, both, block, ways)
         for way, (equal, _) in counted.items():
-            ballots[way].add(credit(equal, codes))
-        margin = margins(counted["hard"][0], codes) / n_learners
+            ballots[way].add(vote_credit(equal, codes))
+        margin = vote_margins(counted["hard"][0], codes) / n_learners
         first, second = first + margin.sum(), second + (margin**2).sum()
         equal, scaled = counted[voting]
-        weighted.add(credit(scaled, codes))
+        weighted.add(vote_credit(scaled, codes))
         leave_one_out.add(block, equal, codes)
         if voting != "hard":
-            scores.add(probabilities_of(equal / n_learners, voting), codes)
+            scores.add(scores_to_probabilities(equal / n_learners, voting), codes)
         losses += _log_losses(outputs, block, codes)
         if progress is not None:
             progress(block.stop, n)

@@ -7,9 +7,8 @@ from numpy.typing import ArrayLike
 
 from counterpoint._validation import FloatArray, IntArray, check_count, check_whole
 from counterpoint.assessment.learners import learner_outputs
-from counterpoint.outputs import Outputs
+from counterpoint.outputs import Outputs, vote_accuracies
 from counterpoint.plots.style import PALETTE, house_style, new_axes
-from counterpoint.selection._vote import accuracies_along
 from counterpoint.theory import vote_accuracy_curve
 
 if TYPE_CHECKING:
@@ -192,5 +191,5 @@ class VoteCurveDisplay:
 def _measure(read: Outputs, rng: np.random.Generator) -> VoteCurve:
     """Return the mean accuracy of growing ensembles, over 20 orders of the learners."""
     orders = (rng.permutation(read.n_learners).tolist() for _ in range(20))
-    accuracy = np.mean([accuracies_along(read, "hard", order) for order in orders], axis=0)
+    accuracy = np.mean([vote_accuracies(read, "hard", order) for order in orders], axis=0)
     return VoteCurve(np.arange(1, read.n_learners + 1, 2), accuracy[::2])

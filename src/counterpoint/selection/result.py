@@ -9,8 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from counterpoint._plain import plain
 from counterpoint._validation import FloatArray, IntArray, check_json
-from counterpoint.outputs import Outputs, as_array, leaders
-from counterpoint.selection._vote import Vote
+from counterpoint.outputs import Outputs, RunningVote, as_array, winners
 
 # Learners that a printed selection shows.
 _PRINTED = 20
@@ -96,8 +95,8 @@ class Selection:
         read = Outputs(self.take(outputs), labels=labels)
         if self.voting != "hard" and read.probabilities is None:
             raise ValueError(f"`outputs` must be probabilities for the {self.voting} vote; got labels.")
-        winners = leaders(Vote(read, self.voting, self.weights).tally).argmax(axis=0)
-        labels_won: NDArray[Any] = read.classes[winners]
+        first = winners(RunningVote(read, self.voting, self.weights).scores).argmax(axis=0)
+        labels_won: NDArray[Any] = read.classes[first]
         return labels_won
 
     def to_dict(self) -> dict[str, Any]:
