@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterpoint._validation import FloatArray
-from counterpoint.assessment.result import Estimate
+from counterpoint.assessment.groups import Estimate
 from counterpoint.measures.probability import ProbabilityScores
 from counterpoint.outputs import (
     VOTINGS,
@@ -30,7 +30,7 @@ N_BOOTSTRAP = 2000
 
 @dataclass
 class Ballot:
-    """The credit of one way of voting, gathered over blocks."""
+    """The credit of one vote, gathered over blocks."""
 
     counts: Counter[float] = field(default_factory=Counter)
 
@@ -43,7 +43,7 @@ class Ballot:
         """Return the mean credit with its bootstrap interval.
 
         Samples with equal credit are exchangeable, so a resample is a draw of the number of each credit: the
-        bootstrap of a million samples costs what that of a hundred does.
+        bootstrap of a million samples costs as much as that of a hundred.
         """
         if not self.counts:
             return Estimate(np.nan, np.nan, np.nan)
@@ -75,7 +75,7 @@ class LeaveOneOut:
         return mean, np.sqrt(np.maximum(self.square / n - mean**2, 0) / n)
 
     def _add_hard(self, block: slice, scores: FloatArray, codes: NDArray[np.intp]) -> None:
-        # What a missing vote changes depends on the class it was for, not on whose it was: one table (m, B) serves all.
+        # The effect of a missing vote depends on its class, not on the learner: one table (m, B) serves all learners.
         before = vote_credit(scores, codes)
         for k in range(len(scores)):
             fewer = scores.copy()
@@ -94,22 +94,22 @@ class LeaveOneOut:
 
 
 @dataclass(frozen=True)
-class Votes:
-    """What came of voting."""
+class CountedVotes:
+    """The results of all votes, before they are grouped."""
 
-    estimates: dict[str, Estimate]  # by the way of voting, undefined if it needs probabilities
+    estimates: dict[str, Estimate]  # by vote; NaN if it needs probabilities
     weighted: Estimate
     without: FloatArray  # (N,), change of the accuracy if a learner is left out
     without_error: FloatArray  # (N,), its standard error
-    margin_moments: tuple[float, float]  # of the share of the truth less that of its best rival
+    margin_moments: tuple[float, float]  # of the share of the true class less that of its best rival
     scores: ProbabilityScores  # of the vote that counts, empty if it is hard
     log_losses: FloatArray  # (N,), of the learners, NaN for labels
 
 
 def count_votes(
     outputs: Outputs, weights: FloatArray, voting: str, progress: Callable[[int, int], None] | None
-) -> Votes:
-    """Count every way of voting, the weighted vote, and each vote without one of the learners."""
+) -> CountedVotes:
+    """Count the hard, soft and geometric vote, the weighted vote, and the vote without each of the learners."""
     ways = VOTINGS if outputs.probabilities is not None else ("hard",)
     ballots, weighted = {way: Ballot() for way in VOTINGS}, Ballot()
     leave_one_out, scores = LeaveOneOut(outputs, voting), ProbabilityScores()
@@ -136,7 +136,7 @@ def count_votes(
         if progress is not None:
             progress(block.stop, n)
     without, without_error = leave_one_out.mean_and_error()
-    return Votes(
+    return CountedVotes(
         estimates={way: ballot.estimate() for way, ballot in ballots.items()},
         weighted=weighted.estimate(),
         without=without,

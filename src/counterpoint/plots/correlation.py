@@ -136,7 +136,7 @@ class CorrelationDisplay:
         [1.0, 0.0, 0.58, 1.0]
         """
         return cls._clustered(
-            assessment.r_tl_learners, assessment.learner_correlations, list(assessment.learners)
+            assessment.correlations.r_tl_learners, assessment.correlations.matrix, list(assessment.learners)
         )
 
     @classmethod

@@ -1,6 +1,7 @@
-"""What a selection gives back."""
+"""The result of a selection."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
@@ -11,8 +12,8 @@ from counterpoint._plain import plain
 from counterpoint._validation import FloatArray, IntArray, check_json
 from counterpoint.outputs import Outputs, RunningVote, as_array, winners
 
-# Learners that a printed selection shows.
-_PRINTED = 20
+_PRINTED = 20  # learners that a printed selection shows
+_SCHEMA = 1  # of the JSON; raise it whenever a field changes
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -100,24 +101,34 @@ class Selection:
         return labels_won
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain lists, numbers and strings."""
-        return dict(plain(self))
+        """Return plain lists, numbers and strings, and the version of the schema."""
+        return {"schema": _SCHEMA, **plain(self)}
 
     def to_json(self) -> str:
         """Return the selection as JSON."""
         return json.dumps(self.to_dict(), allow_nan=False)
 
     @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Return the selection that :meth:`to_json` wrote."""
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Return the selection that :meth:`to_dict` described."""
+        if data.get("schema") != _SCHEMA:
+            raise ValueError(
+                f"`data` must be a Selection with schema {_SCHEMA}; got schema {data.get('schema')!r}."
+            )
         names = [field.name for field in fields(cls)]
-        data = check_json(text, "text", "a Selection", needed=names)
+        if missing := [name for name in names if name not in data]:
+            raise ValueError(f"`data` must have the fields of Selection; got none named {missing[0]!r}.")
         dtypes: dict[Any, type] = {IntArray: np.int64, FloatArray: np.float64}
         values: dict[str, Any] = {name: data[name] for name in names}
         for field in fields(cls):
             if (dtype := dtypes.get(field.type)) is not None:
                 values[field.name] = np.array(values[field.name], dtype)
         return cls(**values)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Return the selection that :meth:`to_json` wrote."""
+        return cls.from_dict(check_json(text, "text", "a Selection", needed=("schema", "indices")))
 
     def __repr__(self) -> str:
         return f"<Selection {len(self.indices)} of {self.n_learners} learners, {self.method!r}>"
