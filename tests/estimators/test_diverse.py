@@ -89,7 +89,7 @@ def test_the_vote_is_the_one_that_the_loss_trains(iris, loss, vote):
     assessment = model.assess(X, y)
     assert assessment.voting == vote
     assert assessment.vote.value == model.score(X, y)
-    assert assessment.log_loss == pytest.approx(log_loss(y, model.predict_proba(X)))
+    assert assessment.probabilities.log_loss == pytest.approx(log_loss(y, model.predict_proba(X)))
 
 
 def test_another_vote_may_be_asked_for_after_the_fit(iris):

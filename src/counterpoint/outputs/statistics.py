@@ -3,8 +3,8 @@ r"""Sufficient statistics of an ensemble, gathered in one pass by matrix product
 Notation: N learners, n samples, m classes. Column k of a learner is its one-hot vote for class k,
 or its probability of it. A *scatter* is n times a covariance.
 
-Every measure of the package is a function of a `Tally`, so an assessment reads its data once. The
-cost is :math:`O(N^2 n m)` operations and :math:`O(N^2 m)` memory beside one block of samples.
+Every measure is a function of `Statistics`, so an assessment reads its data once. The cost is
+:math:`O(N^2 n m)` operations and :math:`O(N^2 m)` memory beside one block of samples.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,22 @@ Progress = Callable[[int, int], None]
 class Columns:
     """Moments of the outputs and the truth, class by class.
 
-    ``scatter`` is left out where only the truth matters, the truth's fields where there is none.
+    ``scatter`` is None if pairs were not requested; ``truth_means`` and ``cross`` are None without a truth.
+
+    Attributes
+    ----------
+    n_samples : int
+        The number of samples.
+    means, spread : ndarray of shape (n_learners, n_classes)
+        The mean and the sum of squared deviations of each learner's column.
+    constant : ndarray of bool, shape (n_learners, n_classes)
+        Where a learner's column does not vary.
+    scatter : ndarray of shape (n_classes, n_learners, n_learners) or None
+        Sums of products of deviations of two learners.
+    truth_means : ndarray of shape (n_classes,) or None
+        The shares of the classes.
+    cross : ndarray of shape (n_learners, n_classes) or None
+        Sums of products of deviations of a learner and the truth.
     """
 
     n_samples: int
@@ -38,7 +53,19 @@ class Columns:
 
 @dataclass(frozen=True)
 class Correctness:
-    """Counts of right votes: by learner, by pair, and by the number right on a sample."""
+    """Counts of right votes: by learner, by pair, and by the number right on a sample.
+
+    Attributes
+    ----------
+    n_samples : int
+        The number of samples.
+    right : ndarray of int, shape (n_learners,)
+        Samples on which each learner is right.
+    both_right : ndarray of int, shape (n_learners, n_learners), or None
+        Samples on which both of two learners are right; None if pairs were not requested.
+    histogram : ndarray of int, shape (n_learners + 1,)
+        Samples on which 0, 1, ..., N learners are right.
+    """
 
     n_samples: int
     right: IntArray  # (N,)
@@ -47,26 +74,58 @@ class Correctness:
 
 
 @dataclass(frozen=True)
-class Tally:
-    """What the measures need to know of an ensemble; parts not asked for are ``None``."""
+class Statistics:
+    """Sufficient statistics of an ensemble; parts that were not requested are ``None``.
+
+    Attributes
+    ----------
+    n_learners : int
+        The number of learners.
+    columns : Columns or None
+        Moments of the outputs, class by class.
+    correctness : Correctness or None
+        Counts of right votes.
+    """
 
     n_learners: int
     columns: Columns | None
     correctness: Correctness | None
 
 
-def tally(
+def sufficient_statistics(
     outputs: Outputs,
     *,
     columns: bool = False,
     correctness: bool = False,
     pairs: bool = True,
     progress: Progress | None = None,
-) -> Tally:
-    """Gather the statistics asked for in one pass.
+) -> Statistics:
+    """Return the requested statistics of an ensemble, from one pass over the samples.
 
-    ``pairs`` is for the matrices over pairs of learners, the costly part. ``progress`` is called
-    after each block with the number of samples done and their total.
+    Parameters
+    ----------
+    outputs : Outputs
+        The outputs of the learners.
+    columns : bool, default=False
+        Whether to compute the moments of the outputs, for correlations.
+    correctness : bool, default=False
+        Whether to count right votes, which needs the truth.
+    pairs : bool, default=True
+        Whether to include the matrices over pairs of learners, the expensive part.
+    progress : callable, optional
+        Called after each block with the number of samples done and their total.
+
+    Returns
+    -------
+    Statistics
+        ``columns`` and ``correctness``, None where not requested.
+
+    Examples
+    --------
+    >>> read = Outputs([[0, 0, 1, 0], [0, 1, 1, 1]], [0, 0, 1, 1])
+    >>> sufficient_statistics(read, correctness=True).correctness.both_right
+    array([[3, 2],
+           [2, 3]])
     """
     moments: _Moments | None = None
     if columns:
@@ -85,7 +144,7 @@ def tally(
     if counts is not None and shared and pairs:
         assert isinstance(moments, _VoteMoments)
         counts.infer_pairs(moments.agreement_of_two_classes())
-    return Tally(
+    return Statistics(
         n_learners=outputs.n_learners,
         columns=None if moments is None else moments.result(),
         correctness=None if counts is None else counts.result(),
@@ -109,9 +168,8 @@ class _VoteMoments:
         self.hits = np.zeros((n, self.stored))
         self.grams = np.zeros((self.stored, n, n)) if pairs else None
 
-    @np.errstate(
-        invalid="ignore"
-    )  # of counts: some BLAS kernels raise the flag for what lies beside an array
+    # Some BLAS kernels set the flag for memory beside the array.
+    @np.errstate(invalid="ignore")
     def add(self, block: slice) -> None:
         codes = self.outputs.truth_codes
         for k in range(self.stored):
