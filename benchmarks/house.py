@@ -43,23 +43,15 @@ def imports(path: Path, files: dict[str, Path]) -> list[tuple[str, str | None]]:
 
 
 def listed(path: Path) -> set[str]:
-    """Return the names in ``__all__``."""
+    """Return the names in ``__all__``, or in the stub that it is read from."""
+    if (stub := path.with_suffix(".pyi")).is_file():
+        nodes = [n for n in ast.parse(stub.read_text(encoding="utf-8")).body if isinstance(n, ast.ImportFrom)]
+        return {alias.name for node in nodes if node.module for alias in node.names}
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
         if any(isinstance(one, ast.Name) and one.id == "__all__" for one in targets):
             return {str(item.value) for item in ast.walk(node) if isinstance(item, ast.Constant)}
     return set()
-
-
-def front_door(stub: Path) -> set[str]:
-    """Return the names that ``import counterpoint`` offers, subpackages aside."""
-    found = ast.walk(ast.parse(stub.read_text(encoding="utf-8")))
-    return {
-        alias.name
-        for node in found
-        if isinstance(node, ast.ImportFrom) and node.module
-        for alias in node.names
-    }
 
 
 def is_private(target: str, name: str | None, files: dict[str, Path]) -> bool:
@@ -92,7 +84,7 @@ def main() -> None:
         print(
             f"  {package:12} {n:6,} lines {counts[package]:4} modules -> {', '.join(sorted(edges[package]))}"
         )
-    print(f"{len(front_door(files['counterpoint'].with_suffix('.pyi')))} names at the front door")
+    print(f"{len(listed(files['counterpoint']))} names at the front door")
     print(f"{sum(crossings.values())} private crossings")
     for (package, other), n in crossings.most_common():
         if n:

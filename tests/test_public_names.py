@@ -24,10 +24,16 @@ def public_modules():
     return found
 
 
+def isort_order(name):
+    """Constants, then classes, then the rest, as ruff orders them."""
+    return (0 if name.isupper() else 1 if name[0].isupper() else 2), name
+
+
 def names_of(file):
-    """Return ``__all__`` as it is written, without importing the module; the front door has it from a stub."""
-    if file == MODULES["counterpoint"]:
-        return counterpoint.__all__
+    """Return ``__all__`` as it is written, or as a stub lists it, without importing the module."""
+    if (stub := file.with_suffix(".pyi")).is_file():
+        nodes = [node for node in ast.parse(stub.read_text()).body if isinstance(node, ast.ImportFrom)]
+        return sorted((alias.name for node in nodes for alias in node.names), key=isort_order)
     for node in ast.parse(file.read_text(encoding="utf-8")).body:
         targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
         if any(isinstance(target, ast.Name) and target.id == "__all__" for target in targets):
@@ -38,11 +44,6 @@ def names_of(file):
 MODULES = public_modules()
 WITHOUT_EXAMPLES = {"counterpoint.arena", "counterpoint.outputs", "counterpoint.records"}
 NAMES = [(module, name) for module, file in MODULES.items() for name in names_of(file) or ()]
-
-
-def isort_order(name):
-    """Constants, then classes, then the rest, as ruff orders them."""
-    return (0 if name.isupper() else 1 if name[0].isupper() else 2), name
 
 
 @pytest.mark.parametrize("module", MODULES)

@@ -198,7 +198,7 @@ def _standardised(table: Dataset, train: IntArray) -> NDArray[np.float32]:
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    from counterpoint.io.tables import Column
+    from counterpoint.io import Column
     from counterpoint.models.model import make_transformer
 
     columns = tuple(
