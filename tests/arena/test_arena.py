@@ -325,9 +325,6 @@ def test_cells_of_another_table_by_the_same_name_are_refused(finished, labor):
         arena([relabelled], finished, methods=QUICK, smoke=True, device="cpu")
 
 
-@pytest.mark.skipif(
-    not (ROOT / "results" / "arena" / "cells").is_dir(), reason="no results beside the package"
-)
 def test_the_committed_cells_are_of_the_embedded_tables():
     tables = read_suite(["labor", "iris", "segment"])
     Store(ROOT / "results" / "arena").check(Settings(), {table.name: table.facts for table in tables})
@@ -660,9 +657,6 @@ def test_the_document_is_filled_between_its_marks(finished, tmp_path):
     assert document.read_text(encoding="utf-8") == once
 
 
-@pytest.mark.skipif(
-    not (ROOT / "results" / "arena" / "cells").is_dir(), reason="no results beside the package"
-)
 def test_the_docs_hold_the_tables_of_the_results():
     summary = summarise(Store(ROOT / "results" / "arena"))
     page = (ROOT / "docs" / "arena.md").read_text(encoding="utf-8")
@@ -676,9 +670,6 @@ def test_the_docs_hold_the_tables_of_the_results():
     assert set(summary["settings"].items()) == set(Settings().__dict__.items())
 
 
-@pytest.mark.skipif(
-    not (ROOT / "results" / "arena" / "cells").is_dir(), reason="no results beside the package"
-)
 def test_the_prose_of_the_docs_has_the_numbers_of_the_results():
     summary = summarise(Store(ROOT / "results" / "arena"))
     ranks, errors = summary["ranks"], summary["errors"]
@@ -714,9 +705,6 @@ def test_the_prose_of_the_docs_has_the_numbers_of_the_results():
     assert f"On segment it errs {100 * errors['segment']['correlation-cv']['mean']:.2f} %" in prose
 
 
-@pytest.mark.skipif(
-    not (ROOT / "results" / "arena" / "cells").is_dir(), reason="no results beside the package"
-)
 def test_the_gain_on_splice_does_not_survive_fifteen_tables():
     against = summarise(Store(ROOT / "results" / "arena"))["against"]
     p = np.array([tests["correlation-cv"]["p_value"] for tests in against.values()])

@@ -101,7 +101,6 @@ def test_gains_are_over_independent_learners_and_over_those_with_a_read_out(reco
     assert row.split("|")[4].strip().replace("−", "-") == f"{share:+.1f}"  # noqa: RUF001
 
 
-@pytest.mark.skipif(not RECORD.exists(), reason="the record has not been made")
 def test_the_committed_record_trains_the_independent_networks_of_the_map_again():
     own, whole = (json.loads(path.read_text(encoding="utf-8")) for path in (RECORD, MAP))
     theirs = {(p["data"], p["n_learners"]): p for p in whole["data"] if p["hidden"] == 1}

@@ -169,7 +169,6 @@ def test_a_sentence_takes_away_a_share_without_a_plus(record):
     assert not any("+" in sentence for sentence in said)
 
 
-@pytest.mark.skipif(not RECORD.exists(), reason="the record has not been made")
 def test_the_page_says_what_the_record_says(tmp_path):
     page = tmp_path / "page.md"
     page.write_text(PAGE.read_text(encoding="utf-8"), encoding="utf-8")
@@ -181,7 +180,6 @@ def test_the_page_says_what_the_record_says(tmp_path):
     }
 
 
-@pytest.mark.skipif(not RECORD.exists(), reason="the record has not been made")
 def test_the_prose_of_the_page_has_the_numbers_of_the_record():
     found = analysis.read_map(json.loads(RECORD.read_text(encoding="utf-8")))
     prose = PAGE.read_text(encoding="utf-8").partition("<!-- diversity-map -->")[0]

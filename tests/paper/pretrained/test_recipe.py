@@ -135,7 +135,6 @@ def test_the_least_mean_error_of_complete_variants_is_chosen(bench):
         bench.best([part(0, "a", 1.0), part(1, "b", 1.0)])
 
 
-@pytest.mark.skipif(not RESULTS.exists(), reason="nothing has been measured")
 def test_the_constants_are_those_that_were_chosen(bench):
     record = json.loads(RESULTS.read_text(encoding="utf-8"))
     assert bench.VARIANTS[record["chosen"]] == (laboratory.LR, TABLE_5.cutout)
