@@ -6,7 +6,7 @@ alone.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import torch
@@ -86,11 +86,12 @@ def train_in_chunks(
     tuple of slice and GroupedEnsembles
         The positions of some groups, and the program that has trained them.
     """
-    fold = groups[0].fold
-    largest = max(len(group.fold.y) for group in groups)
-    widest = max(size for parameter in fold.networks[0].parameters() for size in parameter.shape)
-    numbers = len(fold.networks) * -(-largest // schedule.n_batches) * widest
-    count = max((_MOST_ON_CPU if fold.x.device.type == "cpu" else _MOST_ON_GPU) // numbers, 1)
+    folds = [cast(Fold, group.fold) for group in groups]  # rows in memory
+    networks, device = folds[0].networks, folds[0].x.device
+    largest = max(len(fold.y) for fold in folds)
+    widest = max(size for parameter in networks[0].parameters() for size in parameter.shape)
+    numbers = len(networks) * -(-largest // (schedule.n_batches or 1)) * widest
+    count = max((_MOST_ON_CPU if device.type == "cpu" else _MOST_ON_GPU) // numbers, 1)
     for start in range(0, len(groups), count):
         chunk = slice(start, min(start + count, len(groups)))
 

@@ -14,7 +14,14 @@ from torch import Tensor
 
 from counterpoint.datasets import load
 from counterpoint.estimators import choose_diversity
-from counterpoint.training import CorrelationLoss, EnsembleLoss, Group, IndependentLoss, GroupedEnsembles, Schedule
+from counterpoint.training import (
+    CorrelationLoss,
+    EnsembleLoss,
+    Group,
+    GroupedEnsembles,
+    IndependentLoss,
+    Schedule,
+)
 from paper.programs import Split, draw_seeds, fold_of, train_in_chunks
 
 __all__ = [

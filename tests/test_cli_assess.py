@@ -268,7 +268,7 @@ def test_a_long_selection_is_cut_short_on_the_screen(capsys, tmp_path):
     truth = rng.integers(0, 2, 300)
     np.savez(tmp_path / "pool.npz", y_true=truth, outputs=truth ^ (rng.random((30, 300)) < 0.3))
     assert main(["select", str(tmp_path / "pool.npz"), "--size", "25"]) == 0
-    assert "... and 5 more; --json gives them all" in capsys.readouterr().out
+    assert "... and 5 more; --json has all of them" in capsys.readouterr().out
 
 
 @pytest.mark.filterwarnings("always")

@@ -15,9 +15,7 @@ import pytest
 import torch
 
 from counterpoint.datasets import load
-from counterpoint.estimators import DiverseEnsembleClassifierCV
-from counterpoint.estimators import choose_diversity
-from counterpoint.estimators import corrected_paired_test
+from counterpoint.estimators import DiverseEnsembleClassifierCV, choose_diversity, corrected_paired_test
 from counterpoint.measures import learner_learner_correlation, truth_learner_correlation
 from counterpoint.records import fill, markdown
 from counterpoint.theory import truth_correlation_bounds

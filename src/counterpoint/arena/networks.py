@@ -262,7 +262,7 @@ class _Trainer:
     ) -> int:
         """Return about how many numbers the training of one recipe holds."""
         n = max(len(parts[place].y) for place, _ in wanted)
-        batch, width, hidden = n // schedule.n_batches + 1, parts[0].x.shape[1], self.settings.hidden
+        batch, width, hidden = n // (schedule.n_batches or 1) + 1, parts[0].x.shape[1], self.settings.hidden
         weights = hidden * (width + self.n_classes + 2)
         step = batch * (2 * width + 6 * hidden + 10 * self.n_classes)
         return self.settings.n_learners * (8 * weights + step + 3 * n * self.n_classes) + n * width

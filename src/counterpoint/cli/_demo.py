@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from counterpoint.assessment import Assessment, assess_estimator
-from counterpoint.assessment.result import rounded
+from counterpoint.cli._screen import rounded
 from counterpoint.datasets import Dataset, load
 from counterpoint.exceptions import LearnerWarning, UndefinedMeasureWarning
 from counterpoint.plots import PALETTE, TradeoffDisplay, house_style

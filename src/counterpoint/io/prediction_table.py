@@ -1,12 +1,10 @@
-"""Tables with a column for the truth and columns for the learners.
+"""Tables of predictions: a column for the truth and columns for the learners.
 
-A column holds a learner's votes and has its name; or it holds a learner's probabilities of one class
-and is named ``learner:class``, where the last colon counts.
+A column holds the votes of a learner and has its name, or it holds the probabilities that a learner gives to one class
+and is named ``learner:class``; the last colon separates the two.
 """
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
-from itertools import pairwise
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,31 +12,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterpoint._validation import ROW_SUM_TOLERANCE
-from counterpoint.io._cells import (
+from counterpoint.io.cells import (
     Cells,
     LabelColumn,
     NumberColumn,
+    OpenTable,
     clean,
     is_fraction,
     label_dtype,
     label_values,
 )
-from counterpoint.io._names import chosen, did_you_mean, listed
-from counterpoint.io._parquet import ParquetTable, open_parquet
-from counterpoint.io._text import ROW_NAMES, TextTable, open_text
+from counterpoint.io.formats import open_table
+from counterpoint.io.names import choose_learners, did_you_mean, listed, named_columns
 
-# A column with more labels that the truth never takes than this, and than the truth has, is no learner's.
+__all__ = ["read_prediction_table", "what_a_table_cannot_hold"]
+
+# A column with more labels that the truth lacks than this, and than the truth has, is not a learner's.
 _MANY = 10
 
 
-def read_table(
+def read_prediction_table(
     path: Path, truth: str, learners: Sequence[str], drop: Sequence[str], *, progress: bool
 ) -> dict[str, Any]:
     """Return the fields of the predictions in a table."""
-    opened: AbstractContextManager[TextTable | ParquetTable]
-    opened = open_parquet(path) if path.suffix.lower() == ".parquet" else open_text(path, progress=progress)
-    with opened as table:
-        owners = _owners(path, table.columns, truth, learners, drop)
+    with open_table(path, progress=progress) as table:
+        owners = _owners(table, truth, learners, drop)
         columns = list(owners)
         if all(":" in column for column in columns):
             cells = table.read([truth], columns)
@@ -52,21 +50,37 @@ def read_table(
         return _votes(table.read([truth, *columns], []), truth, columns, picked=bool(learners))
 
 
-def _owners(
-    path: Path, columns: list[str], truth: str, learners: Sequence[str], drop: Sequence[str]
-) -> dict[str, str]:
-    """Return the columns to read and the learner that each belongs to."""
-    is_asked_for = columns[0] and columns[0] in (truth, *learners, *drop)
-    named = columns[1:] if columns[0] in ROW_NAMES and not is_asked_for else columns
-    if len(columns) == 1:
+def what_a_table_cannot_hold(columns: Sequence[str], labels: Iterable[Any], *, votes: bool) -> str:
+    """Return what would be read differently from a table with these columns, the truth first, or an empty string."""
+    names = [name.strip() for name in columns]
+    if "" in names:
+        return "a column without a name"
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        return f"two columns named {twice!r}"
+    if votes and (marked := [name for name in names[1:] if ":" in name]):
+        return f"votes of {marked[0]!r}: a colon marks the probability of a class"
+    read: dict[str, str] = {}
+    for text in map(str, labels):
+        label = clean(text)
+        if label is None:
+            return f"the label {text!r}, which reads as missing"
+        if label in read:
+            return f"both labels {read[label]!r} and {text!r}, which read alike"
+        if not votes and ":" in label:
+            return f"the class {text!r}: a colon ends the name of a learner"
+        read[label] = text
+    return ""
+
+
+def _owners(table: OpenTable, truth: str, learners: Sequence[str], drop: Sequence[str]) -> dict[str, str]:
+    """Return the columns to read, each with the learner it belongs to."""
+    path = table.path
+    if len(table.columns) == 1:
         raise ValueError(
-            f"{path} must have at least two columns, the truth and a learner; got {columns[0]!r}."
+            f"{path} must have at least two columns, the truth and a learner; got {table.columns[0]!r}."
         )
-    if "" in named:
-        raise ValueError(f"{path} must name its columns; column {columns.index('', 1) + 1} has no name.")
-    for column, following in pairwise(sorted(named)):
-        if column == following:
-            raise ValueError(f"{path} must have distinct column names; got {column!r} twice.")
+    named = named_columns(table, (truth, *learners, *drop))
     if truth not in named:
         raise ValueError(
             f"`truth` must be a column of {path}, one of {listed(named)}; got {truth!r}."
@@ -75,12 +89,12 @@ def _owners(
     others = [column for column in named if column != truth]
     if not others:
         raise ValueError(f"{path} must have a column of a learner beside {truth!r}.")
-    # A name to drop is a column or, where a learner has several, the learner.
+    # A name to drop is a column or a learner with several columns.
     owner = {column: _learner(column) for column in others if column not in drop}
     if not owner:
         raise ValueError(f"`drop` must leave a column of a learner in {path}; got all of them.")
     rest = [name for name in drop if name not in others]
-    kept = chosen(list(dict.fromkeys(owner.values())), learners, rest, f"columns of {path}")
+    kept = choose_learners(list(dict.fromkeys(owner.values())), learners, rest, f"columns of {path}")
     return {column: name for learner in kept for column, name in owner.items() if name == learner}
 
 
@@ -89,7 +103,7 @@ def _learner(column: str) -> str:
 
 
 def _votes(cells: Cells, truth: str, columns: list[str], *, picked: bool) -> dict[str, Any]:
-    """Return the votes; a column that cannot be a learner's is refused unless it was picked by name."""
+    """Return the votes; raise if a column cannot be a learner's, unless the user picked it by name."""
     for column in cells.labels.values():
         _check_complete(cells, column)
     known = cells.labels[truth].present()
@@ -109,7 +123,7 @@ def _votes(cells: Cells, truth: str, columns: list[str], *, picked: bool) -> dic
 
 
 def _array(column: LabelColumn, values: dict[str, Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-    # A missing cell has been refused; its place among the labels may remain.
+    # No row has a missing cell here, but None may still be among the labels.
     filler = next(iter(values.values()))
     table = [filler if label is None else values[label] for label in column.labels]
     return np.array(table, dtype=dtype)[column.codes]
@@ -141,12 +155,12 @@ def _check_votes(cells: Cells, column: LabelColumn, truth: str, known: set[str],
         raise ValueError(
             f"{cells.path}: column {column.name!r} must hold the labels of {truth!r}; {len(strange)} of its "
             f"{len(column.present())} labels are not among them, such as {column.labels[column.codes[row]]!r} in "
-            f"{cells.row(row)}. If it is no learner, drop it; if it is, name the learners."
+            f"{cells.row(row)}. If it is not a learner, drop it; if it is, name the learners."
         )
 
 
 def _probabilities(cells: Cells, truth: str, owners: dict[str, str]) -> dict[str, Any]:
-    """Return the probabilities, classes in the order of the first learner's columns."""
+    """Return the probabilities, with the classes in the order of the first learner's columns."""
     _check_complete(cells, cells.labels[truth])
     places: dict[str, dict[str, str]] = {}  # learner -> class -> column
     for column, learner in owners.items():

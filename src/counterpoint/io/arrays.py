@@ -1,4 +1,4 @@
-"""Arrays: NPZ with ``y_true``, ``outputs`` and perhaps ``labels`` and ``learners``; NPY with outputs alone."""
+"""NPZ with ``y_true``, ``outputs`` and optional ``labels`` and ``learners``; NPY with the outputs alone."""
 
 import re
 import zipfile
@@ -10,12 +10,14 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from counterpoint.io._names import chosen, did_you_mean, listed
+from counterpoint.io.names import choose_learners, did_you_mean, listed
+
+__all__ = ["read_arrays"]
 
 Array = NDArray[Any]
 
-_ARRAY = b"\x93NUMPY"
-# What NumPy raises for a file that is not as it should be, and how it says that a file needs pickle.
+_MAGIC = b"\x93NUMPY"
+# What NumPy raises for a damaged file, and its words for a file that needs pickle.
 _DAMAGE = (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error, NotImplementedError)
 _OBJECTS = re.compile("allow_pickle|Python objects")
 
@@ -23,11 +25,11 @@ _OBJECTS = re.compile("allow_pickle|Python objects")
 def read_arrays(path: Path, truth: str, learners: Sequence[str], drop: Sequence[str]) -> dict[str, Any]:
     """Return the fields of the predictions in an NPY or NPZ file."""
     archive = path.suffix.lower() == ".npz"
-    found = _load_archive(path, truth) if archive else {"outputs": _text(_load_array(path))}
+    found = _load_archive(path, truth) if archive else {"outputs": _decode(_load_array(path))}
     if truth.endswith(".npy"):
-        found["y_true"] = _text(_load_array(Path(truth)))
+        found["y_true"] = _decode(_load_array(Path(truth)))
     elif not archive:
-        raise ValueError(f"`truth` must name a .npy file, for {path} holds outputs alone; got {truth!r}.")
+        raise ValueError(f"`truth` must name a .npy file, because {path} holds outputs alone; got {truth!r}.")
     outputs = found["outputs"]
     if outputs.ndim not in (2, 3):
         raise ValueError(
@@ -35,7 +37,7 @@ def read_arrays(path: Path, truth: str, learners: Sequence[str], drop: Sequence[
             f"n_classes) for probabilities; got shape {outputs.shape}."
         )
     names = _learner_names(path, found.get("learners"), len(outputs))
-    kept = chosen(names, learners, drop, f"learners of {path}")
+    kept = choose_learners(names, learners, drop, f"learners of {path}")
     if kept != names:
         outputs = outputs[[names.index(name) for name in kept]]
     return {
@@ -47,7 +49,7 @@ def read_arrays(path: Path, truth: str, learners: Sequence[str], drop: Sequence[
 
 
 def _load_archive(path: Path, truth: str) -> dict[str, Array]:
-    """Return the arrays of an archive by what they are; the truth may be in a file of its own."""
+    """Return the arrays of an archive by their role; the truth may be in a file of its own."""
     needed = {"outputs": "outputs"} | ({} if truth.endswith(".npy") else {"y_true": truth})
     with path.open("rb") as file, _open_archive(path, file) as archive:
         for stored in needed.values():
@@ -57,11 +59,11 @@ def _load_archive(path: Path, truth: str) -> dict[str, Array]:
                     f"{did_you_mean(stored, archive.files)}"
                 )
         more = {name: name for name in ("labels", "learners") if name in archive.files and name != truth}
-        return {name: _member(path, archive, stored) for name, stored in (needed | more).items()}
+        return {name: _read_array(path, archive, stored) for name, stored in (needed | more).items()}
 
 
 def _open_archive(path: Path, file: BinaryIO) -> Any:
-    if _starts(path, _ARRAY):
+    if _starts_with(path, _MAGIC):
         raise ValueError(f"{path} must be an NPZ archive; got a single array.")
     try:
         return np.load(file, allow_pickle=False)
@@ -69,30 +71,30 @@ def _open_archive(path: Path, file: BinaryIO) -> Any:
         raise ValueError(f"{path} must be an NPZ archive; it is damaged or something else.") from None
 
 
-def _member(path: Path, archive: Any, name: str) -> Array:
+def _read_array(path: Path, archive: Any, name: str) -> Array:
     try:
-        return _text(np.asarray(archive[name]))
+        return _decode(np.asarray(archive[name]))
     except _DAMAGE as error:
-        raise ValueError(_fault(f"{path}: `{name}`", error)) from None
+        raise ValueError(_describe_damage(f"{path}: `{name}`", error)) from None
 
 
 def _load_array(path: Path) -> Array:
     """Return an array, memory-mapped."""
-    if not _starts(path, _ARRAY):
+    if not _starts_with(path, _MAGIC):
         raise ValueError(f"{path} must hold a NumPy array; it is damaged or something else.")
     try:
         array: Array = np.load(path, mmap_mode="r", allow_pickle=False)
     except _DAMAGE as error:
-        raise ValueError(_fault(str(path), error)) from None
+        raise ValueError(_describe_damage(str(path), error)) from None
     return array
 
 
-def _starts(path: Path, magic: bytes) -> bool:
+def _starts_with(path: Path, magic: bytes) -> bool:
     with path.open("rb") as file:
         return file.read(len(magic)) == magic
 
 
-def _fault(what: str, error: Exception) -> str:
+def _describe_damage(what: str, error: Exception) -> str:
     if not _OBJECTS.search(str(error)):
         return f"{what} must be a whole array; it is damaged."
     return (
@@ -101,7 +103,7 @@ def _fault(what: str, error: Exception) -> str:
     )
 
 
-def _text(array: Array) -> Array:
+def _decode(array: Array) -> Array:
     return np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array
 
 

@@ -1,7 +1,7 @@
-"""Cells of a table of text as labels and numbers, and what to say when they are neither.
+"""The cells of a table, as labels or as numbers.
 
-A label is a cell without the spaces around it. A whole number is the same label however it is
-written: 1, +1, 1. and 1.0 are all 1, but 01 is not.
+A label is the text of a cell without the spaces around it. Different spellings of a whole number are one label: 1, +1,
+1. and 1.0 are all 1, but 01 is not.
 """
 
 import re
@@ -9,12 +9,25 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counterpoint._validation import FloatArray, IntArray
+
+__all__ = [
+    "Cells",
+    "LabelCells",
+    "LabelColumn",
+    "NumberCells",
+    "NumberColumn",
+    "OpenTable",
+    "clean",
+    "is_fraction",
+    "label_dtype",
+    "label_values",
+]
 
 MISSING = frozenset({"", "NA", "N/A", "NaN", "nan"})
 _WHOLE = re.compile(r"([+-]?)(0|[1-9][0-9]*)(\.0*)?")
@@ -24,7 +37,23 @@ _LIMITS = np.iinfo(np.int64)
 
 @dataclass(frozen=True)
 class LabelColumn:
-    """A column of few distinct labels: ``labels[codes[row]]``, where None is a missing cell."""
+    """A column of few distinct labels: ``labels[codes[row]]``, where None is a missing cell.
+
+    Attributes
+    ----------
+    name : str
+        The name of the column.
+    codes : array of shape (n_rows,)
+        For each row, the index of its label.
+    labels : list of str or None
+        The distinct labels.
+
+    Examples
+    --------
+    >>> column = LabelColumn("kind", np.array([0, 1, 0], dtype=np.int32), ["a", None])
+    >>> column.present(), column.first([None])
+    ({'a'}, 1)
+    """
 
     name: str
     codes: NDArray[np.int32]
@@ -32,6 +61,7 @@ class LabelColumn:
 
     @classmethod
     def of_cells(cls, name: str, codes: NDArray[np.int32], cells: Iterable[str]) -> "LabelColumn":
+        """Return the column with these distinct cells, which may be missing or need cleaning."""
         return cls(name, codes, [clean(cell) for cell in cells])
 
     def present(self) -> set[str]:
@@ -47,7 +77,22 @@ class LabelColumn:
 
 @dataclass(frozen=True)
 class NumberColumn:
-    """A column of numbers, NaN where a cell is missing; ``bad`` is the first cell that is no number, and its row."""
+    """A column of numbers.
+
+    Attributes
+    ----------
+    name : str
+        The name of the column.
+    values : array of shape (n_rows,)
+        The numbers, NaN where a cell is missing or not a number.
+    bad : tuple of str and int, or None
+        The first cell that is not a number, and its row.
+
+    Examples
+    --------
+    >>> NumberColumn("size", np.array([1.5, np.nan]), bad=("tall", 1)).bad
+    ('tall', 1)
+    """
 
     name: str
     values: FloatArray
@@ -56,7 +101,26 @@ class NumberColumn:
 
 @dataclass(frozen=True)
 class Cells:
-    """The columns that were asked for, and how to name a row of their file."""
+    """The cells of some columns of a file.
+
+    Attributes
+    ----------
+    path : Path
+        The file.
+    labels : dict of str to LabelColumn
+        The columns that were read as labels.
+    numbers : dict of str to NumberColumn
+        The columns that were read as numbers.
+    n_rows : int
+        The number of data rows.
+    lines : sequence of int
+        The line of each row in a text file; empty for other files.
+
+    Examples
+    --------
+    >>> Cells(Path("data.csv"), {}, {}, n_rows=2, lines=[2, 4]).row(1)
+    'data row 2 (line 4 of the file)'
+    """
 
     path: Path
     labels: dict[str, LabelColumn]
@@ -65,14 +129,32 @@ class Cells:
     lines: Sequence[int] | IntArray = ()
 
     def row(self, row: int) -> str:
-        """Name a row as a person counts, from one and without the header."""
+        """Return the name of a row for messages, counted from one without the header."""
         line = f" (line {self.lines[row]} of the file)" if len(self.lines) else ""
         return f"data row {row + 1}{line}"
 
 
+class OpenTable(Protocol):
+    """An open file with a table: :func:`open_table` yields it.
+
+    Attributes
+    ----------
+    path : Path
+        The file.
+    columns : list of str
+        The names of all columns.
+    """
+
+    path: Path
+    columns: list[str]
+
+    def read(self, labels: list[str], numbers: list[str]) -> Cells:
+        """Read some columns as labels and others as numbers; works once."""
+
+
 @dataclass
 class LabelCells:
-    """Gathers a column of labels, a block of cells at a time."""
+    """Collects a column of labels, block by block."""
 
     name: str
     _index: defaultdict[str, int] = field(default_factory=defaultdict)
@@ -82,21 +164,24 @@ class LabelCells:
         self._index.default_factory = self._index.__len__  # a new cell gets the next code
 
     def add(self, cells: Sequence[str]) -> None:
+        """Add the next block of cells."""
         self._blocks.append(np.fromiter(map(self._index.__getitem__, cells), np.int32, len(cells)))
 
     def column(self) -> LabelColumn:
+        """Return the whole column."""
         return LabelColumn.of_cells(self.name, np.concatenate(self._blocks), self._index)
 
 
 @dataclass
 class NumberCells:
-    """Gathers a column of numbers, a block of cells at a time."""
+    """Collects a column of numbers, block by block."""
 
     name: str
     _blocks: list[FloatArray] = field(default_factory=list)
     _bad: tuple[str, int] | None = None
 
     def add(self, cells: Sequence[str]) -> None:
+        """Add the next block of cells."""
         try:
             values = np.fromiter(map(float, cells), np.float64, len(cells))
         except ValueError:
@@ -105,6 +190,7 @@ class NumberCells:
         self._blocks.append(values)
 
     def column(self) -> NumberColumn:
+        """Return the whole column."""
         return NumberColumn(self.name, np.concatenate(self._blocks), self._bad)
 
     def _number(self, cell: str, row: int) -> float:
@@ -128,12 +214,12 @@ def clean(cell: str) -> str | None:
 
 
 def is_fraction(label: str) -> bool:
-    """Tell whether a label is a number that is not whole."""
+    """Return True if a label is a number but not a whole one."""
     return _FRACTION.fullmatch(label) is not None and _WHOLE.fullmatch(label) is None
 
 
 def label_values(labels: set[str]) -> dict[str, Any]:
-    """Return what each label is in an array: whole numbers if they all are, else strings."""
+    """Return the value of each label: whole numbers if all of them are, else strings."""
     if all(_WHOLE.fullmatch(label) for label in labels):
         numbers = {label: int(label) for label in labels}
         if _LIMITS.min <= min(numbers.values()) and max(numbers.values()) <= _LIMITS.max:

@@ -1,10 +1,8 @@
-"""Files of data as typed columns: which hold numbers, which categories, and which cannot be learned from."""
+"""Tables to train on: which columns hold numbers, which categories, and which are left out."""
 
 import warnings
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,31 +10,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterpoint._validation import FloatArray, check_flag, check_path
-from counterpoint.io._cells import Cells, LabelColumn, is_fraction, label_dtype, label_values
-from counterpoint.io._names import did_you_mean, listed
-from counterpoint.io._parquet import ParquetTable, open_parquet
-from counterpoint.io._text import ROW_NAMES, TextTable, open_text
+from counterpoint.io.cells import Cells, LabelColumn, OpenTable, is_fraction, label_dtype, label_values
+from counterpoint.io.formats import open_table
+from counterpoint.io.names import did_you_mean, listed, named_columns
 
-__all__ = ["Column", "TrainingTable", "frame_of", "open_table", "read_cells", "read_training_table"]
+__all__ = ["Column", "TrainingTable", "frame_of", "read_cells", "read_training_table"]
 
-_ENDINGS = (".csv", ".tsv", ".arff", ".parquet")
-_MISSING = "?"  # as many public tables write it, besides what is missing in files of predictions
-# Text with more distinct values than this, and than half of its rows, names the rows and says nothing of new ones.
-_NAMES = 10
-_ROWS_NAMED = 3  # in a message
-_LARGEST = 1e150  # number, of either sign, whose square can still be summed
+_MISSING = "?"  # many public tables mark a gap with it
+# Text with more distinct values than this, and than half of its rows, identifies rows and does not generalise.
+_MOST_VALUES = 10
+_ROWS_LISTED = 3  # in a message
+_LARGEST = 1e150  # in absolute value: its square can still be summed
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column that is learned from.
+    """A column to learn from.
 
     Attributes
     ----------
     name : str
-        As the file has it.
+        Its name in the file.
     kind : {"number", "category"}
-        What its cells are.
+        What its cells hold.
 
     Examples
     --------
@@ -50,7 +46,7 @@ class Column:
 
 @dataclass(frozen=True, eq=False)
 class TrainingTable:
-    r"""A file to learn from: the classes, the columns that tell of them, and what was left out.
+    r"""A table to train on: the classes, the columns to learn from, and the columns left out.
 
     Attributes
     ----------
@@ -61,11 +57,11 @@ class TrainingTable:
     y : array of shape (n_rows,)
         The classes: whole numbers if all of them are, else strings.
     columns : tuple of Column
-        What is learned from.
+        The columns to learn from.
     frame : pandas.DataFrame of shape (n_rows, n_columns)
         Their values: floats with NaN, or strings with None.
     left_out : dict of str to str
-        For each other column, why.
+        The other columns, each with the reason.
 
     Examples
     --------
@@ -93,14 +89,14 @@ class TrainingTable:
 def read_training_table(
     path: str | Path, target: str, *, drop: str | Sequence[str] = (), progress: bool = False
 ) -> TrainingTable:
-    r"""Read a table to learn from, and decide what its columns are.
+    r"""Read a table to train on, and decide which columns hold numbers and which categories.
 
     Parameters
     ----------
     path : path
         CSV, TSV, ARFF or Parquet, with a row for each sample.
     target : str
-        The column of the classes. It must have no gaps, and every class two rows.
+        The column of the classes. It must have no gaps and at least two rows of every class.
     drop : str or sequence of str, optional
         Columns to leave out.
     progress : bool, default=False
@@ -109,13 +105,13 @@ def read_training_table(
     Returns
     -------
     TrainingTable
-        A column whose filled cells are all numbers holds numbers, any other categories. Left out are columns without
-        two values, and text that differs in more than half of the rows, of which a warning tells.
+        A column holds numbers if every filled cell is a number, else categories. Columns with a single value are left
+        out; so is text that differs in more than half of the rows, with a warning.
 
     Raises
     ------
     ValueError
-        If the file is not as described; the message names file, column and row.
+        If the file does not fit; the message names file, column and row.
 
     Examples
     --------
@@ -132,10 +128,10 @@ def read_training_table(
     drop = (drop,) if isinstance(drop, str) else drop
     with open_table(path, progress=progress) as table:
         names = named_columns(table, (target, *drop))
-        for name, given in [(target, "target"), *((name, "drop") for name in drop)]:
+        for name, argument in [(target, "target"), *((name, "drop") for name in drop)]:
             if name not in names:
                 raise ValueError(
-                    f"`{given}` must be a column of {path}, one of {listed(names)}; got {name!r}."
+                    f"`{argument}` must be a column of {path}, one of {listed(names)}; got {name!r}."
                     f"{did_you_mean(name, names)}"
                 )
         if target in drop:
@@ -156,31 +152,32 @@ def read_training_table(
     return TrainingTable(path, target, y, tuple(columns), frame_of(cells, columns), left_out)
 
 
-def open_table(path: Path, *, progress: bool) -> AbstractContextManager[TextTable | ParquetTable]:
-    """Open a file of data by the ending of its name."""
-    with path.open("rb"):  # a missing file, a folder or one without permission is the first thing to say
-        pass
-    if path.suffix.lower() not in _ENDINGS:
-        raise ValueError(f"{path} must end in one of {', '.join(_ENDINGS)}.")
-    return open_parquet(path) if path.suffix.lower() == ".parquet" else open_text(path, progress=progress)
+def read_cells(table: OpenTable, names: list[str]) -> Cells:
+    r"""Read some columns of a training table as labels.
 
+    A question mark counts as a missing cell, and labels that no row has are removed.
 
-def named_columns(table: TextTable | ParquetTable, wanted: Sequence[str]) -> list[str]:
-    """Return the names of the columns; a first column with the names of the rows is left out unless it is wanted."""
-    first = table.columns[0]
-    names = table.columns[1:] if first in ROW_NAMES and first not in wanted else table.columns
-    if "" in names:
-        raise ValueError(
-            f"{table.path} must name its columns; column {table.columns.index('', 1) + 1} has no name."
-        )
-    for name, following in pairwise(sorted(names)):
-        if name == following:
-            raise ValueError(f"{table.path} must have distinct column names; got {name!r} twice.")
-    return list(names)
+    Parameters
+    ----------
+    table : OpenTable
+        The open file.
+    names : list of str
+        The columns to read.
 
+    Returns
+    -------
+    Cells
 
-def read_cells(table: TextTable | ParquetTable, names: list[str]) -> Cells:
-    """Read some columns; a question mark is a missing cell too, and a label that no row has is no label."""
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "data.csv")
+    ...     _ = path.write_text("size,kind\n1.5,a\n?,b\n")
+    ...     with open_table(path) as table:
+    ...         read_cells(table, ["size"]).labels["size"].labels
+    ['1.5', None]
+    """
     cells = table.read(names, [])
     known = {}
     for name, column in cells.labels.items():
@@ -193,7 +190,33 @@ def read_cells(table: TextTable | ParquetTable, names: list[str]) -> Cells:
 
 
 def frame_of(cells: Cells, columns: Sequence[Column]) -> Any:
-    """Return the columns as a data frame: floats with NaN, or strings with None."""
+    """Return columns as a data frame: floats with NaN, or strings with None.
+
+    Parameters
+    ----------
+    cells : Cells
+        What :func:`read_cells` returned.
+    columns : sequence of Column
+        The columns of the frame.
+
+    Returns
+    -------
+    pandas.DataFrame
+
+    Raises
+    ------
+    ValueError
+        If a column of numbers holds something else; the message names file, column and row.
+
+    Examples
+    --------
+    >>> kind = LabelColumn("kind", np.array([0, 1, 0], dtype=np.int32), ["a", None])
+    >>> frame_of(Cells(Path("data.csv"), {"kind": kind}, {}, n_rows=3), [Column("kind", "category")])
+       kind
+    0     a
+    1  None
+    2     a
+    """
     import pandas as pd
 
     values = {
@@ -206,11 +229,11 @@ def frame_of(cells: Cells, columns: Sequence[Column]) -> Any:
 
 
 def _classes(cells: Cells, column: LabelColumn) -> NDArray[Any]:
-    """Return the classes of the rows, each in two rows at least."""
+    """Return the class of each row; every class needs at least two rows."""
     what = f"{cells.path}: target {column.name!r}"
     empty = _gaps(column)
     if empty.any():
-        places = [cells.row(row) for row in np.flatnonzero(empty)[:_ROWS_NAMED].tolist()]
+        places = [cells.row(row) for row in np.flatnonzero(empty)[:_ROWS_LISTED].tolist()]
         more = f" and {empty.sum() - len(places)} more" if empty.sum() > len(places) else ""
         raise ValueError(
             f"{what} must hold a class in every row; it is missing in {', '.join(places)}{more}."
@@ -219,14 +242,14 @@ def _classes(cells: Cells, column: LabelColumn) -> NDArray[Any]:
     if len(values) < 2:
         raise ValueError(f"{what} must hold at least two classes; got {next(iter(values))!r} in every row.")
     dtype = label_dtype(values.values())
-    filler = next(iter(values.values()))  # for labels that no row has
+    filler = next(iter(values.values()))  # for None among the labels, which no row has
     of_codes = [filler if label is None else values[label] for label in column.labels]
     y = np.array(of_codes, dtype=dtype)[column.codes]
     _, at, counts = np.unique(y, return_index=True, return_counts=True)
     if (counts == 1).any():
         row = int(at[counts == 1].min())
         label = str(y[row])
-        hint = " Numbers that are measured, not classes, cannot be a target." if is_fraction(label) else ""
+        hint = " Measured numbers cannot be a target: it must hold classes." if is_fraction(label) else ""
         raise ValueError(
             f"{what} must have at least two rows of every class; got one of {label!r}, {cells.row(row)}"
             f"{f', and {n - 1} more such classes' if (n := int((counts == 1).sum())) > 1 else ''}.{hint}"
@@ -235,7 +258,7 @@ def _classes(cells: Cells, column: LabelColumn) -> NDArray[Any]:
 
 
 def _uninformative(cells: Cells, column: LabelColumn) -> str:
-    """Return why a column cannot be learned from, or nothing; warn where the reader should know."""
+    """Return the reason to leave a column out, or an empty string; warn if the reason is a guess."""
     values = column.present()
     gaps = _gaps(column)
     if not values:
@@ -245,13 +268,13 @@ def _uninformative(cells: Cells, column: LabelColumn) -> str:
     n_filled = cells.n_rows - int(gaps.sum())
     what = f"{cells.path}: column {column.name!r}"
     if _is_numeric(column):
-        if len(values) == n_filled > 2 * _NAMES and not any(map(is_fraction, values)):
+        if len(values) == n_filled > 2 * _MOST_VALUES and not any(map(is_fraction, values)):
             warnings.warn(
-                f"{what} has another whole number in every row; if they number the rows, drop it.",
+                f"{what} has a different whole number in every row; if they number the rows, drop it.",
                 stacklevel=3,
             )
         return ""
-    if len(values) <= max(_NAMES, n_filled / 2):
+    if len(values) <= max(_MOST_VALUES, n_filled / 2):
         return ""
     reason = f"{len(values)} different texts in {n_filled} rows"
     warnings.warn(f"{what} is left out: it has {reason}.", stacklevel=3)

@@ -1,4 +1,4 @@
-"""Parquet files, by pyarrow."""
+"""Parquet, with pyarrow."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,22 +8,24 @@ from typing import Any
 import numpy as np
 
 from counterpoint._extras import import_extra
-from counterpoint.io._cells import Cells, LabelColumn, NumberColumn
+from counterpoint.io.cells import Cells, LabelColumn, NumberColumn
+
+__all__ = ["ParquetTable", "open_table"]
 
 
 class ParquetTable:
-    """A Parquet file that is being read: its columns first, then the cells that are wanted."""
+    """An open Parquet file: its column names first, then the cells that are asked for."""
 
     def __init__(self, path: Path, file: Any) -> None:
         self.path = path
         self._file = file
-        # pandas stores an index without a name under one of its own
+        # pandas stores an index without a name under a name of its own
         self.columns = [n for n in file.schema_arrow.names if not n.startswith("__index_level_")]
         if not self.columns:
             raise ValueError(f"{path} must have columns; it has none.")
 
     def read(self, labels: list[str], numbers: list[str]) -> Cells:
-        """Read the wanted columns."""
+        """Read some columns as labels and others as numbers."""
         table = self._file.read(columns=[*labels, *numbers])
         if not table.num_rows:
             raise ValueError(f"{self.path} must have rows; it has none.")
@@ -58,8 +60,8 @@ class ParquetTable:
 
 
 @contextmanager
-def open_parquet(path: Path) -> Iterator[ParquetTable]:
-    """Open a Parquet file."""
+def open_table(path: Path, *, progress: bool) -> Iterator[ParquetTable]:
+    """Open a Parquet file; it is read too fast to need a progress bar."""
     arrow, parquet = import_extra("pyarrow", "parquet"), import_extra("pyarrow.parquet", "parquet")
     try:
         file = parquet.ParquetFile(path)
