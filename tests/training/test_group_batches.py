@@ -199,7 +199,7 @@ def refused(fold, loss=None):
         (refused(ROWS) + refused(STREAM), Schedule(1, 1), {}, TypeError, "got BatchFold and Fold"),
         (refused(ROWS, nn.MSELoss()), Schedule(1, 1), {}, TypeError, "`loss` must be an EnsembleLoss"),
         (
-            refused(ROWS, CorrelationLoss(0.5, outputs="identity")),
+            refused(ROWS, CorrelationLoss(0.5, activation="identity")),
             Schedule(1, 1),
             {},
             ValueError,
