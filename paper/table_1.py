@@ -41,7 +41,7 @@ HEADINGS = {
 
 
 def reproduce(out: Path, *, data: Path | None = None, seed: int = 0, smoke: bool = False) -> list[Path]:
-    """Measure the forests in every reading of the paper; print the means, write the tables."""
+    """Measure the forests in every reading of the paper; print the means and write the tables."""
     from rich.console import Console
 
     done = study(tuple(READINGS), data=data, seed=seed, smoke=smoke)
@@ -61,7 +61,7 @@ def markdown(record: Mapping[str, Any]) -> str:
 
 
 def grids(record: Mapping[str, Any], write: Callable[[Numbers], str]) -> list[Grid]:
-    """Return a table for each part of the images, and one of what the paper says of them."""
+    """Return a table for each part of the images, and one that tests the claims of the paper."""
     config, data = record["config"], record["data"]
     sizes = {"train": config["n_train"], "held_out": config["n_held_out"]}
     start = f"{'Smoke run. ' if config['smoke'] else ''}{config['images']}"
@@ -79,8 +79,7 @@ def grids(record: Mapping[str, Any], write: Callable[[Numbers], str]) -> list[Gr
 def rank_correlation(measured: Measured, part: str, *, by: str = "optimality") -> NDArray[np.float64]:
     """Return Spearman's correlation of a quantity and the accuracy of the vote, one for each seed.
 
-    ``by`` names the quantity; besides those of the table it may be ``"gap"``, minus the height of the bound above
-    ``r_tl``, another way to be near to it.
+    ``by`` names the quantity: one of the table, or ``"gap"``, ``r_tl`` minus the bound.
     """
     from scipy.stats import spearmanr
 
@@ -90,7 +89,7 @@ def rank_correlation(measured: Measured, part: str, *, by: str = "optimality") -
 
 
 def wins(measured: Measured, part: str, key: str) -> int:
-    """Return in how many runs the original forest is above every other."""
+    """Return the number of runs in which the original forest is above every other."""
     original, *others = (one[part][key] for one in measured.values())
     return int((np.array(original) > np.max(others, axis=0)).sum())
 

@@ -1,4 +1,4 @@
-"""Table 2: the three tables of the experiments without images, as the package holds them and as the paper counts them.
+"""Table 2: the three tables of the experiments without images, in the package and in the paper.
 
 ``python -m paper.table_2 RECORD DOCUMENT`` writes the table of a record into a document again.
 """
@@ -27,7 +27,7 @@ COLUMNS = ("instances", "classes", "attributes")
 
 
 def reproduce(out: Path) -> list[Path]:
-    """Count rows, classes and columns of the embedded tables; print them and write them down."""
+    """Count rows, classes and columns of the embedded tables; print and write the counts."""
     from rich.console import Console
 
     paths = write_record(out, "table-2", title=TITLE, config={"data": list(PAPER)}, data=compute())
@@ -39,7 +39,7 @@ def reproduce(out: Path) -> list[Path]:
 
 
 def compute() -> dict[str, dict[str, Any]]:
-    """Return the counts of each table, the paper's beside them, and what the paper leaves out."""
+    """Return the counts of each table beside the paper's, and others that the paper leaves out."""
     found = {}
     for name, paper in PAPER.items():
         data = load(name)
@@ -55,7 +55,7 @@ def compute() -> dict[str, dict[str, Any]]:
 
 
 def grid(record: Mapping[str, Any]) -> Grid:
-    """Return the table: found, and in brackets the paper's number where it is another."""
+    """Return the table, with the paper's number in brackets where it differs."""
     extra = ("missing values", "repeated rows", "constant columns")
     rows = []
     for name, one in record["data"].items():
