@@ -43,7 +43,10 @@ def imports(path: Path, files: dict[str, Path]) -> list[tuple[str, str | None]]:
 
 
 def listed(path: Path) -> set[str]:
-    """Return the names in ``__all__``."""
+    """Return the names in ``__all__``, or in the stub that it is read from."""
+    if (stub := path.with_suffix(".pyi")).is_file():
+        nodes = [n for n in ast.parse(stub.read_text(encoding="utf-8")).body if isinstance(n, ast.ImportFrom)]
+        return {alias.name for node in nodes if node.module for alias in node.names}
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
         if any(isinstance(one, ast.Name) and one.id == "__all__" for one in targets):

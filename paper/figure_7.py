@@ -20,7 +20,7 @@ from torch import Tensor
 from counterpoint.estimators import DecorateClassifier
 from counterpoint.plots import TradeoffDisplay, house_style
 from counterpoint.records import given_paths, read_record, refill, write_figure, write_record
-from counterpoint.training import Program, correlations, pick_device
+from counterpoint.training import GroupedEnsembles, correlations, pick_device
 from paper.decorated import grow_networks
 from paper.device import device_name
 from paper.programs import Split, train_in_chunks
@@ -94,7 +94,7 @@ def correlations_by_epoch(
     rows = [split.tensors(device) for split in splits for _ in losses]
     found = np.empty((len(groups), len(PARTS), 2, settings.epochs))
 
-    def measure(chunk: slice, epoch: int, program: Program) -> None:
+    def measure(chunk: slice, epoch: int, program: GroupedEnsembles) -> None:
         for part in range(len(PARTS)):
             x, y = zip(*(own[2 * part : 2 * part + 2] for own in rows[chunk]), strict=True)
             found[chunk, part, :, epoch - 1] = [

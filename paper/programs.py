@@ -6,14 +6,14 @@ alone.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from counterpoint.training import Fold, Group, Program, Schedule, fit_groups, mlp, seeded
+from counterpoint.training import Fold, Group, GroupedEnsembles, Schedule, fit_groups, mlp, seeded
 
 __all__ = ["Split", "draw_seeds", "fold_of", "to_tensor", "train_in_chunks"]
 
@@ -68,8 +68,8 @@ def train_in_chunks(
     groups: Sequence[Group],
     schedule: Schedule,
     *,
-    on_epoch: Callable[[slice, int, Program], None] | None = None,
-) -> Iterator[tuple[slice, Program]]:
+    on_epoch: Callable[[slice, int, GroupedEnsembles], None] | None = None,
+) -> Iterator[tuple[slice, GroupedEnsembles]]:
     """Train groups, as many at a time as suit the device.
 
     Parameters
@@ -83,18 +83,19 @@ def train_in_chunks(
 
     Yields
     ------
-    tuple of slice and Program
+    tuple of slice and GroupedEnsembles
         The positions of some groups, and the program that has trained them.
     """
-    fold = groups[0].fold
-    largest = max(len(group.fold.y) for group in groups)
-    widest = max(size for parameter in fold.nets[0].parameters() for size in parameter.shape)
-    numbers = len(fold.nets) * -(-largest // schedule.n_batches) * widest
-    count = max((_MOST_ON_CPU if fold.x.device.type == "cpu" else _MOST_ON_GPU) // numbers, 1)
+    folds = [cast(Fold, group.fold) for group in groups]  # rows in memory
+    networks, device = folds[0].networks, folds[0].x.device
+    largest = max(len(fold.y) for fold in folds)
+    widest = max(size for parameter in networks[0].parameters() for size in parameter.shape)
+    numbers = len(networks) * -(-largest // (schedule.n_batches or 1)) * widest
+    count = max((_MOST_ON_CPU if device.type == "cpu" else _MOST_ON_GPU) // numbers, 1)
     for start in range(0, len(groups), count):
         chunk = slice(start, min(start + count, len(groups)))
 
-        def report(epoch: int, program: Program, chunk: slice = chunk) -> None:
+        def report(epoch: int, program: GroupedEnsembles, chunk: slice = chunk) -> None:
             if on_epoch is not None:
                 on_epoch(chunk, epoch, program)
 

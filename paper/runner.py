@@ -103,17 +103,20 @@ def run_study(
     """
     check_kind(out, study.name, smoke=smoke)
     only = select_jobs(parts, [job.name for job in jobs])
+    store = RunStore(out / study.name)
     outcome = run_jobs(
         [job._replace(work=_tidy(job.work, device)) for job in jobs],
-        RunStore(out / study.name),
+        store,
         title=study.title,
         only=only,
         about=None if device is None else about_device(device),
     )
-    if not outcome.records:
-        outcome.check()
-        raise RuntimeError(f"No job of {study.name} is done yet; other processes work on them.")
-    paths = publish(study, join_jobs(study, outcome.records, out, config={"smoke": smoke}))
+    with store.lock(study.name):  # one process at a time; others may have finished jobs since
+        records = {job.name: record for job in jobs if (record := store.read(job.name, job.config))}
+        if not records:
+            outcome.check()
+            raise RuntimeError(f"No job of {study.name} is done yet; other processes work on them.")
+        paths = publish(study, join_jobs(study, records, out, config={"smoke": smoke}))
     outcome.check()
     return paths
 

@@ -235,7 +235,7 @@ def _cells(record: Mapping[str, Any], name: str, row: str) -> list[str]:
 
 def _difference(record: Mapping[str, Any], name: str, row: str) -> str:
     """Return the mean difference with the p-value of the corrected paired test over all folds."""
-    from counterpoint.estimators.paired import corrected_paired_test
+    from counterpoint.estimators import corrected_paired_test
 
     ours, baseline = (errors(record, name, key) for key in (row, BASELINE))
     if ours is None or baseline is None:

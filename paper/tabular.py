@@ -13,8 +13,15 @@ from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
 from counterpoint.datasets import load
-from counterpoint.estimators.candidates import choose
-from counterpoint.training import CorrelationLoss, EnsembleLoss, Group, IndependentLoss, Program, Schedule
+from counterpoint.estimators import choose_diversity
+from counterpoint.training import (
+    CorrelationLoss,
+    EnsembleLoss,
+    Group,
+    GroupedEnsembles,
+    IndependentLoss,
+    Schedule,
+)
 from paper.programs import Split, draw_seeds, fold_of, train_in_chunks
 
 __all__ = [
@@ -112,7 +119,7 @@ class _TestErrors:
         self.raw = np.full((len(tests), settings.epochs), np.nan)
         self.read = np.full((len(tests), settings.epochs), np.nan)
 
-    def __call__(self, chunk: slice, epoch: int, program: Program) -> None:
+    def __call__(self, chunk: slice, epoch: int, program: GroupedEnsembles) -> None:
         x, y = zip(*self.tests[chunk], strict=True)
         proba = [logits.softmax(-1) for logits in program.logits(x)]
         self.raw[chunk, epoch - 1] = _errors(proba, y)
@@ -169,7 +176,7 @@ def _choose_losses(
         errors[chunk] = _errors(program.proba(x), y)
     scores = -errors.reshape(len(splits), settings.inner_folds, len(losses)).swapaxes(1, 2)
     share = 1 / (settings.inner_folds - 1)
-    return [choose(own, share).chosen for own in scores]
+    return [choose_diversity(own, share).chosen for own in scores]
 
 
 def _errors(proba: Sequence[Tensor], targets: Sequence[Tensor]) -> list[float]:

@@ -10,6 +10,7 @@ import pytest
 
 import counterpoint
 from counterpoint.cli import main
+from counterpoint.io import TABLE_FORMATS
 
 
 def run(*arguments, **environment):
@@ -99,3 +100,10 @@ def test_demo_prints_the_numbers_it_writes(capsys, monkeypatch, tmp_path):
     for name in ("report.html", "tradeoff.png", "tradeoff.svg", "demo.json"):
         assert str(tmp_path / name) in printed
         assert (tmp_path / name).stat().st_size > 500
+
+
+@pytest.mark.parametrize("command", ["assess", "fit", "predict", "arena"])
+def test_help_names_every_table_format(command, capsys):
+    assert main([command, "--help"]) == 0
+    words = capsys.readouterr().out.replace(",", " ").split()
+    assert {format_.name for format_ in TABLE_FORMATS.values()} <= {word.rstrip(";.") for word in words}

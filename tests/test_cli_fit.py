@@ -236,7 +236,7 @@ def test_learners_of_classes_with_a_colon_are_refused(here, capsys):
     Path("colon.csv").write_text(text)
     assert main(["fit", "colon.csv", "-t", "label", *QUICK]) == 0
     assert main(["predict", "model", "colon.csv", "--learners"]) == 2
-    assert "`--learners` must not be given where a class has a colon" in capsys.readouterr().err
+    assert "`--learners` must not be given if a class has a colon" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["fit", "predict"])

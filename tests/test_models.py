@@ -139,7 +139,7 @@ def test_the_names_of_the_rows_are_no_feature(tmp_path, first):
 
 def test_a_number_for_every_row_is_kept_with_a_warning(tmp_path):
     rows = [f"{1000 + i},{i % 3},{i % 2}" for i in range(30)]
-    with pytest.warns(UserWarning, match=r"column 'id' has another whole number in every row"):
+    with pytest.warns(UserWarning, match=r"column 'id' has a different whole number in every row"):
         table = read(tmp_path, "\n".join(["id,x,y", *rows]))
     assert table.of_kind("number") == ["id", "x"]
     for drop in (["id"], "id"):
@@ -170,7 +170,7 @@ def test_a_number_for_every_row_is_kept_with_a_warning(tmp_path):
         ),
         (
             "x,y\n1,0.5\n2,0.7\n3,0.9\n",
-            r"got one of '0.5', .*, and 2 more such classes\. Numbers that are measured, not classes",
+            r"got one of '0.5', .*, and 2 more such classes\. Measured numbers cannot be a target",
         ),
         ("y\na\nb\na\nb\n", "must have a column to learn from beside 'y'; got none"),
         ("x,y\n1,a\ninf,b\n3,a\n4,b\n", r"column 'x' must hold finite numbers; got 'inf' in data row 2"),

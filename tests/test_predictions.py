@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 
 from counterpoint._files import replacing
-from counterpoint.io import Predictions, read_predictions
+from counterpoint.io import (
+    ARRAY_FORMATS,
+    TABLE_FORMATS,
+    Format,
+    Predictions,
+    delimited,
+    format_names,
+    read_predictions,
+)
 
 TRUTH = ["cat", "dog", "cat", "bird"]
 VOTES = {"tree": ["cat", "dog", "dog", "bird"], "a 'net'": ["cat", "cat", "cat", "bird"]}
@@ -239,10 +247,10 @@ def row(number):
         ),
         (
             "y_true;net\n0;1\n",
-            "must separate its cells by commas, as its ending says; got semicolons in its header, 'y_true;net'.",
+            "must separate its cells by commas, as its suffix says; got semicolons in its header, 'y_true;net'.",
         ),
-        ("y_true\tnet\n0\t1\n", "cells by commas, as its ending says; got tabs in its header"),
-        ('"y_true";"net"\n0;1\n', "cells by commas, as its ending says; got semicolons in its header"),
+        ("y_true\tnet\n0\t1\n", "cells by commas, as its suffix says; got tabs in its header"),
+        ('"y_true";"net"\n0;1\n', "cells by commas, as its suffix says; got semicolons in its header"),
         (b"y_true,net\n0,1\n\xe9,1\n", "must be UTF-8 text; got byte 0xe9 in line 3."),
         ("y_true,net\n0,1\n".encode("utf-16"), "must be UTF-8 text; got byte 0xff in line 1."),
         (
@@ -388,7 +396,7 @@ def test_damaged_arrays_are_refused(tmp_path):
 def test_outputs_alone_need_a_file_of_the_truth_and_no_pickles(tmp_path):
     np.save(tmp_path / "votes.npy", [[0, 1]])
     with pytest.raises(
-        ValueError, match=r"`truth` must name a \.npy file, for .* holds outputs alone; got 'label'"
+        ValueError, match=r"`truth` must name a \.npy file, because .* holds outputs alone; got 'label'"
     ):
         read_predictions(tmp_path / "votes.npy", "label")
     np.savez(tmp_path / "archive.npz", outputs=[[0, 1]])
@@ -552,7 +560,7 @@ YES_NO = np.array(["yes", "no"])
 @pytest.mark.parametrize(
     ("predictions", "reason"),
     [
-        (Predictions(YES_NO, YES_NO[None], ("a:0",)), "votes of 'a:0', for a colon marks the probability"),
+        (Predictions(YES_NO, YES_NO[None], ("a:0",)), "votes of 'a:0': a colon marks the probability"),
         (Predictions(YES_NO, YES_NO[None], ("y_true",)), "two columns named 'y_true'"),
         (Predictions(YES_NO, YES_NO[None], (" ",)), "a column without a name"),
         (Predictions(np.array(["NA", "no"]), YES_NO[None], ("a",)), "the label 'NA', which reads as missing"),
@@ -563,14 +571,14 @@ YES_NO = np.array(["yes", "no"])
         ),
         (
             Predictions(YES_NO, np.full((1, 2, 2), 0.5), ("a",), np.array(["yes", "n:o"])),
-            "the class 'n:o', for a colon",
+            "the class 'n:o': a colon",
         ),
     ],
 )
 def test_a_table_that_could_not_be_read_again_is_not_written(predictions, reason, tmp_path):
     for ending in ("csv", "tsv"):
         path = tmp_path / f"out.{ending}"
-        message = re.escape(f"{path} must end in .npz, for a table cannot hold {reason}")
+        message = re.escape(f"{path} must end in .npz, because a table cannot hold {reason}")
         with pytest.raises(ValueError, match=f"^{message}"):
             predictions.write(path)
     assert not list(tmp_path.iterdir())
@@ -586,3 +594,20 @@ def test_outputs_of_bytes_are_read_as_text_like_their_truth(tmp_path):
     read = read_predictions(tmp_path / "v.npy", str(tmp_path / "t.npy"))
     np.testing.assert_array_equal(read.outputs[0], read.y_true)
     assert read.outputs.dtype.kind == "U"
+
+
+@pytest.mark.parametrize(
+    ("formats", "function"), [(TABLE_FORMATS, "open_table"), (ARRAY_FORMATS, "read_arrays")]
+)
+def test_every_format_names_a_module_that_reads_it(formats, function):
+    assert all(callable(getattr(format_.load(), function)) for format_ in formats.values())
+
+
+def test_a_new_format_is_read_and_named_in_messages(monkeypatch, tmp_path):
+    monkeypatch.setitem(TABLE_FORMATS, ".psv", Format("PSV", "delimited", "|"))
+    monkeypatch.setitem(delimited._MARKS, "|", "bars")
+    predictions = read_predictions(write(tmp_path, "votes.psv", "y_true|net\n0|1\n1|1\n"))
+    assert predictions.outputs.tolist() == [[1, 1]]
+    assert format_names(TABLE_FORMATS) == "CSV, TSV, ARFF, Parquet or PSV"
+    with pytest.raises(ValueError, match=r"\.parquet, \.psv, \.npz, \.npy\.$"):
+        read_predictions(write(tmp_path, "votes.xlsx", ""))

@@ -24,8 +24,16 @@ def public_modules():
     return found
 
 
+def isort_order(name):
+    """Constants, then classes, then the rest, as ruff orders them."""
+    return (0 if name.isupper() else 1 if name[0].isupper() else 2), name
+
+
 def names_of(file):
-    """Return ``__all__`` as it is written, without importing the module."""
+    """Return ``__all__`` as it is written, or as a stub lists it, without importing the module."""
+    if (stub := file.with_suffix(".pyi")).is_file():
+        nodes = [node for node in ast.parse(stub.read_text()).body if isinstance(node, ast.ImportFrom)]
+        return sorted((alias.name for node in nodes for alias in node.names), key=isort_order)
     for node in ast.parse(file.read_text(encoding="utf-8")).body:
         targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
         if any(isinstance(target, ast.Name) and target.id == "__all__" for target in targets):
@@ -34,13 +42,8 @@ def names_of(file):
 
 
 MODULES = public_modules()
-WITHOUT_EXAMPLES = {"counterpoint.arena", "counterpoint.outputs", "counterpoint.records"}
+WITHOUT_EXAMPLES = {"counterpoint.arena", "counterpoint.records"}
 NAMES = [(module, name) for module, file in MODULES.items() for name in names_of(file) or ()]
-
-
-def isort_order(name):
-    """Constants, then classes, then the rest, as ruff orders them."""
-    return (0 if name.isupper() else 1 if name[0].isupper() else 2), name
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -48,6 +51,18 @@ def test_the_public_names_are_listed_once_and_in_order(module):
     names = names_of(MODULES[module])
     assert names is not None, f"{module} must have `__all__`"
     assert list(names) == sorted(set(names), key=isort_order)
+
+
+def test_the_front_door_offers_every_subpackage_and_few_names_beside_them():
+    modules = {name for name in counterpoint.__all__ if inspect.ismodule(getattr(counterpoint, name))}
+    assert modules == {module.partition(".")[2] for module in MODULES} - {"", "cli"}
+    assert len(set(counterpoint.__all__) - modules) <= 20
+    assert dir(counterpoint) == counterpoint.__all__
+
+
+def test_a_name_that_the_front_door_lacks_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="correlation_loss"):
+        counterpoint.correlation_loss  # noqa: B018, the access is the test
 
 
 @pytest.mark.parametrize(("module", "name"), NAMES)

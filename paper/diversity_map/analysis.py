@@ -187,7 +187,7 @@ def significant(arrays: MapArrays, chosen: NDArray[np.int64] | int) -> NDArray[n
 
     By the corrected resampled t-test over the folds at the 5 % level, without a correction for the number of cells.
     """
-    from counterpoint.estimators.paired import corrected_paired_test
+    from counterpoint.estimators import corrected_paired_test
 
     place = np.broadcast_to(chosen, arrays.gain.shape[:-1])
     signs = np.zeros(place.shape, dtype=int)

@@ -15,9 +15,9 @@ from counterpoint.training import (
     CorrelationLoss,
     EnsembleLoss,
     Group,
+    GroupedEnsembles,
     IndependentLoss,
     JointLoss,
-    Program,
     Readout,
     Schedule,
     correlations,
@@ -111,7 +111,7 @@ def measure_arms(
 
 @torch.no_grad()
 def _probabilities(
-    program: Program, labels: Sequence[tuple[str, Split]], device: torch.device, *, read_out: bool
+    program: GroupedEnsembles, labels: Sequence[tuple[str, Split]], device: torch.device, *, read_out: bool
 ) -> Iterator[tuple[str, Tensor, Split]]:
     """Yield the learners' probabilities (N, n, m) for training rows, then test rows, by arm and split."""
     rows = [torch.cat(split.tensors(device)[::2]) for _, split in labels]

@@ -15,9 +15,7 @@ import pytest
 import torch
 
 from counterpoint.datasets import load
-from counterpoint.estimators import DiverseEnsembleClassifierCV
-from counterpoint.estimators.candidates import choose
-from counterpoint.estimators.paired import corrected_paired_test
+from counterpoint.estimators import DiverseEnsembleClassifierCV, choose_diversity, corrected_paired_test
 from counterpoint.measures import learner_learner_correlation, truth_learner_correlation
 from counterpoint.records import fill, markdown
 from counterpoint.theory import truth_correlation_bounds
@@ -121,7 +119,7 @@ def test_the_choice_is_that_of_the_estimator(seed):
         n_estimators=3, diversities=(0.0, 0.9), cv=3, epochs=4, learning_rate=0.02, random_state=seed
     ).fit(X, y)
     votes = np.stack([search.cv_results_[f"split{k}_test_score"] for k in range(3)], axis=1)
-    assert choose(votes, test_share=0.5).chosen == search.best_index_
+    assert choose_diversity(votes, test_share=0.5).chosen == search.best_index_
 
 
 def test_where_independent_training_is_chosen_its_error_is_that_of_independent_nets(smoke):

@@ -1,7 +1,7 @@
 """The command line.
 
-Libraries are imported inside the commands, so that ``counterpoint --help`` is instant. An error is
-one red sentence on stderr and exit code 2; ``--debug`` gives the traceback.
+Commands import the libraries they need, so that ``counterpoint --help`` is instant. An error prints one red sentence on
+stderr and returns exit code 2; ``--debug`` prints the traceback.
 """
 
 import sys
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Parameters
     ----------
     arguments : sequence of str, optional
-        What follows the name of the program; by default what the shell gave.
+        The arguments of the program; by default those of the shell.
 
     Returns
     -------
@@ -53,16 +53,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run_app(program: typer.Typer, name: str, arguments: Sequence[str] | None = None) -> int:
-    """Run a program of typer with the errors and exit codes of the command line.
+    """Run a typer program with the errors and exit codes of the command line.
 
     Parameters
     ----------
     program : typer.Typer
-        What to run.
+        The program.
     name : str
         Its name in help texts.
     arguments : sequence of str, optional
-        What follows the name; by default what the shell gave.
+        The arguments of the program; by default those of the shell.
 
     Returns
     -------
@@ -75,13 +75,13 @@ def run_app(program: typer.Typer, name: str, arguments: Sequence[str] | None = N
     counterpoint ...
     0
     """
-    given, debug = _take_debug(sys.argv[1:] if arguments is None else arguments)
-    # typer.main.get_command, unlike calling the app, leaves sys.excepthook alone.
+    options, debug = _split_debug(sys.argv[1:] if arguments is None else arguments)
+    # Unlike calling the app, typer.main.get_command does not replace sys.excepthook.
     command = typer.main.get_command(program)
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
-            code = command(given, prog_name=name, standalone_mode=False)
+            code = command(options, prog_name=name, standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     except Exception as error:
@@ -109,7 +109,7 @@ def _front(
         typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
     ] = False,
     debug: Annotated[
-        bool, typer.Option("--debug", help="Show the traceback of an error; works anywhere.")
+        bool, typer.Option("--debug", help="Print the traceback of an error; may stand anywhere.")
     ] = False,
 ) -> None:
     if context.invoked_subcommand is None:
@@ -122,7 +122,7 @@ def demo(
     data: Annotated[str, typer.Option(help="An embedded data set, such as iris.")] = "segment",
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of every random draw.")] = 0,
 ) -> None:
-    """Train ensembles of trees and of networks and see where they stand against the bound."""
+    """Train ensembles of trees and networks, and compare them with the theoretical bound."""
     from counterpoint.cli._demo import demo as run
 
     run(out, data=data, seed=seed)
@@ -136,8 +136,8 @@ app.command(epilog=_models.PREDICT_EXAMPLES)(_models.predict)
 app.command(epilog=_arena.EXAMPLES)(_arena.arena)
 
 
-def _take_debug(arguments: Sequence[str]) -> tuple[list[str], bool]:
-    """Take ``--debug`` out, wherever it stands before a ``--``."""
+def _split_debug(arguments: Sequence[str]) -> tuple[list[str], bool]:
+    """Return the arguments without ``--debug``, and True if it stood anywhere before a ``--``."""
     given = list(arguments)
     end = given.index("--") if "--" in given else len(given)
     options = [argument for argument in given[:end] if argument != "--debug"]
@@ -145,7 +145,7 @@ def _take_debug(arguments: Sequence[str]) -> tuple[list[str], bool]:
 
 
 def _sentence(error: Exception) -> str:
-    """Return what went wrong, on one line."""
+    """Return the error as one sentence on one line."""
     if hasattr(error, "format_message"):  # a usage error, in every version of typer
         text = error.format_message()
     elif isinstance(error, OSError) and error.strerror:
@@ -163,7 +163,7 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 
 
 def _say(text: str, *, style: str) -> None:
-    """Print to stderr, in colour on a terminal; a pipe gets the line unbroken."""
+    """Print to stderr, in colour on a terminal; do not wrap lines for a pipe."""
     from rich.console import Console
     from rich.text import Text
 

@@ -10,12 +10,21 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from counterpoint.io import (
+    ARRAY_FORMATS,
+    TABLE_FORMATS,
+    WRITABLE_FORMATS,
+    check_suffix,
+    format_names,
+)
+
 if TYPE_CHECKING:
     from counterpoint.assessment import Assessment
     from counterpoint.io import Predictions
     from counterpoint.report import EnsembleReport
+    from counterpoint.selection import Selection
 
-# Work smaller than this is done before a bar could be read.
+# Smaller work is done before anyone could read a progress bar.
 _BYTES_WITH_BAR = 10_000_000
 _OUTPUTS_WITH_BAR = 5_000_000
 
@@ -23,34 +32,38 @@ File = Annotated[
     Path,
     typer.Argument(
         metavar="PREDICTIONS",
-        help="CSV, TSV, ARFF or Parquet with a column for each learner, or NPZ or NPY with outputs.",
+        help=f"{format_names(TABLE_FORMATS)} with a column for each learner, or {format_names(ARRAY_FORMATS)} with "
+        "outputs.",
         show_default=False,
     ),
 ]
 Files = Annotated[
     list[Path],
-    typer.Argument(metavar="PREDICTIONS...", help="One file for each ensemble.", show_default=False),
+    typer.Argument(metavar="PREDICTIONS...", help="One file per ensemble.", show_default=False),
 ]
 Truth = Annotated[
     str,
     typer.Option(
-        "--truth", "-t", metavar="COLUMN", help="Column, or array of an NPZ, with the truth; or an NPY file."
+        "--truth",
+        "-t",
+        metavar="COLUMN",
+        help="Column, or array in an NPZ file, with the truth; or an NPY file.",
     ),
 ]
 Learner = Annotated[
     list[str] | None,
-    typer.Option(metavar="NAME", help="Read this learner only; may be repeated.", show_default=False),
+    typer.Option(metavar="NAME", help="Read only this learner; may be repeated.", show_default=False),
 ]
 Drop = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="NAME", help="Leave this column or learner out; may be repeated.", show_default=False
+        metavar="NAME", help="Leave out this column or learner; may be repeated.", show_default=False
     ),
 ]
 Voting = Annotated[
     Literal["hard", "soft", "geometric"],
     typer.Option(
-        help="The vote that counts: most votes, mean probability, or geometric mean of probabilities."
+        help="How the ensemble votes: most votes, mean probability, or geometric mean of probabilities."
     ),
 ]
 Html = Annotated[
@@ -58,12 +71,43 @@ Html = Annotated[
     typer.Option(
         metavar="PAGE",
         dir_okay=False,
-        help="Write the whole report as one page; replaces it.",
+        help="Write the full report to this HTML page; an existing one is replaced.",
         show_default=False,
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 Markdown = Annotated[bool, typer.Option("--markdown", help="Print Markdown and nothing else.")]
+
+Size = Annotated[
+    int | None,
+    typer.Option(min=1, help="Number of picks; by default as many as improve the vote.", show_default=False),
+]
+Diversity = Annotated[
+    float,
+    typer.Option(
+        min=0, help="Weight of diversity in the greedy method: 0 ignores it, 1.0 is the recommended maximum."
+    ),
+]
+Method = Annotated[
+    Literal["greedy", "caruana"],
+    typer.Option(help="Choose by correlations (greedy) or by the accuracy of the vote (caruana)."),
+]
+SelectionVoting = Annotated[
+    Literal["auto", "hard", "soft", "geometric"],
+    typer.Option(help="How the ensemble votes; auto is hard for labels and soft for probabilities."),
+]
+Bags = Annotated[
+    int,
+    typer.Option(min=0, help="Average over this number of random halves of the pool, to reduce noise."),
+]
+Chosen = Annotated[
+    Path | None,
+    typer.Option(
+        dir_okay=False,
+        help=f"Write the chosen learners to this {format_names(WRITABLE_FORMATS)} file; an existing one is replaced.",
+        show_default=False,
+    ),
+]
 
 ASSESS_EXAMPLES = """[b]Examples[/b]
 
@@ -94,13 +138,13 @@ def assess(
     voting: Voting = "hard",
     name: Annotated[
         str | None,
-        typer.Option(help="Name of the ensemble; by default that of the file.", show_default=False),
+        typer.Option(help="Name of the ensemble; by default the name of the file.", show_default=False),
     ] = None,
     html: Html = None,
     as_json: Json = False,
     as_markdown: Markdown = False,
 ) -> None:
-    """Say where an ensemble stands, from its predictions: verdict, numbers, advice."""
+    """Assess an ensemble from its predictions: verdict, numbers, advice."""
     from counterpoint.report import EnsembleReport
 
     _check_one_format(as_json, as_markdown)
@@ -124,13 +168,15 @@ def compare(
     voting: Voting = "hard",
     name: Annotated[
         list[str] | None,
-        typer.Option(help="Name of an ensemble, in the order of the files; repeat it.", show_default=False),
+        typer.Option(
+            help="Name of each ensemble, in the order of the files; repeat the option.", show_default=False
+        ),
     ] = None,
     html: Html = None,
     as_json: Json = False,
     as_markdown: Markdown = False,
 ) -> None:
-    """Put several ensembles side by side, one file of predictions for each."""
+    """Compare ensembles side by side, one file of predictions each."""
     from counterpoint.report import EnsembleReport
 
     _check_one_format(as_json, as_markdown)
@@ -143,7 +189,7 @@ def compare(
         assessments.append(_assess(path, read, voting, title))
     report = EnsembleReport(assessments)
     if as_json:
-        typer.echo(report.json())
+        typer.echo(report.to_json())
     elif as_markdown:
         typer.echo(report.markdown())
     else:
@@ -158,66 +204,55 @@ def select(
     truth: Truth = "y_true",
     learner: Learner = None,
     drop: Drop = None,
-    size: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Number of picks; by default as many as the vote bears.", show_default=False
-        ),
-    ] = None,
-    diversity: Annotated[
-        float,
-        typer.Option(
-            min=0, help="How much difference counts with greedy: 0 not at all, 1 is the recommended maximum."
-        ),
-    ] = 0.5,
-    method: Annotated[
-        Literal["greedy", "caruana"], typer.Option(help="By correlations, or by the accuracy of the vote.")
-    ] = "greedy",
-    voting: Annotated[
-        Literal["auto", "hard", "soft", "geometric"],
-        typer.Option(help="The vote that counts; auto is hard for labels and soft for probabilities."),
-    ] = "auto",
-    bags: Annotated[
-        int, typer.Option(min=0, help="Average over this many random halves of the pool, against noise.")
-    ] = 0,
+    size: Size = None,
+    diversity: Diversity = 0.5,
+    method: Method = "greedy",
+    voting: SelectionVoting = "auto",
+    bags: Bags = 0,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random halves.")] = 0,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            dir_okay=False,
-            help="Write the chosen learners to this CSV, TSV or NPZ; replaces it.",
-            show_default=False,
-        ),
-    ] = None,
+    out: Chosen = None,
     as_json: Json = False,
 ) -> None:
-    """Choose learners that are accurate and different from a pool."""
-    from counterpoint.io import check_ending, stored_truth
+    """Choose accurate and different learners from a pool."""
     from counterpoint.selection import select as run
 
     if out is not None:
-        check_ending(out, "--out")
+        check_suffix(out, WRITABLE_FORMATS, "--out")
     pool = _read(predictions, truth, learner, drop)
     with _about(predictions):
-        dials: dict[str, Any] = {
-            "diversity": diversity,
-            "method": method,
-            "voting": voting,
-            "n_bags": bags,
-            "random_state": seed,
-        }
-        selection = run(pool.y_true, pool.outputs, size, labels=pool.labels, **dials)
+        selection = run(
+            pool.y_true,
+            pool.outputs,
+            size,
+            labels=pool.labels,
+            diversity=diversity,
+            method=method,
+            voting=voting,
+            n_bags=bags,
+            random_state=seed,
+        )
+    _print_selection(selection, pool.learners, as_json=as_json)
+    if out is not None:
+        _write_chosen(pool.keep(selection.indices), out, truth, quiet=as_json)
+
+
+def _print_selection(selection: "Selection", learners: Sequence[str], *, as_json: bool) -> None:
     if as_json:
-        names = [pool.learners[index] for index in selection.indices]
+        names = [learners[index] for index in selection.indices]
         typer.echo(json.dumps({"learners": names, **selection.to_dict()}, allow_nan=False))
     else:
         from counterpoint.cli._screen import show_selection
 
-        show_selection(selection, pool.learners)
-    if out is not None:
-        name = stored_truth(out, truth)
-        pool.keep(selection.indices).write(out, truth=name)
-        typer.echo(f"Wrote {out}{'' if name == truth else f', the truth as {name!r}'}", err=as_json)
+        show_selection(selection, learners)
+
+
+def _write_chosen(chosen: "Predictions", out: Path, truth: str, *, quiet: bool) -> None:
+    """Write the predictions of the chosen learners and print the path."""
+    from counterpoint.io import storable_truth
+
+    name = storable_truth(out, truth)
+    chosen.write(out, truth=name)
+    typer.echo(f"Wrote {out}{'' if name == truth else f', the truth as {name!r}'}", err=quiet)
 
 
 def _read(path: Path, truth: str, learner: Sequence[str] | None, drop: Sequence[str] | None) -> "Predictions":
@@ -247,21 +282,21 @@ def _assess(path: Path, read: "Predictions", voting: str, name: str) -> "Assessm
 
 @contextmanager
 def _about(path: Path) -> Iterator[None]:
-    """Name the file in what is wrong with its contents."""
+    """Add the name of the file to errors about its contents."""
     try:
         yield
     except (TypeError, ValueError) as error:
         raise ValueError(f"{path}: {error}") from error
 
 
-def _names(paths: Sequence[Path], given: Sequence[str] | None) -> list[str]:
-    """Return the given names, or those of the files: as short as tells them apart."""
-    if given:
-        if len(given) != len(paths):
+def _names(paths: Sequence[Path], chosen: Sequence[str] | None) -> list[str]:
+    """Return the names that the user chose, or the shortest names of the files that differ."""
+    if chosen:
+        if len(chosen) != len(paths):
             raise ValueError(
-                f"`--name` must be given for each of the {len(paths)} files or none; got {len(given)}."
+                f"`--name` must be given for each of the {len(paths)} files or none; got {len(chosen)}."
             )
-        return list(given)
+        return list(chosen)
     stems = [path.stem for path in paths]
     return stems if len(set(stems)) == len(set(paths)) else [str(path) for path in paths]
 
@@ -281,6 +316,6 @@ def _check_one_format(as_json: bool, as_markdown: bool) -> None:
 
 
 def _write_page(path: Path | None, report: "EnsembleReport", *, quiet: bool) -> None:
-    """Write the page and say where: on stderr if stdout is for a program."""
+    """Write the page and print its path, on stderr if stdout is for a program."""
     if path is not None:
         typer.echo(f"Wrote {report.write_html(path)}", err=quiet)

@@ -1,18 +1,21 @@
-"""The commands that make a model of a table and use it: fit, predict."""
+"""The commands that train and use a model of a table: fit, predict."""
 
 import csv
 import sys
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from counterpoint.models import TableFit, TablePredictions, TrainingTable
+from counterpoint.io import TABLE_FORMATS, WRITABLE_TABLE_FORMATS, check_suffix, format_names
 
-_ENDINGS = {".csv": ",", ".tsv": "\t"}
-# Names that are listed on the screen; the model's JSON has them all.
-_NAMES_SHOWN = 8
+if TYPE_CHECKING:
+    from counterpoint.io import TrainingTable
+    from counterpoint.models import TableFit, TablePredictions
+
+# Names on the screen; the model's JSON has all of them.
+_MOST_NAMES = 8
 
 FIT_EXAMPLES = """[b]Examples[/b]
 
@@ -30,7 +33,7 @@ counterpoint assess learners.csv --truth species --voting geometric"""
 
 
 def _path(text: str | Path) -> Path:
-    """Return a path; an empty one, as of a variable that is not set, would mean the current folder."""
+    """Return a path; refuse an empty one, which would mean the current folder."""
     if not str(text):
         raise typer.BadParameter("a path must not be empty.")
     return Path(text)
@@ -39,14 +42,16 @@ def _path(text: str | Path) -> Path:
 _DATA = typer.Argument(
     metavar="DATA",
     parser=_path,
-    help="CSV, TSV, ARFF or Parquet with a row for each sample.",
+    help=f"{format_names(TABLE_FORMATS)} with one row per sample.",
     show_default=False,
 )
-_TARGET = typer.Option("--target", "-t", metavar="COLUMN", help="Column of the classes.", show_default=False)
-_FOLDER = typer.Option(
-    metavar="FOLDER", parser=_path, help="Folder of the model; one that is there is replaced."
+_TARGET = typer.Option(
+    "--target", "-t", metavar="COLUMN", help="Column with the classes.", show_default=False
 )
-_DROP = typer.Option(metavar="COLUMN", help="Leave this column out; may be repeated.", show_default=False)
+_FOLDER = typer.Option(
+    metavar="FOLDER", parser=_path, help="Folder for the model; an existing model is replaced."
+)
+_DROP = typer.Option(metavar="COLUMN", help="Leave out this column; may be repeated.", show_default=False)
 _DIVERSITY = typer.Option(
     min=0,
     max=1,
@@ -55,12 +60,12 @@ _DIVERSITY = typer.Option(
     show_default="1 - 1 / learners",
 )
 _SEARCH = typer.Option(
-    "--search", help="Choose the diversity by cross-validation, and say whether diversity pays."
+    "--search", help="Choose the diversity by cross-validation, and report whether diversity pays."
 )
 _PAGE = typer.Option(
     metavar="PAGE",
     dir_okay=False,
-    help="Write the report here and not into the model.",
+    help="Write the report to this page instead of the model folder.",
     show_default=False,
 )
 
@@ -74,13 +79,14 @@ def fit(
     search: Annotated[bool, _SEARCH] = False,
     learners: Annotated[int, typer.Option(min=2, help="Number of networks.")] = 15,
     epochs: Annotated[int, typer.Option(min=1, help="Number of passes over the rows.")] = 100,
-    test_share: Annotated[float, typer.Option(help="Share of the rows that is held out to judge by.")] = 0.2,
+    test_share: Annotated[float, typer.Option(help="Share of the rows held out for the assessment.")] = 0.2,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of every random draw.")] = 0,
     html: Annotated[Path | None, _PAGE] = None,
 ) -> None:
-    """Train networks on a table, judge them on rows held out, and save a model."""
+    """Train an ensemble of networks on a table, assess it on held-out rows, and save it."""
     from counterpoint._validation import check_number
-    from counterpoint.models import check_destination, fit_table, read_training_table
+    from counterpoint.io import read_training_table
+    from counterpoint.models import check_destination, fit_table
 
     check_number(test_share, "--test-share", 0, 1, closed=False)
     if search and diversity is not None:
@@ -106,14 +112,16 @@ def fit(
 def predict(
     model: Annotated[
         Path,
-        typer.Argument(metavar="MODEL", parser=_path, help="Folder that fit wrote.", show_default=False),
+        typer.Argument(
+            metavar="MODEL", parser=_path, help="Model folder that fit wrote.", show_default=False
+        ),
     ],
     data: Annotated[
         Path,
         typer.Argument(
             metavar="NEW",
             parser=_path,
-            help="CSV, TSV, ARFF or Parquet; columns are found by name.",
+            help=f"{format_names(TABLE_FORMATS)}; columns are matched by name.",
             show_default=False,
         ),
     ],
@@ -121,7 +129,8 @@ def predict(
         Path | None,
         typer.Option(
             dir_okay=False,
-            help="Write to this CSV or TSV and not to stdout; replaces it.",
+            help=f"Write to this {format_names(WRITABLE_TABLE_FORMATS)} file instead of stdout; an existing one is "
+            "replaced.",
             show_default=False,
         ),
     ] = None,
@@ -135,12 +144,12 @@ def predict(
 
     if proba and learners:
         raise ValueError("`--proba` and `--learners` must not be given together.")
-    if out is not None and out.suffix.lower() not in _ENDINGS:
-        raise ValueError(f"`--out` must end in one of {', '.join(_ENDINGS)}; got {str(out)!r}.")
+    if out is not None:
+        check_suffix(out, WRITABLE_TABLE_FORMATS, "--out")
     loaded = load_model(model)
     if learners and (bad := [label for label in loaded.estimator.classes_ if ":" in str(label)]):
         raise ValueError(
-            f"`--learners` must not be given where a class has a colon, for the columns are named learner:class; "
+            f"`--learners` must not be given if a class has a colon, because columns are named learner:class; "
             f"got {str(bad[0])!r}."
         )
     found = loaded.predict(data, progress=sys.stderr.isatty())
@@ -154,7 +163,7 @@ def predict(
 
 
 def _show_table(table: "TrainingTable") -> None:
-    """Print what was taken for what."""
+    """Print the classes and the kinds of the columns."""
     import numpy as np
     from rich.console import Console
     from rich.table import Table
@@ -181,12 +190,12 @@ def _show_table(table: "TrainingTable") -> None:
 
 
 def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
-    return ", ".join(names[:_NAMES_SHOWN]) + more
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(names[:_MOST_NAMES]) + more
 
 
 def _show_fit(found: "TableFit") -> None:
-    """Print what cross-validation said of diversity, then the assessment of the rows held out."""
+    """Print the result of the search for a diversity, if any, then the assessment on the held-out rows."""
     from rich.console import Console
     from rich.text import Text
 
@@ -210,7 +219,7 @@ def _show_fit(found: "TableFit") -> None:
 
 
 def _write(found: "TableFit", out: Path, html: Path | None) -> None:
-    """Write the model and the report, and say where."""
+    """Write the model and the report, and print their paths."""
     from counterpoint._files import replacing
     from counterpoint.models import save_model
     from counterpoint.report import EnsembleReport
@@ -226,22 +235,11 @@ def _write(found: "TableFit", out: Path, html: Path | None) -> None:
 
 
 def _write_predictions(found: "TablePredictions", what: str, out: Path | None) -> None:
-    """Write the rows to a file, whole or not at all, or to stdout."""
-    from io import TextIOWrapper
+    """Write the rows to a file or to stdout."""
+    from counterpoint.io import write_rows
 
-    from counterpoint._files import replacing
-
+    rows = chain([found.columns(what)], found.rows(what))
     if out is None:
-        _write_rows(sys.stdout, found, what, ",")
-        return
-    with replacing(out) as file:
-        text = TextIOWrapper(file, encoding="utf-8", newline="")
-        _write_rows(text, found, what, _ENDINGS[out.suffix.lower()])
-        text.flush()
-        text.detach()  # the file is closed by who opened it
-
-
-def _write_rows(file: TextIO, found: "TablePredictions", what: str, delimiter: str) -> None:
-    writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
-    writer.writerow(found.columns(what))
-    writer.writerows(found.rows(what))
+        csv.writer(sys.stdout, lineterminator="\n").writerows(rows)
+    else:
+        write_rows(out, rows)

@@ -1,5 +1,6 @@
-"""What the commands show on the terminal."""
+"""What the commands print on the terminal."""
 
+import math
 from collections.abc import Sequence
 
 from rich.console import Console
@@ -7,18 +8,22 @@ from rich.table import Table
 from rich.text import Text
 
 from counterpoint.assessment import Assessment
-from counterpoint.assessment.result import rounded
 from counterpoint.selection import Selection
 
 _STYLES = {"good": "green", "info": "cyan", "warning": "yellow"}
 
-# What is compared, short enough for a terminal of 80 columns, and what is left of it for a name at least.
+# Headings short enough for a terminal of 80 columns, and the least width of a name beside them.
 _HEADERS = ("size", "vote (95 % interval)", "mean\nlearner", "r_TL", "r_LL", "opti-\nmality", "error\ncorr.")
 _NAME_WIDTH = 8
 _SCORES = ("log-loss", "Brier score", "calibration error")
 
-# Rows of a selection that are shown; JSON has them all.
+# Rows of a selection on the screen; JSON has all of them.
 _ROWS = 20
+
+
+def rounded(value: float) -> str:
+    """Return a number with three decimals, or "undefined" for NaN."""
+    return "undefined" if math.isnan(value) else f"{value:.3f}"
 
 
 def show_assessment(assessment: Assessment) -> None:
@@ -35,13 +40,13 @@ def show_assessment(assessment: Assessment) -> None:
     console.print(numbers)
     console.print()
     advice = Table.grid(padding=(0, 2))
-    for finding in assessment.advice:
+    for finding in assessment.findings:
         advice.add_row(Text(finding.severity, style=f"bold {_STYLES[finding.severity]}"), Text(finding.text))
     console.print(advice)
 
 
 def show_comparison(assessments: Sequence[Assessment]) -> None:
-    """Print the ensembles side by side, or one below the other where that is too wide; the best vote in bold."""
+    """Print the ensembles in a table, or one below the other if the terminal is narrow; the best vote in bold."""
     console = Console()
     rows = [_compared(assessment) for assessment in assessments]
     best = max(assessment.vote.value for assessment in assessments)
@@ -73,7 +78,7 @@ def show_comparison(assessments: Sequence[Assessment]) -> None:
 
 
 def _print_scores(console: Console, assessments: Sequence[Assessment]) -> None:
-    """Print how good the probabilities of the votes are, where there are any."""
+    """Print the scores of the votes' probabilities, for ensembles that have probabilities."""
     scored = [(a, scores) for a in assessments if (scores := _scores(a))]
     if scored:
         table = Table(box=None, padding=(0, 1), pad_edge=False, header_style="dim")
@@ -89,18 +94,20 @@ def _print_scores(console: Console, assessments: Sequence[Assessment]) -> None:
 
 def _scores(a: Assessment) -> list[tuple[str, str]]:
     """Return the scores of the vote's probabilities with their names; none if it has no probabilities."""
-    if not len(a.reliability.count):
+    found = a.probabilities
+    if not len(found.reliability.count):
         return []
-    return list(zip(_SCORES, map(rounded, (a.log_loss, a.brier_score, a.calibration_error)), strict=True))
+    scores = (found.log_loss, found.brier_score, found.calibration_error)
+    return list(zip(_SCORES, map(rounded, scores), strict=True))
 
 
 def _compared(a: Assessment) -> list[str]:
-    numbers = (float(a.accuracies.mean()), a.r_tl, a.r_ll, a.optimality, a.error_correlation)
+    numbers = (float(a.accuracies.mean()), a.r_tl, a.r_ll, a.optimality, a.correlations.error_correlation)
     return [str(a.n_learners), str(a.vote), *map(rounded, numbers)]
 
 
 def _table_width(rows: Sequence[Sequence[str]]) -> int:
-    """Return the columns of a terminal that the numbers need beside a short name, with the gaps between."""
+    """Return the width of the table beside a short name, in characters."""
     columns = zip(_HEADERS, *rows, strict=True)
     return _NAME_WIDTH + sum(max(map(len, "\n".join(column).split("\n"))) + 2 for column in columns)
 
@@ -136,4 +143,4 @@ def _print_rows(console: Console, headers: Sequence[str], rows: Sequence[Sequenc
         table.add_row(*row)
     console.print(table)
     if len(rows) > _ROWS:
-        console.print(Text(f"... and {len(rows) - _ROWS} more; --json gives them all", style="dim"))
+        console.print(Text(f"... and {len(rows) - _ROWS} more; --json has all of them", style="dim"))

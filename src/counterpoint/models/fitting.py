@@ -9,7 +9,7 @@ import numpy as np
 
 from counterpoint._validation import IntArray, check_flag, check_number, check_whole
 from counterpoint.assessment import Assessment
-from counterpoint.io.tables import TrainingTable
+from counterpoint.io import TrainingTable
 from counterpoint.models.model import TableModel, make_transformer
 from counterpoint.theory import OperatingPoint
 

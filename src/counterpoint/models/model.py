@@ -9,9 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterpoint._validation import FloatArray, check_flag, check_path
-from counterpoint.io._cells import Cells
-from counterpoint.io._names import did_you_mean, listed
-from counterpoint.io.tables import Column, frame_of, named_columns, open_table, read_cells
+from counterpoint.io import (
+    Cells,
+    Column,
+    did_you_mean,
+    frame_of,
+    listed,
+    named_columns,
+    open_table,
+    read_cells,
+)
 
 if TYPE_CHECKING:
     from sklearn.compose import ColumnTransformer

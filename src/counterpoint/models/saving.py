@@ -16,7 +16,7 @@ from counterpoint._extras import import_extra
 from counterpoint._files import replacing
 from counterpoint._plain import plain
 from counterpoint._validation import check_path
-from counterpoint.io.tables import Column
+from counterpoint.io import Column
 from counterpoint.models.model import TableModel, make_transformer
 
 if TYPE_CHECKING:

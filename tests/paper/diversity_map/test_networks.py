@@ -105,7 +105,7 @@ def test_chunks_do_not_change_what_is_measured(arms, splits, monkeypatch):
 
 def test_the_parameters_are_those_of_the_networks(splits):
     fold = programs.fold_of(splits[0], *SIZE, CPU)
-    counted = sum(parameter.numel() for network in fold.nets for parameter in network.parameters())
+    counted = sum(parameter.numel() for network in fold.networks for parameter in network.parameters())
     assert SIZE.n_parameters(splits[0]) == counted
 
 

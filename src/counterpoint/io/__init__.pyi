@@ -1,0 +1,25 @@
+# The names of `import counterpoint.io`: type checkers read this file, and so does __init__.py.
+from .cells import Cells as Cells
+from .cells import LabelColumn as LabelColumn
+from .cells import NumberColumn as NumberColumn
+from .cells import OpenTable as OpenTable
+from .delimited import write_rows as write_rows
+from .formats import ARRAY_FORMATS as ARRAY_FORMATS
+from .formats import TABLE_FORMATS as TABLE_FORMATS
+from .formats import WRITABLE_FORMATS as WRITABLE_FORMATS
+from .formats import WRITABLE_TABLE_FORMATS as WRITABLE_TABLE_FORMATS
+from .formats import Format as Format
+from .formats import check_suffix as check_suffix
+from .formats import format_names as format_names
+from .formats import open_table as open_table
+from .names import did_you_mean as did_you_mean
+from .names import listed as listed
+from .names import named_columns as named_columns
+from .predictions import Predictions as Predictions
+from .predictions import read_predictions as read_predictions
+from .predictions import storable_truth as storable_truth
+from .training_table import Column as Column
+from .training_table import TrainingTable as TrainingTable
+from .training_table import frame_of as frame_of
+from .training_table import read_cells as read_cells
+from .training_table import read_training_table as read_training_table

@@ -1,0 +1,118 @@
+"""Names of columns and learners: which a table has, which a user chose, and how error messages list them."""
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from itertools import pairwise
+
+from counterpoint.io.cells import OpenTable
+
+__all__ = ["choose_learners", "did_you_mean", "listed", "named_columns"]
+
+_LISTED = 8
+# Names of a first column with the names of the rows: R and pandas write the first, pandas reads it as the second.
+_ROW_NAMES = ("", "Unnamed: 0")
+
+
+def named_columns(table: OpenTable, wanted: Sequence[str]) -> list[str]:
+    r"""Return the names of the columns of a table, all different and none empty.
+
+    Parameters
+    ----------
+    table : OpenTable
+        The open file.
+    wanted : sequence of str
+        Names that the user gave. A first column with the names of the rows is skipped unless it is among them.
+
+    Returns
+    -------
+    list of str
+
+    Raises
+    ------
+    ValueError
+        If a column has no name, or two have the same.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from counterpoint.io import open_table
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "data.csv")
+    ...     _ = path.write_text(",size,kind\n1,1.5,a\n2,2,b\n")
+    ...     with open_table(path) as table:
+    ...         named_columns(table, ["kind"])
+    ['size', 'kind']
+    """
+    first = table.columns[0]
+    is_wanted = first != "" and first in wanted
+    names = table.columns[1:] if first in _ROW_NAMES and not is_wanted else table.columns
+    if "" in names:
+        raise ValueError(
+            f"{table.path} must name its columns; column {table.columns.index('', 1) + 1} has no name."
+        )
+    for name, following in pairwise(sorted(names)):
+        if name == following:
+            raise ValueError(f"{table.path} must have distinct column names; got {name!r} twice.")
+    return list(names)
+
+
+def choose_learners(
+    learners: Sequence[str], wanted: Sequence[str], drop: Sequence[str], what: str
+) -> list[str]:
+    """Return the wanted learners in the order given, or all except those to drop."""
+    for name in (*wanted, *drop):
+        if name not in learners:
+            raise ValueError(
+                f"`{'learners' if wanted else 'drop'}` must be among the {what}, {listed(learners)}; "
+                f"got {name!r}.{did_you_mean(name, learners)}"
+            )
+    kept = list(dict.fromkeys(wanted)) or [name for name in learners if name not in drop]
+    if not kept:
+        raise ValueError(f"`drop` must leave at least one of the {what}; got all of them.")
+    return kept
+
+
+def did_you_mean(name: str, known: Sequence[str]) -> str:
+    """Return a hint for a misspelt name, with a space before it, or an empty string.
+
+    Parameters
+    ----------
+    name : str
+        The name that was not found.
+    known : sequence of str
+        The names that exist.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> did_you_mean("specis", ["size", "species"])
+    " Did you mean 'species'?"
+    """
+    return "".join(f" Did you mean {match!r}?" for match in get_close_matches(name, known, n=1))
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return the first names in quotes, and the number of the others.
+
+    Parameters
+    ----------
+    names : sequence of str
+        All names.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> listed(["size", "species"])
+    "'size', 'species'"
+    >>> listed([f"x{i}" for i in range(1, 11)])
+    "'x1', 'x2', 'x3', 'x4', 'x5', 'x6', 'x7', 'x8' and 2 more"
+    """
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return ", ".join(map(repr, names[:_LISTED])) + more

@@ -1,0 +1,71 @@
+"""Parquet, with pyarrow."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from counterpoint._extras import import_extra
+from counterpoint.io.cells import Cells, LabelColumn, NumberColumn
+
+__all__ = ["ParquetTable", "open_table"]
+
+
+class ParquetTable:
+    """An open Parquet file: its column names first, then the cells that are asked for."""
+
+    def __init__(self, path: Path, file: Any) -> None:
+        self.path = path
+        self._file = file
+        # pandas stores an index without a name under a name of its own
+        self.columns = [n for n in file.schema_arrow.names if not n.startswith("__index_level_")]
+        if not self.columns:
+            raise ValueError(f"{path} must have columns; it has none.")
+
+    def read(self, labels: list[str], numbers: list[str]) -> Cells:
+        """Read some columns as labels and others as numbers."""
+        table = self._file.read(columns=[*labels, *numbers])
+        if not table.num_rows:
+            raise ValueError(f"{self.path} must have rows; it has none.")
+        return Cells(
+            self.path,
+            labels={name: self._labels(name, table.column(name)) for name in labels},
+            numbers={name: self._numbers(name, table.column(name)) for name in numbers},
+            n_rows=table.num_rows,
+        )
+
+    def _labels(self, name: str, column: Any) -> LabelColumn:
+        arrow = import_extra("pyarrow", "parquet")
+        whole = column.combine_chunks()
+        if not arrow.types.is_dictionary(whole.type):
+            try:
+                whole = whole.dictionary_encode()
+            except arrow.ArrowException:
+                raise ValueError(
+                    f"{self.path}: column {name!r} must hold labels; got type {column.type}."
+                ) from None
+        cells = ["" if cell is None else str(cell) for cell in whole.dictionary.to_pylist()]
+        codes = whole.indices.fill_null(len(cells)).to_numpy(zero_copy_only=False).astype(np.int32)
+        return LabelColumn.of_cells(name, codes, [*cells, ""])
+
+    def _numbers(self, name: str, column: Any) -> NumberColumn:
+        arrow = import_extra("pyarrow", "parquet")
+        try:
+            values = column.cast(arrow.float64()).to_numpy()
+        except arrow.ArrowException:
+            return NumberColumn(name, np.full(len(column), np.nan), bad=(f"type {column.type}", 0))
+        return NumberColumn(name, np.asarray(values, dtype=np.float64))
+
+
+@contextmanager
+def open_table(path: Path, *, progress: bool) -> Iterator[ParquetTable]:
+    """Open a Parquet file; it is read too fast to need a progress bar."""
+    arrow, parquet = import_extra("pyarrow", "parquet"), import_extra("pyarrow.parquet", "parquet")
+    try:
+        file = parquet.ParquetFile(path)
+    except arrow.ArrowInvalid as error:
+        raise ValueError(f"{path} must be a Parquet file; {str(error).partition('.')[0]}.") from None
+    with file:
+        yield ParquetTable(path, file)
