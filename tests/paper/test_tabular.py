@@ -201,7 +201,7 @@ def test_a_damaged_job_is_reported_and_run_again(content, smoke, monkeypatch, tm
     (tmp_path / "table-3" / "iris-fixed.json").write_text(content, encoding="utf-8")
     known = {key: record["data"]["iris"]["fixed"][key] for key in ("device", "rows")}
     monkeypatch.setattr(table_3, "run_method", lambda *_: known)
-    with pytest.warns(RuntimeWarning, match=r"iris-fixed\.json' must hold .* The job is run again\."):
+    with pytest.warns(RuntimeWarning, match=r"iris-fixed\.json' must hold .* The job is run again"):
         paths = table_3.reproduce(tmp_path, smoke=True, device="cpu")
     again = json.loads(paths[0].read_text(encoding="utf-8"))
     assert again["data"]["iris"]["fixed"]["rows"] == known["rows"]

@@ -43,7 +43,7 @@ def test_a_run_goes_on_after_the_jobs_it_finds(smoke, record, tmp_path, monkeypa
     original = study.run_cell
     monkeypatch.setattr(study, "run_cell", lambda *a, **k: ran.append(a[:3]) or original(*a, **k))
     monkeypatch.setattr(study, "write_findings", lambda *_: [])
-    with pytest.warns(RuntimeWarning, match=r"glass-n5-h16\.json' must hold JSON; .* The job is run again\."):
+    with pytest.warns(RuntimeWarning, match=r"glass-n5-h16\.json' must hold JSON; .* The job is run again"):
         reproduce("diversity-map", tmp_path, smoke=True)
     assert ran == [("glass", 5, 16)]
     again = json.loads((tmp_path / "diversity-map.json").read_text(encoding="utf-8"))
