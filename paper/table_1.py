@@ -1,7 +1,6 @@
 """Table 1: the three types of random forests, with the numbers behind Figure 6.
 
-The paper's table describes the forests; this one measures them. ``python -m paper.table_1 RECORD
-DOCUMENT`` writes the tables of a record into a document again.
+The paper's table describes the forests; this one measures them.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,10 +14,8 @@ from numpy.typing import NDArray
 from counterpoint.records import (
     Grid,
     Numbers,
-    given_paths,
     mean,
     read_record,
-    refill,
     rich_table,
     spread,
     write_record,
@@ -110,8 +107,3 @@ def _claims(data: Mapping[str, Measured], title: str, write: Callable[[Numbers],
         )
     headings = ["reading", "images", "best vote", "nearest", "ranks", "feature", "depth", "by gap", "by tree"]
     return Grid(title, headings, rows, n_words=2)
-
-
-if __name__ == "__main__":
-    source, target = given_paths("paper.table_1", "record", "document")
-    refill(target, {"table-1": markdown(read_record(source))})

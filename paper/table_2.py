@@ -1,7 +1,4 @@
-"""Table 2: the three tables of the experiments without images, in the package and in the paper.
-
-``python -m paper.table_2 RECORD DOCUMENT`` writes the table of a record into a document again.
-"""
+"""Table 2: the three tables of the experiments without images, in the package and in the paper."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,10 +7,8 @@ from typing import Any
 from counterpoint.datasets import load
 from counterpoint.records import (
     Grid,
-    given_paths,
     markdown,
     read_record,
-    refill,
     rich_table,
     write_record,
     write_text,
@@ -63,8 +58,3 @@ def grid(record: Mapping[str, Any]) -> Grid:
         counts = [f"{ours[c]}" + (f" ({paper[c]})" if ours[c] != paper[c] else "") for c in COLUMNS]
         rows.append([name, *counts, *(str(one[key]) for key in extra)])
     return Grid(TITLE, ["data set", *COLUMNS, *extra], rows)
-
-
-if __name__ == "__main__":
-    source, target = given_paths("paper.table_2", "record", "document")
-    refill(target, {"table-2": markdown([grid(read_record(source))])})

@@ -9,28 +9,6 @@ import pytest
 ROOT = Path(__file__).parents[2]
 MODULES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "paper").rglob("*.py"))
 
-# Modules that still import other names.
-NOT_YET = {
-    "paper/decorated.py",
-    "paper/diversity_map/analysis.py",
-    "paper/diversity_map/figures.py",
-    "paper/diversity_map/one_unit_tables.py",
-    "paper/diversity_map/perceptrons.py",
-    "paper/diversity_map/study.py",
-    "paper/diversity_map/tables.py",
-    "paper/figure_2.py",
-    "paper/figure_4.py",
-    "paper/figure_5.py",
-    "paper/figure_7.py",
-    "paper/lockstep.py",
-    "paper/pretrained/laboratory.py",
-    "paper/pretrained/study.py",
-    "paper/pretrained/tables.py",
-    "paper/table_1.py",
-    "paper/table_3.py",
-    "paper/tabular.py",
-}
-
 
 def violations(source):
     """Return the imports of the library that are not of public names, as text."""
@@ -58,11 +36,7 @@ def is_public(module, name):
 
 @pytest.mark.parametrize("module", MODULES)
 def test_only_public_names_are_imported(module):
-    found = violations((ROOT / module).read_text(encoding="utf-8"))
-    if module in NOT_YET:
-        assert found, f"take {module} out of NOT_YET"
-    else:
-        assert found == []
+    assert violations((ROOT / module).read_text(encoding="utf-8")) == []
 
 
 @pytest.mark.parametrize(
@@ -80,7 +54,3 @@ def test_only_public_names_are_imported(module):
 )
 def test_what_counts_as_public(source, expected):
     assert violations(source) == expected
-
-
-def test_modules_in_the_exceptions_exist():
-    assert set(MODULES) >= NOT_YET

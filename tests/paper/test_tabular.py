@@ -3,10 +3,7 @@
 import dataclasses
 import json
 import os
-import runpy
 import shutil
-import sys
-import warnings
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -377,17 +374,6 @@ def test_a_page_of_tables_is_replaced_and_not_written_over(name, smoke, tmp_path
     reproduce(name, tmp_path, smoke=True)
     assert page.read_text(encoding="utf-8").startswith("**")
     assert (tmp_path / "same").read_text() == "an older one"
-
-
-@pytest.mark.parametrize("module", ["table_2", "table_3", "figure_7"])
-def test_a_module_without_its_paths_says_how_it_is_started(module, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", [module])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # it is imported already
-        with pytest.raises(SystemExit):
-            runpy.run_module(f"paper.{module}", run_name="__main__")
-    usage = capsys.readouterr().err
-    assert usage.startswith(f"usage: python -m paper.{module} [-h] record document")
 
 
 PARTS_OF_THE_PAGE = {

@@ -10,10 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from paper import reproduce
+from paper import documents, reproduce
 from paper.__main__ import main
 from paper.diversity_map import analysis, figures, study, tables
-from paper.diversity_map.__main__ import rewrite
 from paper.diversity_map.study import SMOKE, SMOKE_DATA
 
 ROOT = Path(__file__).parents[3]
@@ -155,11 +154,11 @@ def test_a_sentence_takes_away_a_share_without_a_plus(record):
     assert not any("+" in sentence for sentence in said)
 
 
-def test_the_page_says_what_the_record_says(tmp_path):
-    page = tmp_path / "page.md"
-    page.write_text(PAGE.read_text(encoding="utf-8"), encoding="utf-8")
-    rewrite(RECORD, page, RECORD.with_name("diversity-map-one-unit.json"))
-    assert page.read_text(encoding="utf-8") == PAGE.read_text(encoding="utf-8")
+def test_the_page_says_what_the_record_says(tmp_path, monkeypatch):
+    shutil.copy(PAGE, tmp_path)
+    monkeypatch.setattr(documents, "PAGES", {"diversity-map": documents.PAGES["diversity-map"]})
+    documents.write_documents(docs=tmp_path)
+    assert (tmp_path / PAGE.name).read_bytes() == PAGE.read_bytes()
     assert {path.name for path in (tmp_path / "images").iterdir()} == {
         "diversity-map.png",
         "diversity-rule.png",
