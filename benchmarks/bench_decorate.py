@@ -26,7 +26,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeClassifier
 
 from counterpoint.datasets import DATASETS, Dataset, load
-from counterpoint.estimators.decorate import DecorateClassifier
+from counterpoint.estimators import DecorateClassifier
 
 ROOT = Path(__file__).parents[1]
 RESULTS, PAGE = ROOT / "results" / "bench_decorate.json", ROOT / "docs" / "decorate.md"

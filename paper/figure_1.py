@@ -1,4 +1,4 @@
-"""Figure 1: which entries of the correlation matrix make r_TL and which r_LL."""
+"""Figure 1: the entries of the correlation matrix behind r_TL and r_LL."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 TITLE = "Accuracy of the learners against their diversity"
 SHARE_OF_BOUND = 0.97
-# Where the points stand between the lowest and the highest r_LL.
+# Positions of the points between the lowest and the highest r_LL.
 PLACES = {"A": 0.78, "B": 0.16}
 MEANINGS = {"A": "accurate,\nnot diverse", "B": "diverse,\nless accurate"}
 

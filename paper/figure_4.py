@@ -23,7 +23,7 @@ N_SAMPLES = 100
 
 
 class Pairs(NamedTuple):
-    """What was measured on each random pair of truth and learner."""
+    """Numbers of each random pair of truth and learner."""
 
     r_tl: NDArray[np.float64]
     p: NDArray[np.float64]

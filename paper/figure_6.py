@@ -23,7 +23,7 @@ LEGEND = {
     "depth": "depth: a tree has depth d at most",
 }
 COLOURS = "viridis"
-# Where labels stand on CIFAR-10, in points from their markers; a line joins those that stand far off.
+# Offsets of labels on CIFAR-10 from their markers, in points; a line joins distant ones.
 BESIDE = (8, -10)
 ASIDE: Mapping[str, Mapping[str, tuple[int, int]]] = {
     "train": {
@@ -50,7 +50,7 @@ class Point(NamedTuple):
 
 
 def reproduce(out: Path, *, data: Path | None = None, seed: int = 0, smoke: bool = False) -> list[Path]:
-    """Measure the forests of the main reading and draw where they stand."""
+    """Measure the forests of the main reading and draw them on the plane."""
     done = study((MAIN,), data=data, seed=seed, smoke=smoke)
     return [
         *write_figure(draw(done.data[MAIN], done.config), out, "figure-6"),
@@ -70,7 +70,7 @@ def compute(measured: Measured, part: str) -> list[Point]:
 
 
 def draw(measured: Measured, config: Mapping[str, Any]) -> "Figure":
-    """Draw the plane for each part of the images, as in the paper, and below it the forests from nearby."""
+    """Draw the plane for each part of the images, as in the paper, and below it an enlarged detail."""
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
     from matplotlib.figure import Figure
@@ -105,7 +105,7 @@ def _draw_plane(ax: "Axes", points: list[Point], scale: "Normalize") -> None:
 
 
 def _draw_near(ax: "Axes", points: list[Point], scale: "Normalize") -> None:
-    """Draw the neighbourhood of the forests, those of a kind joined, with the spread over the seeds."""
+    """Draw the plane around the forests, with lines between those of a kind and the spread over the seeds."""
     TradeoffDisplay(N_TREES).plot(ax)
     for kind in MARKERS:
         path = [(point.r_ll, point.r_tl) for point in points if point.forest.kind == kind]

@@ -1,8 +1,7 @@
 """Figure 7: DECORATE and the paper's loss on the plane of Theorem 2, while they train on breast-w.
 
 Notation: ``r_tl`` and ``r_ll`` as in the paper, of the learners' probabilities, averaged over the folds of one
-cross-validation. ``python -m paper.figure_7 RECORD DOCUMENT`` draws the figure of a record and
-writes its caption into a document again.
+cross-validation.
 """
 
 import dataclasses
@@ -19,7 +18,7 @@ from torch import Tensor
 
 from counterpoint.estimators import DecorateClassifier
 from counterpoint.plots import TradeoffDisplay, house_style
-from counterpoint.records import given_paths, read_record, refill, write_figure, write_record
+from counterpoint.records import write_figure, write_record
 from counterpoint.training import GroupedEnsembles, correlations, pick_device
 from paper.decorated import grow_networks
 from paper.device import device_name
@@ -131,7 +130,7 @@ def _correlations(proba: Tensor, target: Tensor) -> list[float]:
 
 
 def draw(found: Mapping[str, Any], n_learners: int, *, smoke: bool) -> "Figure":
-    """Draw both planes, and below them their upper corners."""
+    """Draw both planes, and below them their enlarged upper corners."""
     from matplotlib.figure import Figure
 
     names = {**NAMES, "decorate": f"{NAMES['decorate']} ({_folds_with_a_path(found)})"}
@@ -165,7 +164,7 @@ def _folds_with_a_path(found: Mapping[str, Any]) -> str:
 
 
 def caption(record: Mapping[str, Any]) -> str:
-    """Return how many nets DECORATE keeps in the folds, and over how many folds its line is averaged."""
+    """Return the numbers of networks that DECORATE keeps, and the number of folds behind its line."""
     learners, n_learners = record["data"]["learners"], record["config"]["n_learners"]
     counts = ", ".join(f"{n} in {times}" for n, times in sorted(Counter(learners).items()))
     kept = f"Of {n_learners} nets that it may have, DECORATE keeps {counts} of the {len(learners)} folds."
@@ -176,11 +175,3 @@ def caption(record: Mapping[str, Any]) -> str:
         f"{kept} {alone} DECORATE's line is the mean over {_folds_with_a_path(record['data'])}, "
         f"of which {learners.count(2)} end where they begin, with two nets.\n"
     )
-
-
-if __name__ == "__main__":
-    source, target = given_paths("paper.figure_7", "record", "document")
-    record = read_record(source)
-    config = record["config"]
-    figure = draw(record["data"], config["n_learners"], smoke=config["smoke"])
-    refill(target, {"figure-7": caption(record)}, {"figure-7": figure})

@@ -1,17 +1,17 @@
-"""The random-forest study: eleven small forests, on the images they were grown on and on held-out ones.
+"""The random-forest study: eleven small forests, on their training images and on held-out ones.
 
 Notation: ``r_tl`` and ``r_ll`` as in the paper, averaged over trees, pairs of trees and classes; ``m`` the number
-of features a tree of a feature forest is given; ``d`` the largest depth of a tree of a depth forest.
+of features of each tree in a feature forest; ``d`` the largest depth of a tree in a depth forest.
 
 The paper leaves two things open: whether feature and depth forests draw bootstrap samples too, and whether the m
-features are drawn once for a tree or anew at each split. ``READINGS`` holds the answers that are tried; the first
-is the one of the table and the figure.
+features are drawn once for a tree or again at each split. ``READINGS`` lists the readings that are tried; the table
+and the figure show the first.
 """
 
 import platform
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -35,14 +35,14 @@ Measured = dict[str, dict[str, dict[str, list[float]]]]
 
 
 class Forest(NamedTuple):
-    """A forest of the paper's Table 1: its kind, and the m or d that sets it apart."""
+    """A forest of the paper's Table 1: its kind, and its m or d."""
 
     kind: str
     size: int | None = None
 
     @property
     def setting(self) -> str:
-        """What is written beside its point: ``m = 3``, ``d = 5``."""
+        """Label of its point: ``m = 3``, ``d = 5``."""
         return "" if self.size is None else f"{SYMBOLS[self.kind]} = {self.size}"
 
     @property
@@ -64,7 +64,7 @@ READINGS: Mapping[str, tuple[Forest, ...]] = MappingProxyType(
 
 
 class Images(NamedTuple):
-    """Rows to grow forests on and rows kept from them."""
+    """Training rows and held-out rows."""
 
     name: str
     x_train: NDArray[np.float32]
@@ -73,8 +73,8 @@ class Images(NamedTuple):
     y_test: Labels
 
 
-class Standing(NamedTuple):
-    """Where one forest stands on one part of the images."""
+class Measurement(NamedTuple):
+    """One forest on one part of the images."""
 
     r_tl: float
     r_ll: float
@@ -86,7 +86,7 @@ class Standing(NamedTuple):
 
 
 class Study(NamedTuple):
-    """What was measured, for each reading, and how."""
+    """Measurements for each reading, and the settings behind them."""
 
     config: dict[str, Any]
     device: str
@@ -95,14 +95,14 @@ class Study(NamedTuple):
 
 
 def study(readings: tuple[str, ...], *, data: Path | None, seed: int, smoke: bool) -> Study:
-    """Grow every forest of some readings, once for each seed, and measure it on both parts."""
+    """Grow every forest of some readings once for each seed, and measure it on both parts."""
     from joblib import cpu_count
 
     images = load_images(data, smoke=smoke)
     seeds = list(range(seed, seed + (N_REPEATS_SMOKE if smoke else N_REPEATS)))
     found: dict[str, Measured] = {
         reading: {
-            forest.name: {part: {field: [] for field in Standing._fields} for part in PARTS}
+            forest.name: {part: {field: [] for field in Measurement._fields} for part in PARTS}
             for forest in READINGS[reading]
         }
         for reading in readings
@@ -111,8 +111,8 @@ def study(readings: tuple[str, ...], *, data: Path | None, seed: int, smoke: boo
     for reading, forest, one_seed in _progress(
         [(r, f, s) for r in readings for f in READINGS[r] for s in seeds]
     ):
-        for part, standing in grow(forest, reading, images, one_seed).items():
-            for field, value in standing._asdict().items():
+        for part, measurement in grow(forest, reading, images, one_seed).items():
+            for field, value in measurement._asdict().items():
                 found[reading][forest.name][part][field].append(round(value, DIGITS))
     config = {
         "smoke": smoke,
@@ -128,7 +128,7 @@ def study(readings: tuple[str, ...], *, data: Path | None, seed: int, smoke: boo
 
 
 def load_images(data: Path | None, *, smoke: bool) -> Images:
-    """Return CIFAR-10, or for a smoke run the 8 x 8 digits that scikit-learn carries."""
+    """Return CIFAR-10, or for a smoke run the 8 x 8 digits of scikit-learn."""
     if not smoke:
         from counterpoint.datasets import load_cifar10
 
@@ -147,8 +147,8 @@ def load_images(data: Path | None, *, smoke: bool) -> Images:
     return Images("8 x 8 digits", x_train, y_train, x_test, y_test)
 
 
-def make(forest: Forest, reading: str, seed: int) -> Any:
-    """Return the forest as an unfitted scikit-learn ensemble."""
+def make_forest(forest: Forest, reading: str, seed: int) -> Any:
+    """Return a forest as an unfitted scikit-learn ensemble."""
     from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
     from sklearn.tree import DecisionTreeClassifier
 
@@ -167,17 +167,17 @@ def make(forest: Forest, reading: str, seed: int) -> Any:
     )
 
 
-def grow(forest: Forest, reading: str, images: Images, seed: int) -> dict[str, Standing]:
-    """Fit one forest on the training images; return where it stands on both parts."""
-    fitted = make(forest, reading, seed).fit(images.x_train, images.y_train)
+def grow(forest: Forest, reading: str, images: Images, seed: int) -> dict[str, Measurement]:
+    """Fit one forest on the training images, and measure it on both parts."""
+    fitted = make_forest(forest, reading, seed).fit(images.x_train, images.y_train)
     return {
-        "train": place(images.y_train, tree_votes(fitted, images.x_train)),
-        "held_out": place(images.y_test, tree_votes(fitted, images.x_test)),
+        "train": measure(images.y_train, tree_votes(fitted, images.x_train)),
+        "held_out": measure(images.y_test, tree_votes(fitted, images.x_test)),
     }
 
 
 def tree_votes(fitted: Any, X: NDArray[np.float32]) -> Labels:
-    """Return the label each tree gives to each row, (trees, rows)."""
+    """Return the vote of each tree on each row, (trees, rows)."""
     trees = fitted.estimators_
     columns = getattr(fitted, "estimators_features_", [slice(None)] * len(trees))
     codes = [tree.predict(X[:, chosen]).astype(np.int64) for tree, chosen in zip(trees, columns, strict=True)]
@@ -185,19 +185,19 @@ def tree_votes(fitted: Any, X: NDArray[np.float32]) -> Labels:
     return votes
 
 
-def place(y_true: Labels, votes: Labels) -> Standing:
+def measure(y_true: Labels, votes: Labels) -> Measurement:
     """Return the correlations of an ensemble, its bound and the accuracy of its learners and its vote.
 
-    A shallow tree never names some classes, and has no correlation in them: the averages are over the others, and
-    ``undefined`` is the share of pairs of tree and class that were left out.
+    A shallow tree never predicts some classes, and has no correlation in them: the averages leave them out, and
+    ``undefined`` is the share of pairs of tree and class that are left out.
     """
     n_learners = len(votes)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UndefinedMeasureWarning)  # it is counted instead
+        warnings.simplefilter("ignore", UndefinedMeasureWarning)  # they are counted instead
         of_class = truth_learner_correlation(y_true, votes, per_class=True)
         r_tl = np.nanmean(truth_learner_correlation(y_true, votes))
         r_ll = np.nanmean(learner_learner_correlation(votes)[np.triu_indices(n_learners, 1)])
-    return Standing(
+    return Measurement(
         r_tl=float(r_tl),
         r_ll=float(r_ll),
         bound=float(truth_correlation_bounds(r_ll, n_learners).high),
@@ -209,9 +209,9 @@ def place(y_true: Labels, votes: Labels) -> Standing:
 
 
 def shared_vote_accuracy(y_true: Labels, votes: Labels) -> float:
-    """Return the accuracy of the largest group of votes; k labels that tie are right by 1/k each.
+    """Return the accuracy of the most frequent vote; of k tied labels each is right by 1/k.
 
-    It is what a coin thrown among the tied labels gives on average.
+    It is the mean accuracy if ties are broken at random.
     """
     labels = np.unique(votes)
     counts = np.stack([(votes == label).sum(axis=0) for label in labels])  # (labels, samples)
@@ -220,16 +220,10 @@ def shared_vote_accuracy(y_true: Labels, votes: Labels) -> float:
     return float((right / (counts == most).sum(axis=0)).mean())
 
 
-def _progress(work: list[tuple[str, Forest, int]]) -> Iterator[tuple[str, Forest, int]]:
-    """Go through the work with a bar on the terminal; say nothing into a pipe."""
+def _progress(work: list[tuple[str, Forest, int]]) -> Iterable[tuple[str, Forest, int]]:
+    """Iterate over the work with a bar on a terminal, and without output elsewhere."""
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import track
 
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("growing forests", total=len(work))
-        for reading, forest, seed in work:
-            bar.update(task, description=f"{forest.name} ({reading}), seed {seed}")
-            yield reading, forest, seed
-            bar.advance(task)
+    return track(work, "growing forests", console=console, transient=True, disable=not console.is_terminal)

@@ -1,4 +1,4 @@
-r"""Votes drawn one by one, with a given accuracy and error correlation.
+r"""Random votes with a given accuracy and error correlation.
 
 Learner :math:`i` is right when its Gaussian :math:`Z_i` lies under :math:`t = \Phi^{-1}(p)`; the Gaussians
 have one common correlation :math:`\rho`, which may be as low as :math:`-1/(N-1)`.
@@ -14,7 +14,7 @@ def latent_correlation(p: float, c: float, n_learners: int) -> float:
     r"""Return the correlation of the Gaussians under which being right correlates by ``c``.
 
     It solves :math:`c\,p(1-p) = \frac{1}{2\pi} \int_0^{\arcsin\rho} e^{-t^2/(1 + \sin\theta)} d\theta`
-    (Plackett). NaN where ``c`` is lower than exchangeable Gaussians can make it.
+    (Plackett). NaN if no exchangeable Gaussians have so low a ``c``.
     """
     if p in (0.0, 1.0) or c >= 1:
         return 1.0
@@ -35,7 +35,7 @@ def latent_correlation(p: float, c: float, n_learners: int) -> float:
 def draw_correct(
     p: float, rho: float, n_learners: int, n_samples: int, rng: np.random.Generator
 ) -> NDArray[np.bool_]:
-    """Return who is right on which sample, ``(n_learners, n_samples)`` of bool."""
+    """Return True where a learner is right on a sample, ``(n_learners, n_samples)``."""
     own = rng.standard_normal((n_learners, n_samples))
     mean = own.mean(axis=0)
     # Variance 1 and correlation rho, for every rho from -1/(N-1) to 1.

@@ -1,7 +1,6 @@
 """Table 1: the three types of random forests, with the numbers behind Figure 6.
 
-The paper's table describes the forests; this one measures them. ``python -m paper.table_1 RECORD
-DOCUMENT`` writes the tables of a record into a document again.
+The paper's table describes the forests; this one measures them.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,10 +14,8 @@ from numpy.typing import NDArray
 from counterpoint.records import (
     Grid,
     Numbers,
-    given_paths,
     mean,
     read_record,
-    refill,
     rich_table,
     spread,
     write_record,
@@ -41,7 +38,7 @@ HEADINGS = {
 
 
 def reproduce(out: Path, *, data: Path | None = None, seed: int = 0, smoke: bool = False) -> list[Path]:
-    """Measure the forests in every reading of the paper; print the means, write the tables."""
+    """Measure the forests in every reading of the paper; print the means and write the tables."""
     from rich.console import Console
 
     done = study(tuple(READINGS), data=data, seed=seed, smoke=smoke)
@@ -61,7 +58,7 @@ def markdown(record: Mapping[str, Any]) -> str:
 
 
 def grids(record: Mapping[str, Any], write: Callable[[Numbers], str]) -> list[Grid]:
-    """Return a table for each part of the images, and one of what the paper says of them."""
+    """Return a table for each part of the images, and one that tests the claims of the paper."""
     config, data = record["config"], record["data"]
     sizes = {"train": config["n_train"], "held_out": config["n_held_out"]}
     start = f"{'Smoke run. ' if config['smoke'] else ''}{config['images']}"
@@ -79,8 +76,7 @@ def grids(record: Mapping[str, Any], write: Callable[[Numbers], str]) -> list[Gr
 def rank_correlation(measured: Measured, part: str, *, by: str = "optimality") -> NDArray[np.float64]:
     """Return Spearman's correlation of a quantity and the accuracy of the vote, one for each seed.
 
-    ``by`` names the quantity; besides those of the table it may be ``"gap"``, minus the height of the bound above
-    ``r_tl``, another way to be near to it.
+    ``by`` names the quantity: one of the table, or ``"gap"``, ``r_tl`` minus the bound.
     """
     from scipy.stats import spearmanr
 
@@ -90,7 +86,7 @@ def rank_correlation(measured: Measured, part: str, *, by: str = "optimality") -
 
 
 def wins(measured: Measured, part: str, key: str) -> int:
-    """Return in how many runs the original forest is above every other."""
+    """Return the number of runs in which the original forest is above every other."""
     original, *others = (one[part][key] for one in measured.values())
     return int((np.array(original) > np.max(others, axis=0)).sum())
 
@@ -111,8 +107,3 @@ def _claims(data: Mapping[str, Measured], title: str, write: Callable[[Numbers],
         )
     headings = ["reading", "images", "best vote", "nearest", "ranks", "feature", "depth", "by gap", "by tree"]
     return Grid(title, headings, rows, n_words=2)
-
-
-if __name__ == "__main__":
-    source, target = given_paths("paper.table_1", "record", "document")
-    refill(target, {"table-1": markdown(read_record(source))})

@@ -1,7 +1,4 @@
-"""Table 2: the three tables of the experiments without images, as the package holds them and as the paper counts them.
-
-``python -m paper.table_2 RECORD DOCUMENT`` writes the table of a record into a document again.
-"""
+"""Table 2: the three tables of the experiments without images, in the package and in the paper."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,10 +7,8 @@ from typing import Any
 from counterpoint.datasets import load
 from counterpoint.records import (
     Grid,
-    given_paths,
     markdown,
     read_record,
-    refill,
     rich_table,
     write_record,
     write_text,
@@ -27,7 +22,7 @@ COLUMNS = ("instances", "classes", "attributes")
 
 
 def reproduce(out: Path) -> list[Path]:
-    """Count rows, classes and columns of the embedded tables; print them and write them down."""
+    """Count rows, classes and columns of the embedded tables; print and write the counts."""
     from rich.console import Console
 
     paths = write_record(out, "table-2", title=TITLE, config={"data": list(PAPER)}, data=compute())
@@ -39,7 +34,7 @@ def reproduce(out: Path) -> list[Path]:
 
 
 def compute() -> dict[str, dict[str, Any]]:
-    """Return the counts of each table, the paper's beside them, and what the paper leaves out."""
+    """Return the counts of each table beside the paper's, and others that the paper leaves out."""
     found = {}
     for name, paper in PAPER.items():
         data = load(name)
@@ -55,7 +50,7 @@ def compute() -> dict[str, dict[str, Any]]:
 
 
 def grid(record: Mapping[str, Any]) -> Grid:
-    """Return the table: found, and in brackets the paper's number where it is another."""
+    """Return the table, with the paper's number in brackets where it differs."""
     extra = ("missing values", "repeated rows", "constant columns")
     rows = []
     for name, one in record["data"].items():
@@ -63,8 +58,3 @@ def grid(record: Mapping[str, Any]) -> Grid:
         counts = [f"{ours[c]}" + (f" ({paper[c]})" if ours[c] != paper[c] else "") for c in COLUMNS]
         rows.append([name, *counts, *(str(one[key]) for key in extra)])
     return Grid(TITLE, ["data set", *COLUMNS, *extra], rows)
-
-
-if __name__ == "__main__":
-    source, target = given_paths("paper.table_2", "record", "document")
-    refill(target, {"table-2": markdown([grid(read_record(source))])})

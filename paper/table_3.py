@@ -1,7 +1,6 @@
 """Table 3: cross-validation errors of DECORATE, of the paper's algorithm, of independent networks and of ours.
 
-Each method on each data set is a job, with a file of its own in ``table-3/``. ``python -m paper.table_3 RECORD DOCUMENT
-[WEKA]`` writes the tables of a record into a document again, with the errors of Weka's DECORATE from its benchmark.
+Each method on each data set is a job, with a file of its own in ``table-3/``.
 """
 
 import dataclasses
@@ -22,11 +21,9 @@ from counterpoint.records import (
     Grid,
     Job,
     RunStore,
-    given_paths,
     markdown,
     mean,
     read_record,
-    refill,
     rich_table,
     run_jobs,
     spread,
@@ -57,7 +54,7 @@ BASELINE = "independent"
 
 
 class Line(NamedTuple):
-    """A row of the table: its words, and what the paper prints for it, by data set."""
+    """A row of the table: its label, and the paper's errors by data set."""
 
     words: str
     paper: Mapping[str, float] = MappingProxyType({})
@@ -159,7 +156,7 @@ def join(records: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
 
 
 def text(record: Mapping[str, Any], weka: Mapping[str, Any] | None = None) -> str:
-    """Return the tables in Markdown, and how long they took."""
+    """Return the tables in Markdown with the time they took; ``weka`` is the record of Weka's DECORATE."""
     seconds: dict[str, float] = {}
     for job in (job for jobs in record["data"].values() for job in jobs.values()):
         seconds[job["device"]] = seconds.get(job["device"], 0) + job["seconds"]
@@ -168,7 +165,7 @@ def text(record: Mapping[str, Any], weka: Mapping[str, Any] | None = None) -> st
 
 
 def grids(record: Mapping[str, Any], weka: Mapping[str, Any] | None = None) -> list[Grid]:
-    """Return the errors, and their differences from those of independent nets on the same folds."""
+    """Return the errors, their differences from independent networks on the same folds, and what was chosen."""
     config = record["config"]
     n = ", ".join(f"{name} {count}" for name, count in config["repeats"].items())
     folds = config["settings"]["n_folds"]
@@ -193,7 +190,7 @@ def grids(record: Mapping[str, Any], weka: Mapping[str, Any] | None = None) -> l
 
 
 def narrow_grids(record: Mapping[str, Any]) -> list[Grid]:
-    """Return what ``grids`` returns with a table for each data set, which a terminal of 80 columns has room for."""
+    """Return the tables of ``grids`` with one for each data set, so that they fit into 80 columns."""
     headings = ["error in %", "paper", "honest", "best test\nepoch", "less independent\n(p)"]
     found = []
     for name, repeats in record["config"]["repeats"].items():
@@ -215,7 +212,7 @@ def _start(record: Mapping[str, Any]) -> str:
 
 
 def errors(record: Mapping[str, Any], name: str, row: str, key: str = "error") -> NDArray[np.float64] | None:
-    """Return what was measured of a row on a data set, (repeats, folds); None where its job is missing."""
+    """Return the numbers of a row on a data set, (repeats, folds), or None if its job is missing."""
     for job in record["data"].get(name, {}).values():
         if row in job["rows"]:
             return np.array(job["rows"][row][key], dtype=np.float64)
@@ -223,7 +220,7 @@ def errors(record: Mapping[str, Any], name: str, row: str, key: str = "error") -
 
 
 def _cells(record: Mapping[str, Any], name: str, row: str) -> list[str]:
-    """Return the paper's error, ours with its spread over repeats, and that of the best test epoch."""
+    """Return the paper's error, ours with its spread over repeats, and the error of the best test epoch."""
     paper = LINES[row].paper
     honest, best = (errors(record, name, row, key) for key in ("error", "best_test"))
     return [
@@ -247,7 +244,7 @@ def _difference(record: Mapping[str, Any], name: str, row: str) -> str:
 
 
 def _choices(record: Mapping[str, Any]) -> Grid:
-    """Return how many learners DECORATE kept, and how often the inner folds chose which diversity."""
+    """Return the number of learners that DECORATE kept, and how often the inner folds chose each diversity."""
 
     def share(name: str, diversity: float | None) -> str:
         chosen = errors(record, name, "searched", "diversity")  # None is read as NaN
@@ -263,9 +260,3 @@ def _choices(record: Mapping[str, Any]) -> Grid:
         words = "independent" if diversity is None else f"diversity {diversity:g}"
         rows.append([f"ours: {words}", *(share(name, diversity) for name in REPEATS)])
     return Grid("What was kept and chosen, mean over folds", ["", *REPEATS], rows)
-
-
-if __name__ == "__main__":
-    source, target, *more = given_paths("paper.table_3", "record", "document", optional="weka")
-    weka = read_record(more[0]) if more else None
-    refill(target, {"table-3": text(read_record(source), weka)})

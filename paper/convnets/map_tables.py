@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from counterpoint.plots import PALETTE, house_style
-from counterpoint.records import NONE, Grid, markdown, mean, spread
+from counterpoint.records import NONE, Grid, mean, spread
 from paper.convnets.map_parts import LEARNERS, FloatArray, Part, Record, gain, parts_of
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.typing import ColorType
 
-__all__ = ["QUANTITIES", "cells", "draw", "grids", "in_markdown", "judge"]
+__all__ = ["QUANTITIES", "cells", "draw", "grids", "judge"]
 
 ARMS = ("independent", "joint", "0.0", "0.5", "0.9", "1.0", "1.1")  # of the main table
 THRESHOLD_PARTS = ("width-8", "width-32")
@@ -36,11 +36,6 @@ QUANTITIES: Mapping[str, Callable[[Mapping[str, FloatArray]], FloatArray]] = {
     "optimality": lambda d: d["optimality"],
     "error correlation": lambda d: d["error_correlation"],
 }
-
-
-def in_markdown(record: Record) -> str:
-    """Return all tables as Markdown."""
-    return markdown(grids(record))
 
 
 def grids(record: Record) -> list[Grid]:

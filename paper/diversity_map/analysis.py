@@ -1,8 +1,8 @@
-r"""What the map of diversity says: gains, choices that never see the table they are judged on, and what predicts them.
+r"""Gains on the map of diversity, choices that never see the table they are tested on, and predictors of the gain.
 
 Notation: S tables, L numbers of learners, H numbers of hidden units, C losses, of which the first is independent
-training. A gain is :math:`\ln \frac{w_0 + 1/2}{w_c + 1/2}`, with w the rows of a table that the vote of a loss gets
-wrong: positive where the loss is better than independent training, and defined also where nothing is wrong.
+training. A gain is :math:`\ln \frac{w_0 + 1/2}{w_c + 1/2}`, where w is the number of rows of a table that the vote of a
+loss gets wrong: positive if the loss is better than independent training, and defined even if no row is wrong.
 """
 
 from collections.abc import Mapping
@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-FIRST = 2  # place of the first diversity among the losses: after independent and joint training
+FIRST_DIVERSITY = 2  # position of the first diversity among the losses, after independent and joint training
 LEVEL = 0.05
 CHOSEN = "the diversity that is best on the other tables"
-NONE = "0"  # the loss without its reward of difference
+NONE = "0"  # the loss without its term for diversity
 MIDDLE = "0.5"  # the default of the library
-HIGH = "0.9"  # the diversity that is shown beside the one chosen on the other tables
+HIGH = "0.9"  # the diversity displayed beside the one chosen on the other tables
 
-# of independently trained networks, on their training rows
+# quantities of independently trained networks on their training rows
 PREDICTORS = MappingProxyType(
     {
         "learner": "accuracy of a learner",
@@ -31,7 +31,7 @@ PREDICTORS = MappingProxyType(
     }
 )
 
-# Cells of about the same number of hidden units in all: few large learners first.
+# Cells with about the same total number of hidden units: few large learners first.
 BUDGETS = MappingProxyType(
     {
         80: ((5, 16), (15, 4), (50, 2)),
@@ -41,7 +41,7 @@ BUDGETS = MappingProxyType(
 )
 
 
-class Map(NamedTuple):
+class MapArrays(NamedTuple):
     """The record as arrays, for one kind of vote."""
 
     vote: str
@@ -58,33 +58,33 @@ class Map(NamedTuple):
 
     @property
     def diversities(self) -> list[float]:
-        """Those of the losses from ``FIRST`` on."""
-        return [float(loss) for loss in self.losses[FIRST:]]
+        """Diversities of the losses from ``FIRST_DIVERSITY`` on."""
+        return [float(loss) for loss in self.losses[FIRST_DIVERSITY:]]
 
 
 class Predictor(NamedTuple):
-    """How well a quantity on training rows foretells the gain."""
+    """How well a quantity on training rows predicts the gain."""
 
     name: str
     spearman: float  # with the gain, over all cells
-    within: float  # the same inside a table, mean over the tables
-    auc: float  # chance that it tells a cell that gains from one that loses
-    threshold: float  # that of all tables together
+    within: float  # mean of the same within each table
+    auc: float  # probability of ranking a cell that gains and one that loses correctly
+    threshold: float  # from all tables together
     low: bool  # whether diversity is used below it
-    hits: int  # cells whose sign is foretold by a threshold from the other tables
+    hits: int  # cells whose sign a threshold from the other tables predicts
     n: int  # cells with a sign
-    gain: float  # mean gain where diversity is used on the word of that threshold
+    gain: float  # mean gain if diversity is used where that threshold says so
 
     @property
     def pays(self) -> str:
-        """Where to use diversity, in words."""
+        """Where diversity pays, in words."""
         if np.isinf(self.threshold):
             return "always" if self.low == (self.threshold > 0) else "never"
         return f"{'below' if self.low else 'above'} {self.threshold:.3f}"
 
 
-def read_map(record: Mapping[str, Any], vote: str = "soft") -> Map:
-    """Return the numbers of a record as arrays."""
+def read_map(record: Mapping[str, Any], vote: str = "soft") -> MapArrays:
+    """Return the numbers of a record as arrays, for one kind of vote."""
     config = record["config"]
     tables, learners, hidden = (list(config[key]) for key in ("data", "learners", "hidden"))
     parts = {(part["data"], part["n_learners"], part["hidden"]): part for part in record["data"]}
@@ -109,13 +109,13 @@ def read_map(record: Mapping[str, Any], vote: str = "soft") -> Map:
                 values[(s, *at)] = part["train"][key]["independent"]
         folds.append(np.reshape(rates, (*shape[1:], len(losses), -1)))
     train["gap"] = train["vote"] - train["learner"]
-    return Map(
+    return MapArrays(
         vote, tables, learners, hidden, losses, error, gain, train, folds, config["folds"], n_parameters
     )
 
 
 def log_gain(before: Any, after: Any) -> NDArray[np.float64]:
-    """Return the gain from some wrong rows to others.
+    """Return the gain from one number of wrong rows to another.
 
     Examples
     --------
@@ -127,7 +127,7 @@ def log_gain(before: Any, after: Any) -> NDArray[np.float64]:
 
 
 def reduction(gain: Any) -> Any:
-    """Return the share of errors that a mean gain takes away.
+    """Return the share of errors that a mean gain removes.
 
     Examples
     --------
@@ -137,8 +137,8 @@ def reduction(gain: Any) -> Any:
     return 1 - np.exp(-np.asarray(gain))
 
 
-def choose(gain: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return for each table and size the loss, one of the diversities, with the largest mean gain on the other tables.
+def choose_on_other_tables(gain: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return the diversity with the largest mean gain on the other tables, for each table and size.
 
     Parameters
     ----------
@@ -148,56 +148,58 @@ def choose(gain: NDArray[np.float64]) -> NDArray[np.int64]:
     Returns
     -------
     array of int, shape (S, L, H)
-        Places among the losses, the same for all numbers of learners.
+        Positions among the losses, the same for all numbers of learners.
 
     Examples
     --------
     >>> gains = np.zeros((3, 1, 1, 4))
-    >>> gains[0, ..., 2], gains[1:, ..., 3] = 9, 1  # the first table would not listen to the others
-    >>> choose(gains)[:, 0, 0].tolist()
+    >>> gains[0, ..., 2], gains[1:, ..., 3] = 9, 1  # the first table has no say in its own choice
+    >>> choose_on_other_tables(gains)[:, 0, 0].tolist()
     [3, 2, 2]
     """
     others = (gain.sum(axis=0) - gain).sum(axis=1, keepdims=True)
-    chosen = FIRST + others[..., FIRST:].argmax(axis=-1)  # (S, 1, H)
+    chosen = FIRST_DIVERSITY + others[..., FIRST_DIVERSITY:].argmax(axis=-1)  # (S, 1, H)
     return np.broadcast_to(chosen, gain.shape[:-1])
 
 
-def at(values: NDArray[np.float64], chosen: NDArray[np.int64] | int) -> NDArray[np.float64]:
-    """Return the numbers (S, L, H) of one loss, or of the loss that was chosen for each."""
-    place = np.broadcast_to(chosen, values.shape[:-1])[..., None]
-    found: NDArray[np.float64] = np.take_along_axis(values, place, axis=-1)[..., 0]
-    return found
+def of_loss(values: NDArray[np.float64], chosen: NDArray[np.int64] | int) -> NDArray[np.float64]:
+    """Return the numbers (S, L, H) of one loss, or of the loss chosen for each cell."""
+    position = np.broadcast_to(chosen, values.shape[:-1])[..., None]
+    selected: NDArray[np.float64] = np.take_along_axis(values, position, axis=-1)[..., 0]
+    return selected
 
 
-def shown(found: Map) -> dict[str, int | None]:
-    """Return the places of the diversities that are shown, where they were tried; None is that chosen elsewhere."""
-    fixed = {f"diversity {loss}": found.losses.index(loss) for loss in (MIDDLE, HIGH) if loss in found.losses}
+def displayed_arms(arrays: MapArrays) -> dict[str, int | None]:
+    """Return the positions of the diversities to display; None is the one chosen on the other tables."""
+    fixed = {
+        f"diversity {loss}": arrays.losses.index(loss) for loss in (MIDDLE, HIGH) if loss in arrays.losses
+    }
     return {**fixed, CHOSEN: None}
 
 
 def gains_of(gain: NDArray[np.float64], loss: int | None) -> NDArray[np.float64]:
-    """Return the gains (S, L, H) of a loss, or with None of the diversity chosen on the other tables."""
-    return at(gain, choose(gain) if loss is None else loss)
+    """Return the gains (S, L, H) of a loss; None is the diversity chosen on the other tables."""
+    return of_loss(gain, choose_on_other_tables(gain) if loss is None else loss)
 
 
-def significant(found: Map, chosen: NDArray[np.int64] | int) -> NDArray[np.int_]:
-    """Return 1 where a loss is better than independent training, -1 where worse, 0 where it cannot be told, (S, L, H).
+def significant(arrays: MapArrays, chosen: NDArray[np.int64] | int) -> NDArray[np.int_]:
+    """Return 1 where a loss is significantly better than independent training, -1 where worse, else 0, (S, L, H).
 
-    By the corrected resampled t-test over the folds, at the level of 5 %, without regard to the number of cells.
+    By the corrected resampled t-test over the folds at the 5 % level, without a correction for the number of cells.
     """
     from counterpoint.estimators import corrected_paired_test
 
-    place = np.broadcast_to(chosen, found.gain.shape[:-1])
+    place = np.broadcast_to(chosen, arrays.gain.shape[:-1])
     signs = np.zeros(place.shape, dtype=int)
     for s, l, h in np.ndindex(place.shape):  # noqa: E741
-        rates = found.folds[s][l, h]
-        test = corrected_paired_test(rates[0] - rates[place[s, l, h]], 1 / (found.n_folds - 1))
+        rates = arrays.folds[s][l, h]
+        test = corrected_paired_test(rates[0] - rates[place[s, l, h]], 1 / (arrays.n_folds - 1))
         signs[s, l, h] = np.sign(test.difference) * (test.p_value < LEVEL)
     return signs
 
 
 def threshold(values: NDArray[np.float64], gains: NDArray[np.float64]) -> tuple[float, bool]:
-    """Return where to cut, and whether to take what lies below, so that the sum of the gains taken is largest.
+    """Return the threshold, and whether to select values below it, with the largest sum of selected gains.
 
     Examples
     --------
@@ -207,30 +209,30 @@ def threshold(values: NDArray[np.float64], gains: NDArray[np.float64]) -> tuple[
     order = np.argsort(values, kind="stable")
     v, total = values[order], np.concatenate([[0.0], np.cumsum(gains[order])])
     cuts = np.concatenate([[-np.inf], (v[1:] + v[:-1]) / 2, [np.inf]])
-    between = np.concatenate([[True], v[1:] > v[:-1], [True]])  # no cut goes through equal values
+    between = np.concatenate([[True], v[1:] > v[:-1], [True]])  # no threshold between equal values
     below, above = (np.where(between, t, -np.inf) for t in (total, total[-1] - total))
     low = bool(below.max() >= above.max())
     return float(cuts[(below if low else above).argmax()]), low
 
 
-def takes(values: NDArray[np.float64], cut: tuple[float, bool]) -> NDArray[np.bool_]:
-    """Return which values lie on the side of a threshold that is taken."""
+def is_selected(values: NDArray[np.float64], cut: tuple[float, bool]) -> NDArray[np.bool_]:
+    """Return True for values on the selected side of a threshold."""
     return values < cut[0] if cut[1] else values > cut[0]
 
 
-def judge(name: str, found: Map, loss: int | None) -> Predictor:
-    """Return how well one quantity of independent training foretells the gains of a loss, None for the chosen one.
+def evaluate_predictor(name: str, arrays: MapArrays, loss: int | None) -> Predictor:
+    """Return how well a quantity of independent training predicts the gains of a loss; None is the chosen diversity.
 
-    Neither a threshold nor a diversity that it rests on has seen the table that it is judged on.
+    Neither the threshold nor the diversity behind it has seen the table on which it is tested.
     """
     from sklearn.metrics import roc_auc_score
 
-    values, gains = found.train[name], gains_of(found.gain, loss)
-    taken = np.zeros(gains.shape, dtype=bool)
+    values, gains = arrays.train[name], gains_of(arrays.gain, loss)
+    selected = np.zeros(gains.shape, dtype=bool)
     for s in range(len(gains)):
         others = np.arange(len(gains)) != s
-        known = gains_of(found.gain[others], loss)
-        taken[s] = takes(values[s], threshold(values[others].ravel(), known.ravel()))
+        known = gains_of(arrays.gain[others], loss)
+        selected[s] = is_selected(values[s], threshold(values[others].ravel(), known.ravel()))
     signed = gains != 0
     pays = gains[signed] > 0
     auc = roc_auc_score(pays, values[signed]) if 0 < pays.sum() < len(pays) else 0.5
@@ -243,26 +245,26 @@ def judge(name: str, found: Map, loss: int | None) -> Predictor:
         auc=float(max(auc, 1 - auc)),
         threshold=cut,
         low=low,
-        hits=int((taken[signed] == pays).sum()),
+        hits=int((selected[signed] == pays).sum()),
         n=int(signed.sum()),
-        gain=float(np.where(taken, gains, 0).mean()),
+        gain=float(np.where(selected, gains, 0).mean()),
     )
 
 
 def _spearman(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
-    """Return Spearman's correlation; 0 where one of them is the same everywhere and tells nothing."""
+    """Return Spearman's correlation, or 0 if one of them is constant."""
     from scipy.stats import spearmanr
 
     return float(spearmanr(a.ravel(), b.ravel()).statistic) if np.ptp(a) > 0 and np.ptp(b) > 0 else 0.0
 
 
-def budgets(found: Map) -> dict[int, list[tuple[int, int]]]:
-    """Return the cells of about the same number of hidden units in all that the map has."""
+def budgets(arrays: MapArrays) -> dict[int, list[tuple[int, int]]]:
+    """Return the cells of the map with about the same total number of hidden units."""
     places = {
         units: [
-            (found.learners.index(n), found.hidden.index(h))
+            (arrays.learners.index(n), arrays.hidden.index(h))
             for n, h in cells
-            if n in found.learners and h in found.hidden
+            if n in arrays.learners and h in arrays.hidden
         ]
         for units, cells in BUDGETS.items()
     }

@@ -1,7 +1,7 @@
-"""Learners of one hidden unit, the row of the map that gains most: what of it is the read-out, and what more steps do.
+"""Learners of one hidden unit, which gain most on the map: the part of the read-out, and of more steps.
 
-The map gives a read-out to networks trained by correlation only. Here the networks that were trained independently get
-one too, afterwards, on the same splits and from the same weights; and they train for longer, beside diversities.
+On the map only networks trained by correlation get a read-out. Here independent networks get one too, on the same
+splits and from the same initial weights, and train for more steps beside networks trained for diversity.
 Each table with a number of learners and of steps is a job with a file of its own in ``diversity-map-one-unit/``.
 ``python -m paper.diversity_map.one_unit OUT`` runs those that are not done yet.
 """
@@ -29,15 +29,15 @@ HIDDEN = 1
 
 
 class Run(NamedTuple):
-    """How long to train which numbers of learners, by which losses: independent training, then diversities."""
+    """Numbers of steps and of learners, and the losses: independent training, then diversities."""
 
     steps: int
     learners: tuple[int, ...]
     losses: tuple[str, ...]
 
 
-# The map has the other losses after as many steps as the first run has. The second leaves out the largest ensembles,
-# which would take most of the time.
+# The map has the other losses after the steps of the first run. The second run leaves out the largest ensembles, which
+# would take most of the time.
 RUNS = (
     Run(Grid().steps, Grid().learners, (BASELINE,)),
     Run(2000, (5, 15), (BASELINE, "0", "0.5", "0.9")),

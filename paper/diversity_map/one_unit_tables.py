@@ -1,4 +1,4 @@
-"""Learners of one hidden unit against independent ones with a read-out, and after more steps, in words and tables."""
+"""Findings and tables on learners of one hidden unit: a read-out for independent ones, and more steps."""
 
 from collections.abc import Mapping
 from itertools import product
@@ -9,43 +9,43 @@ from numpy.typing import NDArray
 
 from counterpoint.records import Grid
 from counterpoint.records import markdown as in_markdown
-from paper.diversity_map.analysis import choose, gains_of, log_gain, read_map, reduction
+from paper.diversity_map.analysis import choose_on_other_tables, gains_of, log_gain, read_map, reduction
 from paper.diversity_map.one_unit import BASELINE, NAME, READ_OUT
 from paper.diversity_map.tables import change, percent
 
 __all__ = ["NAME", "After", "after", "markdown"]
 
-CHOSEN = "chosen"  # the diversity that is best on the other tables, as the map knows it
-SHOWN = 15  # learners of the table of errors
+CHOSEN = "chosen"  # the diversity that is best on the other tables of the map
+DISPLAYED = 15  # learners of the table of errors
 
 
 class After(NamedTuple):
-    """Rows that soft votes get wrong after some steps, in one pass over a table."""
+    """Rows that soft votes get wrong after a number of steps, in one pass over a table."""
 
     steps: int
     learners: list[int]
     wrong: dict[str, NDArray[np.float64]]  # of each arm (S, L)
 
     def gain(self, arm: str, baseline: str) -> NDArray[np.float64]:
-        """Return the gains (S, L) of an arm over another."""
+        """Return the gains (S, L) of an arm over a baseline."""
         return log_gain(self.wrong[baseline], self.wrong[arm])
 
     @property
     def diverse(self) -> list[str]:
-        """The arms that have a diversity."""
+        """Arms with a diversity."""
         return [arm for arm in self.wrong if arm not in (BASELINE, READ_OUT)]
 
 
 def markdown(record: Mapping[str, Any], map_record: Mapping[str, Any]) -> str:
     """Return findings and tables as Markdown, from the record of learners of one unit and from that of the map."""
     found = after(record, map_record)
-    said = "\n".join(f"- {sentence}" for sentence in findings(found, record, map_record))
+    sentences = "\n".join(f"- {sentence}" for sentence in findings(found, record, map_record))
     grids = [_gain_grid(found, BASELINE), _gain_grid(found, READ_OUT), _error_grid(found, record)]
-    return f"{said}\n\n{in_markdown(grids)}"
+    return f"{sentences}\n\n{in_markdown(grids)}"
 
 
 def after(record: Mapping[str, Any], map_record: Mapping[str, Any]) -> list[After]:
-    """Return what was counted after each number of steps; where the map has trained as long, with its diversities."""
+    """Return the wrong rows after each number of steps, with those of the map where it trains as long."""
     config, tables = record["config"], record["config"]["data"]
     parts = {(part["steps"], part["data"], part["n_learners"]): part for part in record["data"]}
     losses = next(run["losses"] for run in config["runs"] if len(run["losses"]) > 1)
@@ -63,7 +63,7 @@ def after(record: Mapping[str, Any], map_record: Mapping[str, Any]) -> list[Afte
 def _of_map(
     record: Mapping[str, Any], tables: list[str], learners: list[int], losses: list[str]
 ) -> dict[str, NDArray[np.float64]]:
-    """Return what the map counts for its smallest learners, at some diversities and at that of the other tables."""
+    """Return the wrong rows of the smallest learners of the map, at some diversities and at the chosen one."""
     full = read_map(record)
     smallest = full.hidden[0]
     parts = {(p["data"], p["n_learners"]): p for p in record["data"] if p["hidden"] == smallest}
@@ -71,7 +71,7 @@ def _of_map(
     folds = record["config"]["folds"]
     every = np.stack([_counts(cells, loss, folds) for loss in full.losses], axis=-1)
     rows, columns = [full.tables.index(name) for name in tables], [full.learners.index(n) for n in learners]
-    places = choose(full.gain)[:, :, 0][np.ix_(rows, columns)]
+    places = choose_on_other_tables(full.gain)[:, :, 0][np.ix_(rows, columns)]
     chosen = np.take_along_axis(every, places[..., None], axis=-1)[..., 0]
     return {**{loss: every[..., full.losses.index(loss)] for loss in losses}, CHOSEN: chosen}
 
@@ -84,7 +84,7 @@ def _counts(cells: list[list[Any]], arm: str, folds: int) -> NDArray[np.float64]
 
 
 def findings(found: list[After], record: Mapping[str, Any], map_record: Mapping[str, Any]) -> list[str]:
-    """Return what a read-out and more steps do, in sentences with numbers."""
+    """Return sentences on the effect of a read-out and of more steps."""
     short, long = found[0], found[-1]
     shared = [short.learners.index(n) for n in long.learners]
     faster = log_gain(short.wrong[BASELINE][:, shared], long.wrong[BASELINE])
@@ -111,7 +111,7 @@ def findings(found: list[After], record: Mapping[str, Any], map_record: Mapping[
 
 
 def _gain_grid(found: list[After], baseline: str) -> Grid:
-    """Return the share of errors that each arm takes away from those of a baseline, by steps and learners."""
+    """Return the share of the errors of a baseline that each arm removes, by steps and learners."""
     arms = [arm for arm in found[0].wrong if arm != BASELINE and arm != baseline]
     rows = []
     for one in found:
@@ -134,17 +134,17 @@ def _error_grid(found: list[After], record: Mapping[str, Any]) -> Grid:
     tables = record["config"]["data"]
     n_rows = {part["data"]: sum(part["rows"]) for part in record["data"]}
     passes = {part["data"]: len(part["rows"]) / record["config"]["folds"] for part in record["data"]}
-    shown = SHOWN if all(SHOWN in one.learners for one in found) else found[-1].learners[-1]
+    n_learners = DISPLAYED if all(DISPLAYED in one.learners for one in found) else found[-1].learners[-1]
     arms = list(found[0].wrong)
     rows = []
     for (s, name), one in product(enumerate(tables), found):
-        place = one.learners.index(shown)
+        place = one.learners.index(n_learners)
         wrong = {arm: counts[s, place] for arm, counts in one.wrong.items()}
         errors = [
             f"{100 * wrong[arm] * passes[name] / n_rows[name]:.2f}" if arm in wrong else "" for arm in arms
         ]
         rows.append([name, str(one.steps), *errors])
-    title = f"Error of the soft vote of {shown} learners of one hidden unit, %"
+    title = f"Error of the soft vote of {n_learners} learners of one hidden unit, %"
     return Grid(title, ["data", "steps", *arms], rows, n_words=2)
 
 

@@ -1,4 +1,4 @@
-"""The map of diversity in words and tables."""
+"""Findings and tables from the map of diversity."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,21 +13,21 @@ from paper.diversity_map.analysis import (
     MIDDLE,
     NONE,
     PREDICTORS,
-    Map,
+    MapArrays,
     Predictor,
-    at,
     budgets,
-    choose,
+    choose_on_other_tables,
+    displayed_arms,
+    evaluate_predictor,
     gains_of,
-    judge,
+    of_loss,
     read_map,
     reduction,
-    shown,
     significant,
 )
 
 NAME = "diversity-map"
-# Training accuracy of independent learners that tells those that underfit from those that fit, for the record's table.
+# Training accuracy of independent learners below which they count as underfitting.
 FITS = 0.98
 
 
@@ -36,13 +36,13 @@ def markdown(record: Mapping[str, Any]) -> str:
     soft, hard = read_map(record, "soft"), read_map(record, "hard")
     grids = [*map_grids(soft), *map_grids(hard), curve_grid(soft), curve_grid(hard)]
     grids += [test_grid(soft), budget_grid(soft), *predictor_grids(soft)]
-    said = "\n".join(f"- {sentence}" for sentence in findings(soft, hard))
+    sentences = "\n".join(f"- {sentence}" for sentence in findings(soft, hard))
     start = "Smoke run. " if record["config"]["smoke"] else ""
-    return f"{start}{origin(record)}\n\n{said}\n\n{in_markdown(grids)}"
+    return f"{start}{origin(record)}\n\n{sentences}\n\n{in_markdown(grids)}"
 
 
 def origin(record: Mapping[str, Any]) -> str:
-    """Return what was run, on what, in a sentence."""
+    """Return a sentence on what was run, and where."""
     config = record["config"]
     runs = {part["data"]: len(part["rows"]) // config["folds"] for part in record["data"]}
     several = {name: n for name, n in runs.items() if n > 1}
@@ -55,9 +55,9 @@ def origin(record: Mapping[str, Any]) -> str:
     )
 
 
-def findings(soft: Map, hard: Map) -> list[str]:
-    """Return what the map says, in sentences with numbers."""
-    chosen, by_count = (gains_of(found.gain, None) for found in (soft, hard))
+def findings(soft: MapArrays, hard: MapArrays) -> list[str]:
+    """Return the findings as sentences with numbers."""
+    chosen, by_count = (gains_of(arrays.gain, None) for arrays in (soft, hard))
     small, large = (reduction(chosen[:, :, h].mean()) for h in (0, -1))
     best = max(predictors(soft, None), key=lambda one: one.auc)
     return [
@@ -75,14 +75,14 @@ def findings(soft: Map, hard: Map) -> list[str]:
     ]
 
 
-def _by_fit(found: Map, loss: str) -> str:
-    """Return what a diversity does to learners that underfit their training rows, and to those that fit them."""
-    gain, underfits = at(found.gain, found.losses.index(loss)), found.train["learner"] < FITS
-    larger = np.broadcast_to(np.array(found.hidden) > found.hidden[0], gain.shape)
+def _by_fit(arrays: MapArrays, loss: str) -> str:
+    """Return a sentence on a diversity for learners that underfit their training rows, and for those that fit them."""
+    gain, underfits = of_loss(arrays.gain, arrays.losses.index(loss)), arrays.train["learner"] < FITS
+    larger = np.broadcast_to(np.array(arrays.hidden) > arrays.hidden[0], gain.shape)
     under, without, over = (_counted(gain[some]) for some in (underfits, underfits & larger, ~underfits))
     return (
         f"At diversity {loss}, learners that are right on less than {100 * FITS:g} % of their training rows when they "
-        f"train independently err {under}, without those of {_units(found.hidden[0])} {without}; learners that fit "
+        f"train independently err {under}, without those of {_units(arrays.hidden[0])} {without}; learners that fit "
         f"better than that {over}."
     )
 
@@ -94,78 +94,85 @@ def _counted(gains: NDArray[np.float64]) -> str:
     return f"{change(reduction(gains.mean()))} (better in {better} of {len(gains)} cells, worse in {worse})"
 
 
-def map_grids(found: Map) -> list[Grid]:
-    """Return the share of errors that diversity takes away, by size and number of learners."""
+def map_grids(arrays: MapArrays) -> list[Grid]:
+    """Return the share of errors that diversity removes, by size and number of learners."""
     return [
         Grid(
-            f"Errors that {way} takes away, {found.vote} vote, % (mean over {len(found.tables)} tables)",
-            ["hidden units", *(f"{n} learners" for n in found.learners)],
+            f"Errors that {name} takes away, {arrays.vote} vote, % (mean over {len(arrays.tables)} tables)",
+            ["hidden units", *(f"{n} learners" for n in arrays.learners)],
             [
                 [str(h), *(percent(reduction(g)) for g in gain.mean(axis=0)[:, place])]
-                for place, h in enumerate(found.hidden)
+                for place, h in enumerate(arrays.hidden)
             ],
         )
-        for way, gain in ((way, gains_of(found.gain, loss)) for way, loss in shown(found).items())
+        for name, gain in (
+            (name, gains_of(arrays.gain, loss)) for name, loss in displayed_arms(arrays).items()
+        )
     ]
 
 
-def curve_grid(found: Map) -> Grid:
+def curve_grid(arrays: MapArrays) -> Grid:
     """Return the mean error of each loss, by the size of the learners."""
     return Grid(
-        f"Error of the {found.vote} vote in %, mean over tables and numbers of learners",
-        ["hidden units", *found.losses],
+        f"Error of the {arrays.vote} vote in %, mean over tables and numbers of learners",
+        ["hidden units", *arrays.losses],
         [
-            [str(h), *(f"{100 * e:.2f}" for e in found.error[:, :, place].mean(axis=(0, 1)))]
-            for place, h in enumerate(found.hidden)
+            [str(h), *(f"{100 * e:.2f}" for e in arrays.error[:, :, place].mean(axis=(0, 1)))]
+            for place, h in enumerate(arrays.hidden)
         ],
     )
 
 
-def test_grid(found: Map) -> Grid:
-    """Return in how many cells the paired test tells a difference."""
-    ways: dict[str, Any] = {HIGH: found.losses.index(HIGH)} if HIGH in found.losses else {}
-    ways["chosen"] = choose(found.gain)
-    signs = {way: significant(found, place) for way, place in ways.items()}
-    n = len(found.tables) * len(found.learners)
+def test_grid(arrays: MapArrays) -> Grid:
+    """Return the number of cells with a significant difference in the paired test."""
+    arms: dict[str, Any] = {HIGH: arrays.losses.index(HIGH)} if HIGH in arrays.losses else {}
+    arms["chosen"] = choose_on_other_tables(arrays.gain)
+    signs = {name: significant(arrays, place) for name, place in arms.items()}
+    n = len(arrays.tables) * len(arrays.learners)
     return Grid(
         f"Cells of {n} in which diversity pays / costs, corrected paired t-test, 5 %",
         ["hidden units", *signs],
         [
             [str(h), *(f"{(s[:, :, i] > 0).sum()} / {(s[:, :, i] < 0).sum()}" for s in signs.values())]
-            for i, h in enumerate(found.hidden)
+            for i, h in enumerate(arrays.hidden)
         ],
     )
 
 
-def budget_grid(found: Map) -> Grid:
-    """Return the errors of few large and of many small learners with about as many hidden units in all."""
-    ways = {"independent": found.error[..., 0], "diverse": at(found.error, choose(found.gain))}
+def budget_grid(arrays: MapArrays) -> Grid:
+    """Return the errors of few large and of many small learners with about the same total number of hidden units."""
+    arms = {
+        "independent": arrays.error[..., 0],
+        "diverse": of_loss(arrays.error, choose_on_other_tables(arrays.gain)),
+    }
     rows = []
-    for units, cells in budgets(found).items():
+    for units, cells in budgets(arrays).items():
         for n, h in cells:
-            errors = [f"{100 * error[:, n, h].mean():.2f}" for error in ways.values()]
-            parameters = f"{found.n_parameters[:, n, h].mean():,.0f}"
-            rows.append([f"about {units}", f"{found.learners[n]} of {found.hidden[h]}", parameters, *errors])
+            errors = [f"{100 * error[:, n, h].mean():.2f}" for error in arms.values()]
+            parameters = f"{arrays.n_parameters[:, n, h].mean():,.0f}"
+            rows.append(
+                [f"about {units}", f"{arrays.learners[n]} of {arrays.hidden[h]}", parameters, *errors]
+            )
     return Grid(
         "Error of the soft vote in %, mean over tables, at about the same number of hidden units in all",
-        ["hidden units in all", "learners", "parameters", *ways],
+        ["hidden units in all", "learners", "parameters", *arms],
         rows,
         n_words=2,
     )
 
 
-def predictors(found: Map, loss: int | None) -> list[Predictor]:
-    """Return how well each quantity foretells the gains of a loss."""
-    return [judge(name, found, loss) for name in PREDICTORS]
+def predictors(arrays: MapArrays, loss: int | None) -> list[Predictor]:
+    """Return how well each quantity predicts the gains of a loss."""
+    return [evaluate_predictor(name, arrays, loss) for name in PREDICTORS]
 
 
-def predictor_grids(found: Map) -> list[Grid]:
-    """Return how well each quantity foretells the gain, at each diversity that is shown."""
-    return [_predictor_grid(found, way, loss) for way, loss in shown(found).items()]
+def predictor_grids(arrays: MapArrays) -> list[Grid]:
+    """Return how well each quantity predicts the gain, for each displayed diversity."""
+    return [_predictor_grid(arrays, name, loss) for name, loss in displayed_arms(arrays).items()]
 
 
-def _predictor_grid(found: Map, way: str, loss: int | None) -> Grid:
-    gain = gains_of(found.gain, loss)
+def _predictor_grid(arrays: MapArrays, name: str, loss: int | None) -> Grid:
+    gain = gains_of(arrays.gain, loss)
     rows = [
         [
             PREDICTORS[one.name],
@@ -176,7 +183,7 @@ def _predictor_grid(found: Map, way: str, loss: int | None) -> Grid:
             f"{one.hits} of {one.n}",
             percent(reduction(one.gain)),
         ]
-        for one in predictors(found, loss)
+        for one in predictors(arrays, loss)
     ]
     pays, n = int((gain > 0).sum()), int((gain != 0).sum())
     for words, hits, reached in (
@@ -186,7 +193,7 @@ def _predictor_grid(found: Map, way: str, loss: int | None) -> Grid:
     ):
         rows.append([words, "", "", "", "", f"{hits} of {n}", percent(reduction(reached))])
     return Grid(
-        f"What foretells the gain by {way}, from the training rows of independently trained learners",
+        f"What foretells the gain by {name}, from the training rows of independently trained learners",
         ["quantity", "Spearman", "inside a table", "AUC", "diversity pays", "hits", "errors taken away, %"],
         rows,
     )
@@ -202,7 +209,7 @@ def _share(share: Any) -> str:
 
 
 def change(share: Any) -> str:
-    """Return in words how much less is made of errors of which a share is taken away."""
+    """Return a reduction of errors in words, as "3.0 % less"."""
     return f"{abs(100 * float(share)):.1f} % {'less' if share >= 0 else 'more'}"
 
 

@@ -49,7 +49,7 @@ def test_the_forests_are_those_of_the_paper():
 
 @pytest.mark.parametrize("m", [1, 7, 20])
 def test_each_tree_of_a_feature_forest_is_given_m_features_of_its_own(m, digits):
-    fitted = forests.make(Forest("feature", m), "bootstrap", 0).fit(digits.x_train, digits.y_train)
+    fitted = forests.make_forest(Forest("feature", m), "bootstrap", 0).fit(digits.x_train, digits.y_train)
     subsets = {tuple(sorted(chosen)) for chosen in fitted.estimators_features_}
     assert {len(set(subset)) for subset in subsets} == {m}
     assert len(subsets) > 1
@@ -57,20 +57,20 @@ def test_each_tree_of_a_feature_forest_is_given_m_features_of_its_own(m, digits)
 
 
 def test_each_tree_of_a_depth_forest_ends_at_its_depth(digits):
-    fitted = forests.make(Forest("depth", 3), "bootstrap", 0).fit(digits.x_train, digits.y_train)
+    fitted = forests.make_forest(Forest("depth", 3), "bootstrap", 0).fit(digits.x_train, digits.y_train)
     assert [tree.get_depth() for tree in fitted.estimators_] == [3] * 5
 
 
 @pytest.mark.parametrize("forest", FORESTS, ids=lambda forest: forest.name)
 def test_a_reading_decides_on_bootstrap_and_on_features(forest):
-    made = {reading: forests.make(forest, reading, 0) for reading in forests.READINGS}
-    assert made["bootstrap"].bootstrap
-    assert made["each split"].bootstrap
-    assert made["all rows"].bootstrap is (forest.kind == "original")
+    unfitted = {reading: forests.make_forest(forest, reading, 0) for reading in forests.READINGS}
+    assert unfitted["bootstrap"].bootstrap
+    assert unfitted["each split"].bootstrap
+    assert unfitted["all rows"].bootstrap is (forest.kind == "original")
     if forest.kind == "feature":
-        assert made["each split"].max_features == forest.size
-        assert isinstance(made["each split"], RandomForestClassifier)  # whose trees draw at each split
-        assert isinstance(made["bootstrap"], BaggingClassifier)  # whose trees get a subset each
+        assert unfitted["each split"].max_features == forest.size
+        assert isinstance(unfitted["each split"], RandomForestClassifier)  # whose trees draw at each split
+        assert isinstance(unfitted["bootstrap"], BaggingClassifier)  # whose trees get a subset each
 
 
 def test_without_bootstrap_an_unlimited_tree_knows_its_training_images(digits):
@@ -85,7 +85,7 @@ def test_without_bootstrap_an_unlimited_tree_knows_its_training_images(digits):
 def test_votes_are_labels_of_the_truth_and_those_of_the_trees(digits):
     shifted = digits.y_train + 3
     for forest in (Forest("original"), Forest("feature", 5)):
-        fitted = forests.make(forest, "bootstrap", 0).fit(digits.x_train, shifted)
+        fitted = forests.make_forest(forest, "bootstrap", 0).fit(digits.x_train, shifted)
         votes = forests.tree_votes(fitted, digits.x_test)
         assert votes.shape == (5, len(digits.y_test))
         assert set(np.unique(votes)) <= set(range(3, 13))
@@ -120,11 +120,11 @@ def test_a_shared_tie_is_the_mean_over_throws_of_a_coin():
     assert forests.shared_vote_accuracy(y_true, votes) == pytest.approx(np.mean(thrown), abs=0.003)
 
 
-def test_a_standing_is_correlation_column_by_column():
+def test_a_measurement_is_correlation_column_by_column():
     rng = np.random.default_rng(1)
     y_true = rng.integers(3, size=300)
     votes = np.where(rng.uniform(size=(5, 300)) < 0.6, y_true, rng.integers(3, size=(5, 300)))
-    found = forests.place(y_true, votes)
+    found = forests.measure(y_true, votes)
     columns = [np.corrcoef(np.vstack([y_true, votes]) == label) for label in range(3)]
     matrix = np.mean(columns, axis=0)
     assert found.r_tl == pytest.approx(matrix[0, 1:].mean())
@@ -137,7 +137,7 @@ def test_a_standing_is_correlation_column_by_column():
 def test_a_class_that_a_tree_never_names_is_left_out_and_counted():
     y_true = np.array([0, 1, 2, 0, 1, 2])
     votes = np.array([y_true, y_true, np.array([0, 1, 1, 0, 1, 1])])
-    found = forests.place(y_true, votes)
+    found = forests.measure(y_true, votes)
     assert found.undefined == pytest.approx(1 / 9)
     # classes 0 and 1 alone for the third learner: 1 and 1/2
     assert found.r_tl == pytest.approx((1 + 1 + 0.75) / 3)
@@ -155,8 +155,8 @@ def test_images_are_rows_of_pixels_from_the_data_folder(tmp_path):
     assert (images.name, images.x_train.shape, images.x_test.shape) == ("CIFAR-10", (40, 3072), (20, 3072))
     assert images.x_train.dtype == np.float32
     np.testing.assert_array_equal(images.x_test[7], arrays["x_test"][7].ravel())
-    standings = forests.grow(Forest("depth", 3), "bootstrap", images, 0)
-    assert list(standings) == ["train", "held_out"]
+    measured = forests.grow(Forest("depth", 3), "bootstrap", images, 0)
+    assert list(measured) == ["train", "held_out"]
 
 
 def test_a_run_depends_on_its_seed_alone(digits):

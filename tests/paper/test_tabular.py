@@ -3,10 +3,7 @@
 import dataclasses
 import json
 import os
-import runpy
 import shutil
-import sys
-import warnings
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -201,13 +198,13 @@ def test_a_damaged_job_is_reported_and_run_again(content, smoke, monkeypatch, tm
     (tmp_path / "table-3" / "iris-fixed.json").write_text(content, encoding="utf-8")
     known = {key: record["data"]["iris"]["fixed"][key] for key in ("device", "rows")}
     monkeypatch.setattr(table_3, "run_method", lambda *_: known)
-    with pytest.warns(RuntimeWarning, match=r"iris-fixed\.json' must hold .* The job is run again\."):
+    with pytest.warns(RuntimeWarning, match=r"iris-fixed\.json' must hold .* The job is run again"):
         paths = table_3.reproduce(tmp_path, smoke=True, device="cpu")
     again = json.loads(paths[0].read_text(encoding="utf-8"))
     assert again["data"]["iris"]["fixed"]["rows"] == known["rows"]
 
 
-def made_up(errors):
+def make_record(errors):
     """Return a record with errors (repeats, folds) for some rows of iris."""
     rows = {row: {"error": e.tolist(), "best_test": (e / 2).tolist()} for row, e in errors.items()}
     config = {"smoke": False, "repeats": {"iris": 2}, "settings": {"n_folds": 3, "diversities": [0.5]}}
@@ -216,7 +213,7 @@ def made_up(errors):
 
 def test_a_cell_holds_the_paper_the_mean_over_repeats_and_the_best_epoch():
     mean, independent = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]), np.full((2, 3), 4.0)
-    table, against, _ = table_3.grids(made_up({"mean": mean, "independent": independent}))
+    table, against, _ = table_3.grids(make_record({"mean": mean, "independent": independent}))
     cells = {row[0]: row[2] for row in table.rows}
     assert cells["paper, mean"] == "4.00 / 3.50 ± 2.12 / 1.75"
     assert cells["independent nets"] == "– / 4.00 ± 0.00 / 2.00"  # noqa: RUF001
@@ -244,15 +241,15 @@ def test_the_terminal_has_room_for_a_table_with_spread_for_each_data_set(monkeyp
     end = f"80.33 ± 14.14 90.33 +78.00 ({p:.2g})"
     assert "e-" in end
     for row, line in table_3.LINES.items():
-        told = [words for words in printed if words.strip().startswith(f"{line.words}  ") and " ± " in words]
-        assert len(told) == len(table_3.REPEATS)
-        assert row == "independent" or all(" ".join(words.split()).endswith(end) for words in told)
+        lines = [words for words in printed if words.strip().startswith(f"{line.words}  ") and " ± " in words]
+        assert len(lines) == len(table_3.REPEATS)
+        assert row == "independent" or all(" ".join(words.split()).endswith(end) for words in lines)
     for name in table_3.REPEATS:
         assert any(words.startswith(f"{name}: 10-fold, repeats: 2") for words in printed)
 
 
 def test_the_time_is_counted_by_device():
-    record = made_up({"mean": np.ones((2, 3))})
+    record = make_record({"mean": np.ones((2, 3))})
     record["data"]["iris"]["fixed"].update(device="a GPU", seconds=1200.4)
     record["data"]["segment"] = {"fixed": {"rows": {}, "device": "CPU", "seconds": 3.0}}
     record["data"]["breast-w"] = {"fixed": {"rows": {}, "device": "a GPU", "seconds": 9.0}}
@@ -260,7 +257,7 @@ def test_the_time_is_counted_by_device():
 
 
 def test_what_was_kept_and_chosen_is_counted():
-    record = made_up({"mean": np.ones((2, 3))})
+    record = make_record({"mean": np.ones((2, 3))})
     record["data"]["iris"]["searched"] = {
         "rows": {"searched": {"diversity": [[None, 0.5, 0.5], [0.5, None, 0.5]]}}
     }
@@ -278,7 +275,7 @@ def test_what_was_kept_and_chosen_is_counted():
 
 def test_weka_stands_beside_the_trees():
     weka = {"sets": {name: {"errors": {"weka": [1.0, 2.0]}} for name in table_3.REPEATS}}
-    table = table_3.grids(made_up({"mean": np.ones((2, 3))}), weka)[0]
+    table = table_3.grids(make_record({"mean": np.ones((2, 3))}), weka)[0]
     assert table.rows[1] == ["DECORATE, Weka's J48", *["– / 1.50 / –"] * 3]  # noqa: RUF001
 
 
@@ -334,8 +331,8 @@ def test_without_a_second_learner_decorate_has_no_line_and_the_figure_says_so(sp
     assert all("decorate" not in found[part] for part in figure_7.PARTS)
     figure = figure_7.draw(found, 3, smoke=False)
     assert figure.get_suptitle() == "Ensembles of 3 nets (DECORATE keeps 1) in training on breast-w"
-    shown = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
-    assert shown == ["independent nets", "the paper's loss, mean", "the paper's loss, sum"]
+    labels = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+    assert labels == ["independent nets", "the paper's loss, mean", "the paper's loss, sum"]
     assert figure_7.caption({"data": found, "config": {"n_learners": 3}}) == (
         "Of 3 nets that it may have, DECORATE keeps 1 in 2 of the 2 folds. "
         "One net alone has no place on the plane, so DECORATE has no line.\n"
@@ -377,17 +374,6 @@ def test_a_page_of_tables_is_replaced_and_not_written_over(name, smoke, tmp_path
     reproduce(name, tmp_path, smoke=True)
     assert page.read_text(encoding="utf-8").startswith("**")
     assert (tmp_path / "same").read_text() == "an older one"
-
-
-@pytest.mark.parametrize("module", ["table_2", "table_3", "figure_7"])
-def test_a_module_without_its_paths_says_how_it_is_started(module, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", [module])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # it is imported already
-        with pytest.raises(SystemExit):
-            runpy.run_module(f"paper.{module}", run_name="__main__")
-    usage = capsys.readouterr().err
-    assert usage.startswith(f"usage: python -m paper.{module} [-h] record document")
 
 
 PARTS_OF_THE_PAGE = {

@@ -39,7 +39,7 @@ def test_a_smoke_run_writes_record_page_and_picture(smoke):
     assert list(record["data"]) == [name for name, *_ in study.plan(dial.SMOKE_POINTS, 1)]
     assert record["config"] == {"smoke": True}
     page = (smoke / "image-dial.md").read_text(encoding="utf-8")
-    assert page == tables.in_markdown(record)
+    assert page == dial.STUDY.in_markdown(record)
     assert "**Smoke run. digits, 2 ConvNets of width 2, 1 epoch**" in page
     assert all(tables.NAMES[arm] in page for arm in dial.SMOKE_POINTS[0].arms)
     for end in ("png", "svg"):
@@ -161,7 +161,7 @@ def test_an_arm_is_compared_with_independent_training_of_its_own_seeds():
 
 def test_the_page_says_what_the_record_says(committed):
     page = (ROOT / "docs" / "images-when-diversity-pays.md").read_text(encoding="utf-8")
-    assert fill(page, "image-dial", tables.in_markdown(committed)) == page
+    assert fill(page, "image-dial", dial.STUDY.in_markdown(committed)) == page
 
 
 def test_the_record_holds_the_jobs_beside_it_and_the_plan_goes_on_after_them(committed):

@@ -161,7 +161,7 @@ def test_a_single_net_has_the_size_of_the_ensemble():
 
 def test_the_page_says_what_the_record_says(committed):
     page = PAGE.read_text(encoding="utf-8")
-    assert fill(page, "image-map", tables.in_markdown(committed)) == page
+    assert fill(page, "image-map", image_map.STUDY.in_markdown(committed)) == page
 
 
 def test_the_tables_skip_parts_and_arms_of_earlier_studies(committed):
@@ -173,7 +173,7 @@ def test_the_tables_skip_parts_and_arms_of_earlier_studies(committed):
         for name, rows in found.items():
             found[name] = [[*row, 0.5] for row in rows]
     more["data"] |= {"earlier-8": more["data"]["width-8"], "earlier-4": more["data"]["width-4"]}
-    assert tables.in_markdown(more) == tables.in_markdown(committed)
+    assert image_map.STUDY.in_markdown(more) == image_map.STUDY.in_markdown(committed)
     assert tables.cells(more).keys() == tables.cells(committed).keys()
 
 

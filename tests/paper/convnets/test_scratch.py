@@ -123,7 +123,7 @@ def test_parts_that_match_no_job_are_an_error(tmp_path):
 
 def test_the_page_says_what_the_record_says(committed):
     page = PAGE.read_text(encoding="utf-8")
-    assert fill(page, "image-scratch", tables.in_markdown(committed)) == page
+    assert fill(page, "image-scratch", scratch.STUDY.in_markdown(committed)) == page
 
 
 def test_the_sentences_of_the_page_say_what_the_record_says(committed):
