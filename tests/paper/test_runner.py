@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from counterpoint.records import Grid, Job
+from counterpoint.records import Grid, Job, RunStore
 from paper.runner import Study, check_kind, run_study, select_jobs
 
 CPU = torch.device("cpu")
@@ -50,6 +50,20 @@ def test_a_study_writes_jobs_record_page_and_figure(tmp_path):
     assert one["seconds"] >= 0
     assert record["device"] == [one["device"]]
     assert paths[1].read_text(encoding="utf-8").startswith("**Errors**\n\n| job | error |")
+
+
+def test_a_study_may_have_a_page_of_its_own(tmp_path):
+    study = STUDY._replace(page=lambda record: f"{len(record['data'])} job\n")
+    _, page, *_ = run_study(study, [job("a", 0.1)], tmp_path)
+    assert page.read_text(encoding="utf-8") == "1 job\n"
+
+
+def test_a_study_that_other_processes_work_on_is_left_to_them(tmp_path):
+    with (
+        RunStore(tmp_path / "probe").lock("a"),
+        pytest.raises(RuntimeError, match="No job of probe is done yet"),
+    ):
+        run_study(STUDY, [job("a", 0.1)], tmp_path)
 
 
 def test_finished_jobs_are_shown_although_other_parts_are_run(tmp_path):

@@ -62,7 +62,7 @@ def test_every_job_scores_its_vote_and_its_learners(smoke):
             assert found["vote"] == pytest.approx(found[own], abs=2e-5)
 
 
-def test_an_interrupted_run_goes_on_after_the_jobs_it_has_done(tmp_path, monkeypatch):
+def test_an_interrupted_run_resumes_after_its_finished_jobs(tmp_path, monkeypatch):
     names = [name for name, *_ in study.plan(dial.SMOKE_POINTS[1:], 1)]
     done, work = [], study.run
 
@@ -132,7 +132,7 @@ def test_the_numbers_of_the_table_follow_from_the_record():
         piece("0.9", 0, 0.15),
         piece("0.9", 1, 0.21),
         piece("joint-logits", 0, 0.22),
-        piece("0.9", 0, 0.3, width=16),  # without a baseline there is nothing to compare with
+        piece("0.9", 0, 0.3, width=16),  # without a baseline, so no table
     )
     (grid,) = tables.grids(record)
     assert grid.title == "CIFAR-10, 10 ConvNets of width 8, 10 epochs"
@@ -164,7 +164,7 @@ def test_the_page_says_what_the_record_says(committed):
     assert fill(page, "image-dial", dial.STUDY.in_markdown(committed)) == page
 
 
-def test_the_record_holds_the_jobs_beside_it_and_the_plan_goes_on_after_them(committed):
+def test_the_record_holds_the_jobs_beside_it_and_they_are_of_the_plan(committed):
     plan = {name: study.job_config(point, arm, seed) for name, point, arm, seed in study.plan(dial.POINTS, 3)}
     assert not committed["config"]["smoke"]
     for name, one in committed["data"].items():
