@@ -1,8 +1,8 @@
 """Whether compiling pays: ``python benchmarks/bench_compile_gpu.py --device cuda``.
 
 One training step of each network of the image tables, as it is and compiled, at the tables' size and batch, in bf16 and
-channels last. Both run in turns, so that whatever else the device does slows them alike. The seconds that compiling
-takes say after how many epochs of CIFAR-10 it has paid for itself.
+channels last. Both run in turns, so that other load on the device slows them equally. The time to compile tells after
+how many epochs of CIFAR-10 it has paid for itself.
 """
 
 import argparse
@@ -16,7 +16,6 @@ import torch
 from torch.nn import functional as F
 
 from counterpoint.records import write_json
-from counterpoint.training.preparation import autocast
 from counterpoint.vision import backbone
 from paper.device import clock, kernel_search
 from paper.pretrained.networks import Compiled
@@ -46,7 +45,7 @@ def main() -> None:
     for network in given.networks.split(","):
         try:
             record["data"][network] = measure(network, given.size, given.batch, device)
-        except RuntimeError as error:  # torch's own for a compiler that is not there, too
+        except RuntimeError as error:  # also what torch raises without a compiler
             warnings.warn(f"{network} was left out: {error}", stacklevel=1)
             continue
         write_json(given.out, record)  # others may fail
@@ -54,7 +53,7 @@ def main() -> None:
 
 
 def measure(network: str, size: int, batch: int, device: torch.device) -> dict[str, float | None]:
-    """Return the seconds of a step as it is and compiled, and those of compiling."""
+    """Return the seconds of a step as it is and compiled, and of compiling."""
     x = torch.randn(batch, 3, size, size, device=device).to(memory_format=torch.channels_last)
     y = torch.randint(10, (batch,), device=device)
     plain, compiled = (make_step(network, x, y, compiled=compiled) for compiled in (False, True))
@@ -84,7 +83,7 @@ def make_step(network: str, x: torch.Tensor, y: torch.Tensor, *, compiled: bool)
 
     def step() -> None:
         optimizer.zero_grad(set_to_none=True)
-        with autocast("auto", x.device):
+        with torch.autocast(x.device.type, torch.bfloat16, enabled=x.is_cuda):
             loss = F.cross_entropy(learner(x), y)
         loss.backward()
         optimizer.step()

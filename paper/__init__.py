@@ -1,8 +1,7 @@
-"""The paper, table by table and figure by figure: each target computes its numbers, draws them and writes both.
+"""The paper's tables and figures, and our own studies: each target computes its numbers, draws them and writes both.
 
-A target is one line in ``TARGETS``. Its function takes the folder to write to and, by keyword, the
-options that have a meaning for it; it returns the paths it wrote. Modules are imported when run. A target without
-``smoke`` runs in seconds as it is.
+A target is one line in ``TARGETS``. Its function takes the folder to write to and the options that it has, by keyword;
+it returns the paths it wrote. Modules are imported when their target runs. A target without ``smoke`` takes seconds.
 """
 
 from collections.abc import Mapping
@@ -12,13 +11,11 @@ from inspect import signature
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from counterpoint._extras import import_extra
-
 __all__ = ["TARGETS", "Target", "reproduce"]
 
 
 class Target(NamedTuple):
-    """Where a target is computed, and what it shows."""
+    """The function of a target, and its title."""
 
     module: str
     function: str
@@ -47,7 +44,7 @@ TARGETS: Mapping[str, Target] = {
 }
 
 
-# What targets import that not every installation has, and the extra that brings it.
+# Optional packages that targets import, and the extras that install them.
 _EXTRAS = {
     "filelock": "train",
     "safetensors": "train",
@@ -65,21 +62,21 @@ def reproduce(name: str, out: Path, **options: Any) -> list[Path]:
     name : str
         A key of ``TARGETS``.
     out : Path
-        Folder to write to; made if it does not exist.
+        Folder to write to; created if it does not exist.
     **options
-        Options of that target, such as ``n_learners`` or ``seed``; ``smoke`` goes with every target.
+        Options of that target, such as ``n_learners`` or ``seed``; every target takes ``smoke``.
 
     Returns
     -------
     list of Path
-        What was written.
+        The files that were written.
 
     Raises
     ------
     ValueError
-        If there is no such target, or an option has no meaning for it.
+        If there is no such target, or it does not have an option.
     ImportError
-        If a package is missing that the target needs; the message has the line that installs it.
+        If a package is missing; the message has the line that installs it.
 
     Examples
     --------
@@ -95,9 +92,10 @@ def reproduce(name: str, out: Path, **options: Any) -> list[Path]:
         return _run(name, out, options)
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
-        if package in _EXTRAS:
-            import_extra(package, _EXTRAS[package])  # says how to install it
-        raise
+        if package not in _EXTRAS:
+            raise
+        line = f'pip install "counterpoint[{_EXTRAS[package]}]"'
+        raise ImportError(f"`{package}` is needed here; install it with: {line}.") from error
 
 
 def _run(name: str, out: Path, options: dict[str, Any]) -> list[Path]:

@@ -1,4 +1,4 @@
-"""The device that an experiment runs on: its name, its fastest kernels and its clock."""
+"""The device of a study: its name, its kernels and its clock."""
 
 import platform
 import time
@@ -12,7 +12,7 @@ __all__ = ["clock", "device_name", "kernel_search", "to_device"]
 
 
 def device_name(device: torch.device) -> str:
-    """Return the name of a GPU, or the kind of the CPU and its threads."""
+    """Return the name of a GPU, or the architecture and the threads of a CPU."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     count = torch.get_num_threads()
@@ -22,7 +22,7 @@ def device_name(device: torch.device) -> str:
 def to_device(module: nn.Module, device: torch.device) -> nn.Module:
     """Move a module to a device, on CUDA in the channels-last layout.
 
-    On a CPU without AVX-512, oneDNN's kernels for strided convolutions of few channels corrupt memory in that layout.
+    On CPUs without AVX-512, oneDNN's kernels for strided convolutions of few channels corrupt memory in that layout.
     """
     if device.type == "cuda":
         module = module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -31,10 +31,10 @@ def to_device(module: nn.Module, device: torch.device) -> nn.Module:
 
 @contextmanager
 def kernel_search(limit: int | None = None) -> Iterator[None]:
-    """Let cuDNN try its kernels for each new shape in a block, and leave its settings as they were.
+    """Let cuDNN search the fastest kernel for each new shape, and restore its settings afterwards.
 
-    ``limit`` is how many kernels it may try for a shape, which is most of the time of a short training; by default
-    torch's own number.
+    ``limit`` is the number of kernels to try for a shape, by default that of torch. In a short training the search
+    takes most of the time.
     """
     settings = torch.backends.cudnn
     before = settings.benchmark, settings.benchmark_limit
@@ -46,7 +46,7 @@ def kernel_search(limit: int | None = None) -> Iterator[None]:
 
 
 def clock(device: torch.device) -> float:
-    """Return the time in seconds once the device has done what it was told."""
+    """Return the time in seconds, after the device has finished its work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     return time.perf_counter()

@@ -1,21 +1,22 @@
-"""How the dial of diversity on images is shown: a table for each point, and a picture."""
+"""Tables and a figure of the dial of diversity on images."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from counterpoint._validation import FloatArray
 from counterpoint.plots import PALETTE, house_style
-from counterpoint.records import NONE, Grid, markdown, mean, number, spread
+from counterpoint.records import NONE, Grid, mean, number, spread
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["draw", "grids", "in_markdown", "runs_by_point", "values"]
+__all__ = ["draw", "grids", "runs_by_point", "values"]
 
+FloatArray = NDArray[np.float64]
 Record = Mapping[str, Any]
-Runs = dict[str, dict[int, Mapping[str, Any]]]  # arm -> seed -> what was found
+Runs = dict[str, dict[int, Mapping[str, Any]]]  # arm -> seed -> results
 
 SETS = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "digits": "digits"}
 NAMES = {
@@ -37,13 +38,8 @@ COLOURS = {
 }
 
 
-def in_markdown(record: Record) -> str:
-    """Return the tables as Markdown."""
-    return markdown(grids(record))
-
-
 def runs_by_point(record: Record) -> dict[tuple[Any, ...], Runs]:
-    """Return what was found, by point: data set, width, learners, epochs; then by arm and seed."""
+    """Return the results by point (data set, width, learners, epochs), then by arm and seed."""
     found: dict[tuple[Any, ...], Runs] = {}
     for piece in record["data"].values():
         config = piece["config"]
@@ -53,13 +49,13 @@ def runs_by_point(record: Record) -> dict[tuple[Any, ...], Runs]:
 
 
 def values(runs: Runs, arm: str, measure: str, vote: str = "vote") -> FloatArray:
-    """Return a measure of an arm, seed by seed, over the seeds that independent training has too."""
+    """Return a measure of an arm for each seed that independent training has too."""
     seeds = sorted(runs[arm].keys() & runs["independent"].keys())
     return np.array([runs[arm][s][vote][measure] if vote else runs[arm][s][measure] for s in seeds])
 
 
 def gain(runs: Runs, arm: str) -> FloatArray:
-    """Return the share of the errors of independent training that an arm takes away, in %, seed by seed."""
+    """Return the share of the errors of independent training that an arm removes, in %, for each seed."""
     seeds = sorted(runs[arm].keys() & runs["independent"].keys())
     ours, theirs = (np.array([runs[one][s]["vote"]["error"] for s in seeds]) for one in (arm, "independent"))
     share: FloatArray = 100 * (1 - ours / theirs)
@@ -112,7 +108,7 @@ def _row(runs: Runs, arm: str) -> list[str]:
 
 
 def _geometric(runs: Runs) -> list[str]:
-    """Return the row of the same independent networks with the geometric vote."""
+    """Return the row of independent training with the geometric vote."""
     names = ("error", "log_loss", "brier_score", "calibration_error")
     own = [values(runs, "independent", name, "geometric") for name in names]
     fewer = 100 * (1 - own[0] / values(runs, "independent", "error"))
@@ -134,7 +130,7 @@ def _signed(share: FloatArray) -> str:
 
 
 def draw(record: Record) -> "Figure":
-    """Draw the errors and the log-loss of each loss over those of independent training."""
+    """Draw errors and log-loss of each arm, divided by those of independent training."""
     from matplotlib.figure import Figure
 
     points = {key: runs for key, runs in runs_by_point(record).items() if "independent" in runs}

@@ -1,23 +1,24 @@
-"""How ensembles from scratch are shown: a table, and a picture of error against seconds."""
+"""Table and figure of ensembles from scratch: error against seconds."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from counterpoint._validation import FloatArray
 from counterpoint.plots import PALETTE, house_style
-from counterpoint.records import Grid, markdown, mean, spread
+from counterpoint.records import Grid, mean, spread
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["PUBLISHED", "draw", "grid", "in_markdown", "points"]
+__all__ = ["PUBLISHED", "draw", "grid", "points"]
 
+FloatArray = NDArray[np.float64]
 Record = Mapping[str, Any]
 
-# Errors in % and seconds on one A100, as the author of cifar10-airbench (K. Jordan, 2024) gives them for the fastest
-# script of each kind, some of which have come after the paper; not measured.
+# Errors in % and seconds on one A100, as published by the author of cifar10-airbench (K. Jordan, 2024) for the fastest
+# script of each kind, some newer than the paper; not measured here.
 PUBLISHED = {"airbench94": (6.0, 2.6), "airbench95": (5.0, 10.4), "airbench96": (4.0, 27.0)}
 NETWORKS = {"convnet": "ConvNet", "fast": "fast net", "cifar_resnet18": "ResNet-18"}
 COLOURS = ("blue", "orange", "teal", "magenta", "cyan", "red")
@@ -30,13 +31,8 @@ ERRORS = {
 }
 
 
-def in_markdown(record: Record) -> str:
-    """Return the table as Markdown."""
-    return markdown([grid(record)])
-
-
 def points(record: Record) -> list[list[Mapping[str, Any]]]:
-    """Return the runs of the record, those that differ by the seed together."""
+    """Return the jobs of the record, grouped by everything but the seed."""
     found: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for piece in record["data"].values():
         key = tuple(value for name, value in piece["config"].items() if name not in ("seed", "n_seeds"))
@@ -70,7 +66,7 @@ def grid(record: Record) -> Grid:
 
 
 def draw(record: Record) -> "Figure":
-    """Draw error against seconds, beside the published records of single nets, by six views as theirs if measured."""
+    """Draw error against seconds beside the published records; of six views, as theirs, where they were measured."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import LogFormatter
 

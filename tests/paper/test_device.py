@@ -1,4 +1,4 @@
-"""The device of an experiment."""
+"""The device of a study."""
 
 import pytest
 import torch
@@ -7,7 +7,7 @@ from torch import nn
 from paper.device import device_name, kernel_search, to_device
 
 
-def test_the_search_for_kernels_is_left_as_it_was():
+def test_the_search_for_kernels_is_restored():
     before = torch.backends.cudnn.benchmark
     with kernel_search():
         assert torch.backends.cudnn.benchmark

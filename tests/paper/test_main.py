@@ -14,7 +14,7 @@ from typer.main import get_command
 
 import paper
 from paper import TARGETS, Target
-from paper.__main__ import app, main
+from paper.__main__ import _titles, app, main
 
 
 def run(*arguments, **environment):
@@ -44,9 +44,10 @@ def target(monkeypatch):
 def test_without_a_name_it_lists_the_targets(arguments, capsys):
     assert main(arguments) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == len(TARGETS)
-    for line, (name, target) in zip(lines, TARGETS.items(), strict=True):
-        assert re.fullmatch(rf"{name} +{re.escape(target.title)}", line)
+    titles = _titles()
+    assert list(titles) == [*TARGETS, "docs"]
+    for line, (name, title) in zip(lines, titles.items(), strict=True):
+        assert re.fullmatch(rf"{name} +{re.escape(title)}", line)
 
 
 @pytest.mark.parametrize(

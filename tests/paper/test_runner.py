@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from counterpoint.records import Grid, Job
-from paper.convnets import map as image_map
 from paper.runner import Study, check_kind, run_study, select_jobs
 
 CPU = torch.device("cpu")
@@ -108,11 +107,6 @@ def test_a_record_of_something_else_is_named(tmp_path, text):
         ValueError, match=r"image-map\.json' must hold a record with config; it holds other JSON"
     ):
         check_kind(tmp_path, "image-map", smoke=True)
-
-
-def test_a_smoke_run_takes_no_data(tmp_path):
-    with pytest.raises(ValueError, match="`--data` has no meaning with `--smoke`"):
-        image_map.reproduce(tmp_path, data=tmp_path, smoke=True)
 
 
 @pytest.mark.parametrize("smoke", [True, False])

@@ -15,7 +15,6 @@ from counterpoint.records import fill, mean, read_record, spread
 from paper import reproduce
 from paper.__main__ import main
 from paper.pretrained import study
-from paper.pretrained.__main__ import rewrite
 from paper.pretrained.images import load_images
 from paper.pretrained.paper import TABLE_4, TABLE_5, TABLE_6, TABLE_6_CIFAR_100, TABLES
 from paper.pretrained.recipe import Settings
@@ -266,14 +265,6 @@ def test_a_folder_of_weights_must_hold_one_of_the_networks(tmp_path, capsys):
     )
     assert rule in capsys.readouterr().err
     assert study.check_weights(tmp_path, ["resnet18", "densenet121"], smoke=False) == tmp_path
-
-
-def test_a_record_goes_into_a_document(smoke, tmp_path):
-    document = tmp_path / "page.md"
-    document.write_text("a\n<!-- table-5 -->\n<!-- end of table-5 -->\nb\n", encoding="utf-8")
-    rewrite(smoke / "table-5.json", document)
-    assert (tmp_path / "images" / "table-5.png").read_bytes() == (smoke / "table-5.png").read_bytes()
-    assert markdown(read(smoke, "table-5"), TABLE_5) in document.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", ["smoke", *COMMITTED])
