@@ -43,9 +43,10 @@ def load_images(table: Table, data: Path | None, *, smoke: bool) -> Images:
         if data is not None:
             raise ValueError("`--data` has no meaning with `--smoke`.")
         return _load_digits(len(table.classes or range(10)))
-    from counterpoint import datasets
+    from counterpoint.datasets import load_cifar10, load_cifar100
 
-    loaded = getattr(datasets, f"load_{table.dataset}")(data, classes=table.classes)
+    load = {"cifar10": load_cifar10, "cifar100": load_cifar100}[table.dataset]
+    loaded = load(data, classes=table.classes)
     name = " ".join(("CIFAR-" + table.dataset.removeprefix("cifar"), *(table.classes or ())))
     train, test = (loaded.x_train, loaded.y_train), (loaded.x_test, loaded.y_test)
     return Images.split(name, train, test, len(loaded.class_names))
