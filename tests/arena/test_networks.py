@@ -6,7 +6,7 @@ import torch
 
 from counterpoint.arena import SMOKE, networks
 from counterpoint.arena.encoding import for_networks
-from counterpoint.arena.methods import METHODS, Recipe, recipes, tried
+from counterpoint.arena.methods import METHODS, Recipe, candidates_of, recipes
 from counterpoint.arena.tables import Split, outer_folds, read_suite
 from counterpoint.estimators import DiverseEnsembleClassifierCV
 from counterpoint.measures import combine
@@ -38,7 +38,7 @@ def test_every_method_gets_the_same_budget(found):
     assert set(found) == set(BATCHED)
     for method, folds in found.items():
         assert len(folds) == SMOKE.n_folds
-        assert {len(fold["inner_accuracies"]) for fold in folds} == {len(tried(method))}
+        assert {len(fold["inner_accuracies"]) for fold in folds} == {len(candidates_of(method))}
         assert all(Recipe(**fold["chosen"]) in recipes(method) for fold in folds)
         assert all(fold["seconds"] > 0 for fold in folds)
 

@@ -1,4 +1,4 @@
-"""The command that lets methods compete: arena."""
+"""The command that compares methods on the same folds: arena."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from counterpoint.arena.tables import Table
+    from counterpoint.arena import Table
 
 EXAMPLES = """[b]Examples[/b]
 
@@ -17,7 +17,7 @@ counterpoint arena --data animals.csv --target species --out out/animals
 counterpoint arena --suite uci15 --jobs 4 --repeats 3"""
 
 SUITES = ("uci15",)
-# written out, since to import them would make every command wait
+# spelled out, since importing them would slow down every command
 METHODS = (
     "one-net, independent, bagged, joint, joint-logits, ncl, diversity, diversity-0.5, diversity-0.9, diverse-cv, "
     "correlation-0.25, correlation-0.5, correlation-0.9, correlation-1.0, correlation-cv, decorate-tree, decorate-net, "
@@ -28,7 +28,7 @@ Methods = Annotated[
     str | None,
     typer.Option(
         metavar="A,B,...",
-        help=f"Who competes; by default all that are installed: {METHODS}.",
+        help=f"Methods to compare; by default all that are installed: {METHODS}.",
         show_default=False,
     ),
 ]
@@ -63,29 +63,29 @@ def arena(
         typer.Option(help="Folder of tables; by default what COUNTERPOINT_DATA names.", show_default=False),
     ] = None,
     methods: Methods = None,
-    repeats: Annotated[int, typer.Option(min=1, help="Times that all folds are gone through.")] = 1,
+    repeats: Annotated[int, typer.Option(min=1, help="Repeats of the cross-validation.")] = 1,
     folds: Annotated[
         int | None,
         typer.Option(min=2, help="Outer folds; by default 10, with --smoke 3.", show_default=False),
     ] = None,
     out: Results = None,
     jobs: Annotated[
-        int, typer.Option(help="Folds of trees and the like that run at the same time; -1: one a core.")
+        int, typer.Option(help="Folds to run in parallel, for methods other than networks; -1: one per core.")
     ] = 1,
     device: Annotated[str, typer.Option(help="Where networks train, such as cpu or cuda.")] = "auto",
     smoke: Annotated[
         bool,
         typer.Option(
-            "--smoke", help="Run in seconds, with tiny learners; on labor and iris unless tables are named."
+            "--smoke", help="Run in seconds with tiny learners, on labor and iris unless tables are named."
         ),
     ] = False,
     report_only: Annotated[
-        bool, typer.Option("--report-only", help="Make the report of what --out holds, run nothing.")
+        bool, typer.Option("--report-only", help="Write the report of what --out holds; run nothing.")
     ] = False,
 ) -> None:
-    """Let ensembles compete on the same folds, and see whether explicit diversity pays."""
+    """Compare ensembles on the same folds, and see whether explicit diversity pays."""
     from counterpoint.arena import arena as run
-    from counterpoint.arena.page import write_report
+    from counterpoint.arena import write_report
 
     folder = out or _folder(data, smoke=smoke)
     if report_only:
@@ -95,22 +95,29 @@ def arena(
         tables = _tables(data, target, suite, sets, data_dir, smoke=smoke)
         names = [] if methods is None else _listed(methods)
         paths = run(
-            tables, folder, methods=names, repeats=repeats, folds=folds, jobs=jobs, device=device, smoke=smoke
+            tables,
+            folder,
+            methods=names,
+            repeats=repeats,
+            folds=folds,
+            n_jobs=jobs,
+            device=device,
+            smoke=smoke,
         )
     _show(folder, paths)
 
 
 def _refuse_settings(context: typer.Context) -> None:
-    """Refuse what says how to run where nothing is run: the cells have it all."""
+    """Raise ValueError for options that have no effect where nothing is run."""
     for name in context.params:
         source = context.get_parameter_source(name)
         given = source is not None and source.name == "COMMANDLINE"
-        if given and name not in ("data", "out", "smoke", "report_only"):  # which say where the cells are
+        if given and name not in ("data", "out", "smoke", "report_only"):  # which say where the results are
             raise ValueError(f"`--{name.replace('_', '-')}` has no meaning with `--report-only`.")
 
 
 def _folder(data: Path | None, *, smoke: bool) -> Path:
-    """Return where results go by default: those of a file, or of tiny learners, are not mixed with the suite's."""
+    """Return the default folder; results of a file or of a smoke run are kept apart from those of the suite."""
     if data is None:
         return Path("out/arena-smoke" if smoke else "results/arena")
     return Path(f"out/arena-{data.stem}{'-smoke' if smoke else ''}")
@@ -126,7 +133,7 @@ def _tables(
     smoke: bool,
 ) -> "list[Table]":
     from counterpoint._validation import check_choice
-    from counterpoint.arena.tables import SMALL_FIRST, read_suite, read_table
+    from counterpoint.arena import UCI15, read_suite, read_table
 
     given = [name for name, value in (("data", data), ("suite", suite), ("sets", sets)) if value is not None]
     if len(given) > 1:
@@ -140,7 +147,7 @@ def _tables(
     if suite is None and smoke:
         return read_suite(["labor", "iris"])
     check_choice(suite or SUITES[0], "--suite", SUITES)
-    return read_suite(SMALL_FIRST, data_dir)
+    return read_suite(UCI15, data_dir)
 
 
 def _listed(names: str) -> list[str]:
@@ -150,7 +157,7 @@ def _listed(names: str) -> list[str]:
 def _show(folder: Path, paths: list[Path]) -> None:
     import json
 
-    from counterpoint.arena.page import overview
+    from counterpoint.arena import overview
 
     summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
     title, headings, rows, _ = overview(summary)

@@ -95,7 +95,23 @@ def markdown(grids: Sequence[Grid]) -> str:
 
 
 def rich_table(grid: Grid) -> "Table":
-    """Return a table for the terminal."""
+    """Return a table for the terminal.
+
+    Parameters
+    ----------
+    grid : Grid
+        The table.
+
+    Returns
+    -------
+    rich.table.Table
+
+    Examples
+    --------
+    >>> table = rich_table(Grid("Errors", ["network", "error"], [["resnet18", "4.2"]]))
+    >>> table.title, table.row_count
+    ('Errors', 1)
+    """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
