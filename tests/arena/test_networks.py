@@ -114,7 +114,7 @@ def test_diversity_0_is_independent_training_and_1_is_joint_training_of_the_logi
         np.testing.assert_allclose(found[one].proba, found[other].proba, atol=1e-5)
 
 
-def test_inner_folds_are_judged_by_the_vote(labor):
+def test_inner_folds_are_scored_by_the_vote(labor):
     folds = outer_folds(labor, 0, 3)
     parts = networks._parts(labor, [split for fold in folds for split in fold.inner], 0, CPU)
 
@@ -128,7 +128,7 @@ def test_inner_folds_are_judged_by_the_vote(labor):
                 vote = truth if good else 1 - truth
                 yield networks.Trained(place, recipe, vote, (1 - vote)[None], 1.0)
 
-    choices = networks._tuned(Perfect(), parts, folds, ["joint"])
+    choices = networks._choices(Perfect(), parts, folds, ["joint"])
     assert {choice.recipe for choice in choices.values()} == {Recipe("joint", 0.3)}
 
 

@@ -21,10 +21,10 @@ from counterpoint.records import number
 
 __all__ = ["LEVEL", "SCORES", "STANDING", "collect_folds", "points", "summarise", "values"]
 
-LEVEL = 0.05  # of every test
-# How good the probabilities of the vote are, and in words; low is good.
+LEVEL = 0.05  # significance level of every test
+# Scores of the probabilities of the vote, and their names in tables; lower is better.
 SCORES = {"log_loss": "log-loss", "brier_score": "Brier score", "calibration_error": "calibration error"}
-# Where learners stand, and in words.
+# Measures of the learners, and their names in tables.
 STANDING = {
     "learner_accuracy": "learner accuracy",
     "r_tl": "r_TL",
@@ -33,7 +33,7 @@ STANDING = {
 }
 
 Folds = list[dict[str, Any]]
-Repeats = dict[int, Folds]  # those that a method has run, in order
+Repeats = dict[int, Folds]  # the folds of each repeat that a method has run
 Results = dict[str, dict[str, Repeats]]  # by table and method
 
 
@@ -127,12 +127,12 @@ def _all(repeats: Repeats) -> Folds:
 
 
 def values(folds: Folds, key: str) -> FloatArray:
-    """Return a number of each fold; NaN where it is undefined."""
+    """Return a value of each fold; NaN where it is undefined."""
     return np.array([np.nan if fold[key] is None else fold[key] for fold in folds], dtype=float)
 
 
 def points(difference: float) -> str:
-    """Return a difference of errors in percentage points; without a sign where it is none.
+    """Return a difference of errors in percentage points; zero has no sign.
 
     Examples
     --------
@@ -159,7 +159,7 @@ def _scores(folds: Folds) -> dict[str, float]:
 
 
 def _standing(folds: Folds) -> dict[str, float | None]:
-    """Return means over the folds where a number is defined."""
+    """Return means over the folds in which a measure is defined."""
     found: dict[str, float | None] = {}
     for key in STANDING:
         numbers = values(folds, key)
@@ -194,7 +194,7 @@ def _corrected(against: Mapping[str, Mapping[str, Mapping[str, float]]]) -> dict
 def _paid(
     name: str, errors: Mapping[str, Mapping[str, float]], tests: Mapping[str, Mapping[str, float]]
 ) -> dict[str, Any]:
-    """Return whether explicit diversity paid or cost on a table, in a sentence."""
+    """Return whether explicit diversity lowered or raised the error on a table, with a sentence."""
     families = [asked for methods in EXPLICIT if (asked := [m for m in methods if m in tests])]
     if not families:
         return {}
@@ -226,7 +226,7 @@ def _outcome(name: str, gains: Sequence[str], losses: Sequence[str]) -> str:
 
 
 def _uneven(name: str, found: Mapping[str, Repeats]) -> str | None:
-    """Return in words which repeats the methods of a table have, if these are not the same for all."""
+    """Return a sentence on the repeats of the methods of a table, if they are not the same for all."""
     methods: dict[tuple[int, ...], list[str]] = defaultdict(list)
     for method, repeats in found.items():
         methods[tuple(sorted(repeats))].append(method)

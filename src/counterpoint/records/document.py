@@ -1,4 +1,4 @@
-"""Documents whose tables and figures come from records and can be written again."""
+"""Documents whose tables and figures are generated from records."""
 
 from argparse import ArgumentParser
 from collections.abc import Mapping
