@@ -42,7 +42,6 @@ def names_of(file):
 
 
 MODULES = public_modules()
-WITHOUT_EXAMPLES = {"counterpoint.arena", "counterpoint.records"}
 NAMES = [(module, name) for module, file in MODULES.items() for name in names_of(file) or ()]
 
 
@@ -72,7 +71,7 @@ def test_a_public_name_exists_and_is_documented(module, name):
         # dataclasses and named tuples without a docstring get their signature for one
         assert thing.__doc__
         assert not thing.__doc__.startswith(f"{name}(")
-    elif inspect.isfunction(thing) and module not in WITHOUT_EXAMPLES:
+    elif inspect.isfunction(thing):
         assert "Examples\n--------\n>>> " in inspect.getdoc(thing)
 
 

@@ -8,7 +8,22 @@ import numpy as np
 
 
 def plain(value: Any) -> Any:
-    """Return dataclasses and mappings as objects, arrays and tuples as lists, NaN and infinity as None."""
+    """Return dataclasses and mappings as objects, arrays and tuples as lists, NaN and infinity as None.
+
+    Parameters
+    ----------
+    value : object
+        Values that JSON can hold, NumPy arrays, dataclasses or named tuples, in any nesting.
+
+    Returns
+    -------
+    object
+
+    Examples
+    --------
+    >>> plain({"errors": np.array([0.25, np.nan])})
+    {'errors': [0.25, None]}
+    """
     if is_dataclass(value):
         value = {field.name: getattr(value, field.name) for field in fields(value)}
     elif hasattr(value, "_asdict"):

@@ -1,14 +1,16 @@
 """The arena: fair folds, a store that resumes, and a report that is made from it alone."""
 
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from joblib import parallel_config
 
-from counterpoint.arena import SMOKE, arena, classifiers, page, run
+from counterpoint.arena import SMOKE, arena, classifiers, run
 from counterpoint.arena.classifiers import run_classifier
 from counterpoint.arena.encoding import (
     PiecewiseLinear,
@@ -18,7 +20,7 @@ from counterpoint.arena.encoding import (
     nominal_columns,
 )
 from counterpoint.arena.jobs import ArenaJob, check_store, open_store, read_records
-from counterpoint.arena.methods import CANDIDATES, EXPLICIT, METHODS, Settings, tried
+from counterpoint.arena.methods import CANDIDATES, EXPLICIT, METHODS, Settings, candidates_of
 from counterpoint.arena.page import (
     NO_SCORES,
     fill_document,
@@ -115,7 +117,7 @@ def test_encoders_learn_from_training_rows_only_and_take_what_they_have_not_seen
 
 
 @pytest.mark.parametrize("method", [m for m in CANDIDATES if METHODS[m].package is None])
-def test_each_rival_tries_five_settings_and_records_where_its_learners_stand(labor, method):
+def test_each_classifier_tries_five_settings_and_records_where_its_learners_stand(labor, method):
     fold = outer_folds(labor, 0, 3)[0]
     found = run_classifier(labor, fold, method, SMOKE, seed=[0, 0])
     assert len(found["inner_accuracies"]) == len(CANDIDATES[method]) == 5
@@ -130,26 +132,26 @@ def test_each_rival_tries_five_settings_and_records_where_its_learners_stand(lab
 
 
 @pytest.mark.parametrize("method", [m for m in CANDIDATES if METHODS[m].package])
-def test_rivals_from_elsewhere_run_where_they_are_installed(labor, method):
+def test_classifiers_of_other_packages_run_where_they_are_installed(labor, method):
     pytest.importorskip(METHODS[method].package)
     found = run_classifier(labor, outer_folds(labor, 0, 3)[0], method, SMOKE, seed=[0, 0])
     assert 0 <= found["error"] <= 0.7
 
 
-def test_catboost_is_told_what_is_nominal_and_does_the_same_again(labor):
+def test_catboost_knows_which_columns_are_nominal_and_does_the_same_again(labor):
     pytest.importorskip("catboost")
     fold = outer_folds(labor, 0, 3)[0]
     fitted = classifiers._fitted(labor, fold.outer, "catboost", {}, SMOKE, 0)
     assert fitted.model.get_cat_feature_indices() == nominal_columns(labor.X)
     assert fitted.model.get_params()["thread_count"] == 1
-    seen = fitted.seen(labor.X)
+    encoded = fitted.encode(labor.X)
     for name in labor.X:
         missing = labor.X[name].isna()
         if labor.X[name].dtype == "category":  # missing is a value of its own
-            assert seen[name].dtype.kind == "i"
-            np.testing.assert_array_equal(seen[name] == -1, missing)
+            assert encoded[name].dtype.kind == "i"
+            np.testing.assert_array_equal(encoded[name] == -1, missing)
         else:
-            np.testing.assert_array_equal(seen[name].isna(), missing)
+            np.testing.assert_array_equal(encoded[name].isna(), missing)
     one, other = (run_classifier(labor, fold, "catboost", SMOKE, seed=[0, 0]) for _ in range(2))
     del one["seconds"], other["seconds"]
     np.testing.assert_equal(one, other)
@@ -170,7 +172,7 @@ def test_catboost_takes_a_value_as_a_name_and_not_as_a_number():
     split = Split(np.arange(90), np.arange(90, 180))
     stump = {"one_hot_max_size": 10, "depth": 1, "random_strength": 0}
     fitted = classifiers._fitted(table, split, "catboost", stump, replace(SMOKE, n_trees=1), 0)
-    votes = fitted.model.predict_proba(fitted.seen(table.X))[:, 1]
+    votes = fitted.model.predict_proba(fitted.encode(table.X))[:, 1]
     assert len(np.unique(votes)) == 2
     assert votes[y == 1].min() > votes[y == 0].max()
 
@@ -220,7 +222,7 @@ def test_a_record_says_what_it_was_made_from_and_with(finished):
         assert found["name"] == name
         assert found["config"]["rows"] == 57
         assert found["config"]["hidden"] == SMOKE.hidden
-        assert found["config"]["candidates"] == tried(found["config"]["method"])
+        assert found["config"]["candidates"] == candidates_of(found["config"]["method"])
         assert ("torch" in found["versions"]) is ("diversity" in name)
         assert found["seconds"] == pytest.approx(
             sum(fold["seconds"] for fold in found["data"]["folds"]), abs=0.01
@@ -285,16 +287,16 @@ def test_a_job_that_another_process_works_on_is_left_to_it(labor, tmp_path, monk
     assert len(methods_in(tmp_path)) == 4
 
 
-def test_folds_in_parallel_are_put_together_in_their_order(labor, tmp_path):
-    for n_jobs in (1, 2):
-        arena(
-            [labor], tmp_path / str(n_jobs), methods=["random-forest", "extra-trees"], smoke=True, jobs=n_jobs
-        )
-    one, two = (
-        [[fold["error"] for fold in r["data"]["folds"]] for r in read_records(tmp_path / str(n_jobs))]
-        for n_jobs in (1, 2)
-    )
-    assert one == two
+def test_folds_in_parallel_are_put_together_in_their_order(labor, tmp_path, monkeypatch):
+    def numbered(job, k, *args):
+        time.sleep(0.02 * (SMOKE.n_folds - k))  # the first ends last
+        return job, k, quick_fold(job, k, *args)[2] | {"error": k / 10}
+
+    monkeypatch.setattr(run, "_run_fold", numbered)
+    with parallel_config(backend="threading"):
+        arena([labor], tmp_path, methods=["random-forest", "extra-trees"], smoke=True, n_jobs=3)
+    for found in read_records(tmp_path):
+        assert [fold["error"] for fold in found["data"]["folds"]] == [0, 0.1, 0.2]
 
 
 def test_a_report_that_fails_is_not_passed_over(labor, tmp_path, monkeypatch):
@@ -302,7 +304,7 @@ def test_a_report_that_fails_is_not_passed_over(labor, tmp_path, monkeypatch):
         raise ValueError("no report today")
 
     monkeypatch.setattr(run, "_run_fold", quick_fold)
-    monkeypatch.setattr(page, "write_report", broken)
+    monkeypatch.setattr(run, "write_report", broken)
     with pytest.raises(ValueError, match="no report today"):
         arena([labor], tmp_path, methods=["random-forest"], smoke=True)
 
@@ -363,7 +365,7 @@ def test_results_in_the_format_of_an_earlier_version_are_refused(tmp_path, capsy
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_records_five_candidates_but_the_search_of_the_estimator(method):
-    assert len(tried(method)) == (6 if method == "diverse-cv" else 5)
+    assert len(candidates_of(method)) == (6 if method == "diverse-cv" else 5)
 
 
 def test_families_of_tests_are_of_methods_and_share_none():
@@ -398,7 +400,7 @@ def test_the_committed_records_are_of_the_embedded_tables():
 
 def test_the_summary_pairs_folds_and_says_what_paid_and_what_cost():
     base = [0.3, 0.32, 0.28, 0.31, 0.3]
-    cells = [
+    records = [
         record("a", "independent", base),
         record("a", "diverse-cv", [error - 0.1 for error in base]),
         record("a", "correlation-0.5", [error + 0.1 for error in base]),
@@ -409,7 +411,7 @@ def test_the_summary_pairs_folds_and_says_what_paid_and_what_cost():
         record("b", "ncl", base),
         record("b", "ncl", base, repeat=1),  # nobody else has it
     ]
-    summary = summarise(cells)
+    summary = summarise(records)
     assert summary["errors"]["a"]["diverse-cv"] == pytest.approx(
         {"mean": 0.202, "sd": np.std(base, ddof=1), "n": 5}
     )
@@ -438,9 +440,11 @@ def test_verdicts_are_corrected_over_the_tables_and_the_fixed_diversities_of_a_l
     rng = np.random.default_rng(1)
     base, tables = rng.uniform(0.2, 0.3, 10), "abcd"
     asked = ("ncl", "diverse-cv", "diversity", "correlation-0.5", "correlation-1.0")
-    cells = [record(name, "independent", base) for name in tables]
-    cells += [record(name, method, base + rng.normal(0.01, 0.02, 10)) for name in tables for method in asked]
-    against = summarise(cells)["against"]
+    records = [record(name, "independent", base) for name in tables]
+    records += [
+        record(name, method, base + rng.normal(0.01, 0.02, 10)) for name in tables for method in asked
+    ]
+    against = summarise(records)["against"]
 
     def of(method, key):
         return [against[name][method][key] for name in tables]
@@ -477,31 +481,31 @@ def test_a_difference_on_one_of_many_tables_is_not_called_a_gain():
 
 def test_differences_of_noise_are_not_called_a_gain():
     rng = np.random.default_rng(0)
-    cells = [
+    records = [
         record("a", method, rng.uniform(0.2, 0.3, 10))
         for method in ("independent", "diverse-cv", "correlation-0.5")
     ]
-    paid = summarise(cells)["paid"]["a"]
+    paid = summarise(records)["paid"]["a"]
     assert paid["gains"] == paid["losses"] == []
     assert paid["sentence"].startswith("No difference can be told on a:")
 
 
-def test_a_cost_is_told_also_where_neither_the_search_nor_the_best_diversity_is_sure():
+def test_a_cost_is_reported_even_if_neither_the_search_nor_the_best_diversity_is_significant():
     rng = np.random.default_rng(0)
     base = rng.uniform(0.2, 0.3, 10)
-    cells = [
+    records = [
         record("a", "independent", base),
         record("a", "correlation-cv", base + rng.normal(0, 0.02, 10)),
         record("a", "correlation-0.5", base + 0.1 + rng.normal(0, 0.01, 10)),
         record("a", "correlation-1.0", base + rng.normal(0, 0.02, 10)),
     ]
-    paid = summarise(cells)["paid"]["a"]
+    paid = summarise(records)["paid"]["a"]
     assert (paid["gains"], paid["losses"]) == ([], ["correlation-0.5"])
     assert paid["sentence"].startswith(
         "Explicit diversity cost on a (correlation-0.5): independent networks err "
     )
     assert "; correlation-1.0, the best of 2 fixed diversities, " in paid["sentence"]
-    difference = 100 * np.mean([one["error"] for one in cells[2]["data"]["folds"]] - base)
+    difference = 100 * np.mean([one["error"] for one in records[2]["data"]["folds"]] - base)
     assert f"points, p = {paid['p_values']['correlation-0.5']:#.2g})" in paid["sentence"]
     assert f"(+{difference:.2f} points" in paid["sentence"]
 
@@ -511,14 +515,14 @@ def scores(log_loss):
 
 
 def test_scores_are_shown_for_methods_that_have_them_on_all_tables_and_for_no_others():
-    cells = [
+    records = [
         *(record(name, "independent", [0.1, 0.2]) for name in "ab"),
         record("a", "ncl", [0.1, 0.2], **scores(0.5)),
         record("b", "ncl", [0.2, 0.3], **scores(0.75)),
         record("a", "joint", [0.3, 0.4], **scores(0.5)),
         record("b", "joint", [0.3, 0.4]),
     ]
-    summary = summarise(cells)
+    summary = summarise(records)
     assert summary["scores"] == {"a": {"joint": scores(0.5), "ncl": scores(0.5)}, "b": {"ncl": scores(0.75)}}
     found = grids(summary)
     assert found["log_loss"].headings == ["data", "ncl"]
@@ -533,16 +537,16 @@ def test_scores_are_shown_for_methods_that_have_them_on_all_tables_and_for_no_ot
             "ncl": ["0.625", "0.250", "0.125"],
         }
     assert "0.625" in html(summary)
-    assert "true class gets the probability 0 has a log-loss of 708" in html(summary)
+    assert "true class has probability 0 adds a log-loss of 36" in html(summary)
     assert "| ncl | 0.500 |" not in markdown(summary)
     assert "| a | 0.500 |" in markdown(summary)
 
 
 def test_a_fold_without_a_score_leaves_no_mean():
-    cell = record("a", "ncl", [0.1, 0.2], **scores(0.5))
-    del cell["data"]["folds"][1]["log_loss"]
-    assert "log_loss" not in summarise([cell])["scores"]["a"]["ncl"]
-    assert summarise([cell])["scores"]["a"]["ncl"]["brier_score"] == 0.25
+    one = record("a", "ncl", [0.1, 0.2], **scores(0.5))
+    del one["data"]["folds"][1]["log_loss"]
+    assert "log_loss" not in summarise([one])["scores"]["a"]["ncl"]
+    assert summarise([one])["scores"]["a"]["ncl"]["brier_score"] == 0.25
 
 
 def test_without_scores_nothing_speaks_of_them():
@@ -555,8 +559,8 @@ def test_without_scores_nothing_speaks_of_them():
 
 
 def test_the_overview_of_one_table_has_errors_and_no_ranks():
-    cells = [record("mine", "ncl", [0.2, 0.4]), record("mine", "joint", [0.1, 0.2])]
-    assert overview(summarise(cells)) == (
+    records = [record("mine", "ncl", [0.2, 0.4]), record("mine", "joint", [0.1, 0.2])]
+    assert overview(summarise(records)) == (
         "Means on mine",
         ["method", "error, %"],
         [["joint", "15.00"], ["ncl", "30.00"]],
@@ -573,24 +577,24 @@ def test_the_overview_of_one_table_has_errors_and_no_ranks():
     ],
 )
 def test_ranks_are_seen_from_the_search_that_has_one(methods, search):
-    cells = [record(name, m, [0.1, 0.2]) for name in "ab" for m in ("independent", "joint", *methods)]
-    headings = grids(summarise(cells))["ranks"].headings
+    records = [record(name, m, [0.1, 0.2]) for name in "ab" for m in ("independent", "joint", *methods)]
+    headings = grids(summarise(records))["ranks"].headings
     assert [one for one in headings if one.startswith("p against")] == (
         [f"p against {search}"] if search else []
     )
-    assert all(len(row) == len(headings) for row in grids(summarise(cells))["ranks"].rows)
+    assert all(len(row) == len(headings) for row in grids(summarise(records))["ranks"].rows)
 
 
 def test_methods_are_compared_on_the_repeats_they_share_and_keep_the_others():
     late, early = [0.5, 0.52, 0.54], [0.1, 0.11, 0.12]
-    cells = [
+    records = [
         record("a", "independent", early),
         record("a", "independent", late, repeat=1),
         record("a", "ncl", late, repeat=1),
         record("a", "joint", late, repeat=2),
         *(record("b", method, early) for method in ("independent", "ncl", "joint")),
     ]
-    summary = summarise(cells)
+    summary = summarise(records)
     assert summary["errors"]["a"]["independent"] == pytest.approx(
         {"mean": np.mean(early + late), "sd": np.std(early + late, ddof=1), "n": 6}
     )
@@ -637,49 +641,49 @@ def test_nothing_to_sum_up_says_so():
 
 
 def test_a_report_without_independent_networks_does_not_speak_of_them():
-    cells = [record("a", "ncl", [0.1, 0.2]), record("a", "joint", [0.1, 0.2], repeat=1)]
-    summary = summarise(cells)
+    records = [record("a", "ncl", [0.1, 0.2]), record("a", "joint", [0.1, 0.2], repeat=1)]
+    summary = summarise(records)
     assert "tests" not in grids(summary)
     assert sentences(summary) == (
         "- Methods have run different repeats on a (joint: 1; ncl: 0): errors and ranks are over all repeats of a "
         "method.\n"
     )
     assert "p-values" not in html(summary)
-    assert "Data set by data set" not in html(summarise(cells[:1]))
+    assert "Data set by data set" not in html(summarise(records[:1]))
 
 
 def test_names_are_escaped_on_the_page():
-    cells = [record("<script>alert(1)</script>", method, [0.1, 0.2]) for method in QUICK]
-    page = html(summarise(cells))
+    records = [record("<script>alert(1)</script>", method, [0.1, 0.2]) for method in QUICK]
+    page = html(summarise(records))
     assert "<script>" not in page
     assert "&lt;script&gt;alert(1)" in page
 
 
 def test_names_end_no_cell_of_markdown_and_begin_no_tag():
-    cells = [record("my|t <b>", method, [0.1, 0.2]) for method in QUICK]
-    text = markdown(summarise(cells))
+    records = [record("my|t <b>", method, [0.1, 0.2]) for method in QUICK]
+    text = markdown(summarise(records))
     rows = [line for line in text.splitlines() if line.startswith("| my")]
-    assert len(rows) == len(grids(summarise(cells)))
+    assert len(rows) == len(grids(summarise(records)))
     assert all(line.startswith(r"| my\|t &lt;b> | ") for line in rows)
     assert "<b>" not in text
 
 
 def test_one_table_shows_where_learners_stand_as_far_as_it_is_known():
-    cells = [record("mine", method, [0.1, 0.2]) for method in QUICK]
-    found = grids(summarise(cells))
+    records = [record("mine", method, [0.1, 0.2]) for method in QUICK]
+    found = grids(summarise(records))
     assert found["learner_accuracy"].rows == [["mine", *["0.800"] * len(QUICK)]]
     assert found["r_tl"].rows == [["mine", *["0.700"] * len(QUICK)]]
     assert not {"r_ll", "optimality"} & set(found)
-    for fold in cells[1]["data"]["folds"]:
+    for fold in records[1]["data"]["folds"]:
         fold |= {"r_ll": 0.4, "optimality": 0.9}
-    found = grids(summarise(cells))
+    found = grids(summarise(records))
     assert found["r_ll"][1:3] == (["data", QUICK[1]], [["mine", "0.400"]])
     assert found["optimality"].rows == [["mine", "0.900"]]
 
 
 def test_no_difference_has_no_sign():
-    cells = [record("a", "independent", [0.1, 0.2]), record("a", "ncl", [0.1, 0.2 - 1e-7])]
-    assert grids(summarise(cells))["tests"].rows[0][1].strip("*") == "0.00"
+    records = [record("a", "independent", [0.1, 0.2]), record("a", "ncl", [0.1, 0.2 - 1e-7])]
+    assert grids(summarise(records))["tests"].rows[0][1].strip("*") == "0.00"
 
 
 def test_the_page_requests_nothing_and_holds_every_table(finished):
@@ -736,10 +740,8 @@ def test_the_prose_of_the_docs_has_the_numbers_of_the_results():
     summary = summarise(read_records(RESULTS))
     ranks, errors = summary["ranks"], summary["errors"]
     page = (ROOT / "docs" / "arena.md").read_text(encoding="utf-8")
-    prose = " ".join(
-        page.partition("## What came of it")[2].partition("## What was tried afterwards")[0].split()
-    )
-    assert f"p = {ranks['friedman']['p_value']:.2g}, so that no two" in prose
+    prose = " ".join(page.partition("## Results")[2].partition("## A post-hoc search")[0].split())
+    assert f"gives p = {ranks['friedman']['p_value']:.2g}." in prose
     assert f"critical difference is {ranks['critical_difference']:.2f}" in prose
     mean = {method: f"{100 * error:.2f}" for method, error in ranks["mean_error"].items()}
     assert (
@@ -813,8 +815,8 @@ def test_results_of_a_file_are_not_mixed_with_those_of_the_suite():
         (["--methods", "", "--sets", "iris", "--smoke"], "`methods` must be among one-net, independent,"),
         (["--sets", "irises"], "`sets` must be among labor,"),
         (["--sets", "labor", "--folds", "40"], "`--folds` must be at most 37 for labor,"),
-        (["--sets", "iris", "--jobs", "0"], "`jobs` must be at least 1, or -1 for all cores; got 0."),
-        (["--sets", "iris", "--jobs", "-3"], "`jobs` must be at least 1, or -1 for all cores; got -3."),
+        (["--sets", "iris", "--jobs", "0"], "`n_jobs` must be at least 1, or -1 for all cores; got 0."),
+        (["--sets", "iris", "--jobs", "-3"], "`n_jobs` must be at least 1, or -1 for all cores; got -3."),
         (["--suite", "uci16"], "`--suite` must be one of 'uci15'; got 'uci16'."),
         (["--data", "mine.csv"], "`--data` and `--target` must be given together; got one of them."),
         (["--sets", "iris", "--suite", "uci15"], "`--sets` must not be given together with `--suite`."),

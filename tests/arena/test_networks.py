@@ -6,7 +6,7 @@ import torch
 
 from counterpoint.arena import SMOKE, networks
 from counterpoint.arena.encoding import for_networks
-from counterpoint.arena.methods import METHODS, Recipe, recipes, tried
+from counterpoint.arena.methods import METHODS, Recipe, candidates_of, recipes
 from counterpoint.arena.tables import Split, outer_folds, read_suite
 from counterpoint.estimators import DiverseEnsembleClassifierCV
 from counterpoint.measures import combine
@@ -38,7 +38,7 @@ def test_every_method_gets_the_same_budget(found):
     assert set(found) == set(BATCHED)
     for method, folds in found.items():
         assert len(folds) == SMOKE.n_folds
-        assert {len(fold["inner_accuracies"]) for fold in folds} == {len(tried(method))}
+        assert {len(fold["inner_accuracies"]) for fold in folds} == {len(candidates_of(method))}
         assert all(Recipe(**fold["chosen"]) in recipes(method) for fold in folds)
         assert all(fold["seconds"] > 0 for fold in folds)
 
@@ -114,7 +114,7 @@ def test_diversity_0_is_independent_training_and_1_is_joint_training_of_the_logi
         np.testing.assert_allclose(found[one].proba, found[other].proba, atol=1e-5)
 
 
-def test_inner_folds_are_judged_by_the_vote(labor):
+def test_inner_folds_are_scored_by_the_vote(labor):
     folds = outer_folds(labor, 0, 3)
     parts = networks._parts(labor, [split for fold in folds for split in fold.inner], 0, CPU)
 
@@ -128,7 +128,7 @@ def test_inner_folds_are_judged_by_the_vote(labor):
                 vote = truth if good else 1 - truth
                 yield networks.Trained(place, recipe, vote, (1 - vote)[None], 1.0)
 
-    choices = networks._tuned(Perfect(), parts, folds, ["joint"])
+    choices = networks._choices(Perfect(), parts, folds, ["joint"])
     assert {choice.recipe for choice in choices.values()} == {Recipe("joint", 0.3)}
 
 

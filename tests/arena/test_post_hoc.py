@@ -1,4 +1,4 @@
-"""The search over all diversities and weight decays, from cells that were made without it."""
+"""The search over all diversities and weight decays, from records of runs without it."""
 
 import pytest
 
@@ -24,7 +24,7 @@ A = {
 B = {method: (errors, [[0.5, 0.5], [0.5, 0.5]]) for method, (errors, _) in A.items()}
 
 
-def cells(tables, repeat=0):
+def records(tables, repeat=0):
     shared = dict.fromkeys(("learner_accuracy", "r_tl", "r_ll", "optimality")) | {"seconds": 1.0}
     facts = {"rows": 40, "numeric": 2, "nominal": 0, "classes": 2}
     return [
@@ -42,7 +42,7 @@ def cells(tables, repeat=0):
 
 
 def test_it_takes_in_each_fold_the_best_inner_accuracy_and_the_first_of_equals():
-    found = post_hoc_search(cells({"a": A, "segment": B}))
+    found = post_hoc_search(records({"a": A, "segment": B}))
     # a: 0.5 in the first fold, independent training in the second; segment: independent training in both
     assert found["errors"] == pytest.approx({"a": (0.10 + 0.30) / 2, "segment": 0.30})
     assert found["search_errors"] == pytest.approx({"a": 0.2, "segment": 0.2})
@@ -62,13 +62,13 @@ def test_it_takes_in_each_fold_the_best_inner_accuracy_and_the_first_of_equals()
 
 def test_all_repeats_count():
     other = {method: ([error + 0.1 for error in errors], inner) for method, (errors, inner) in A.items()}
-    found = post_hoc_search(cells({"a": A, "b": A}) + cells({"a": other, "b": other}, repeat=1))
+    found = post_hoc_search(records({"a": A, "b": A}) + records({"a": other, "b": other}, repeat=1))
     assert found["errors"] == pytest.approx({"a": 0.25, "b": 0.25})
 
 
 @pytest.mark.parametrize("missing", ["correlation-0.9", "correlation-cv", "decorate-net"])
 def test_without_a_method_that_it_needs_there_is_nothing_to_say(missing):
     some = {method: one for method, one in A.items() if method != missing}
-    assert post_hoc_search(cells({"a": some, "b": B})) is None
-    assert post_hoc_search(cells({"a": A})) is None  # no ranks over one table
-    assert post_hoc_search(cells({"a": A, "b": B}) + cells({"a": some}, repeat=1)) is None
+    assert post_hoc_search(records({"a": some, "b": B})) is None
+    assert post_hoc_search(records({"a": A})) is None  # no ranks over one table
+    assert post_hoc_search(records({"a": A, "b": B}) + records({"a": some}, repeat=1)) is None

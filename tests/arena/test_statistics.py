@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from scipy import stats
 from sklearn import metrics
 
@@ -72,8 +73,6 @@ def test_the_diagram_orders_methods_and_draws_each():
     display = RankDisplay(dict(zip("abcd", RANKS, strict=True)), critical_difference(4, 14), marked="b")
     assert display.names == ["d", "b", "c", "a"]
     assert display.bars == [(0, 3)]  # Demšar: Nemenyi's test is not powerful enough here
-    from matplotlib.figure import Figure
-
     ax = display.plot(Figure().subplots()).ax_
     assert [tick.get_text() for tick in ax.get_yticklabels()] == display.names
 
@@ -82,7 +81,13 @@ def test_the_diagram_orders_methods_and_draws_each():
 def test_without_a_difference_by_friedman_one_bar_spans_all_methods(p_value, bars):
     ranks = {"mean_rank": {"a": 1.0, "b": 1.9, "c": 2.6}, "critical_difference": 1.0}
     summary = {"ranks": {**ranks, "friedman": {"p_value": p_value}}}
-    assert RankDisplay.from_summary(summary).bars == bars
+    ax = Figure().subplots()
+    display = RankDisplay.from_summary(summary, marked="b", ax=ax)
+    assert display.bars == bars
+    assert display.ax_ is ax  # drawn when made
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == ["a", "b", "c"]
+    again = Figure().subplots()
+    assert display.plot(again).figure_ is again.figure
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""``python -m counterpoint.arena STORE DOCUMENT`` writes the tables of a store into a document again."""
+"""``python -m counterpoint.arena STORE DOCUMENT`` writes the tables of a folder of results into a document."""
 
 from counterpoint.arena.page import fill_document
 from counterpoint.records import given_paths

@@ -1,4 +1,4 @@
-"""The methods that are scikit-learn classifiers: what each tries, and how it does on one fold."""
+"""The methods that are scikit-learn classifiers: tune, train and score one of them on a fold."""
 
 import time
 import warnings
@@ -25,34 +25,34 @@ from counterpoint.estimators import DecorateClassifier
 
 __all__ = ["run_classifier"]
 
-# What each kind of boosting calls its number of rounds.
+# The name that each library gives to the number of boosting rounds.
 _ROUNDS = {"hist-gradient-boosting": "max_iter", "lightgbm": "n_estimators", "catboost": "iterations"}
 
 
 class Fitted(NamedTuple):
-    """A classifier after training, and what rows it wants."""
+    """A trained classifier, and the function that encodes rows for it."""
 
     model: Any
-    seen: Callable[[Any], Any]
+    encode: Callable[[Any], Any]
 
 
 def run_classifier(
     table: Table, fold: OuterFold, method: str, settings: Settings, *, seed: Sequence[int]
 ) -> dict[str, Any]:
-    """Return what is recorded of one outer fold: the candidates tried on the inner folds, the best on the outer one.
+    """Tune a method on the inner folds, train the best candidate and return its results on the outer fold.
 
     Parameters
     ----------
     table : Table
-        What is learnt.
+        The data.
     fold : OuterFold
-        The rows.
+        The splits.
     method : str
         A key of ``CANDIDATES``.
     settings : Settings
-        Sizes.
+        Sizes of the learners.
     seed : sequence of int
-        What the random draws start from.
+        Seed of the random draws.
 
     Examples
     --------
@@ -93,22 +93,22 @@ def _fitted(
     table: Table, split: Split, method: str, parameters: Parameters, settings: Settings, seed: int
 ) -> Fitted:
     X, y = table.X.iloc[split.train], table.y[split.train]
-    if len(np.unique(y)) == 1:  # as where the other class is rare; some classifiers refuse it
+    if len(np.unique(y)) == 1:  # if the other class is rare; some classifiers refuse it
         return Fitted(DummyClassifier().fit(X, y), lambda rows: rows)
-    model, encoder = _made(method, dict(parameters), X, settings, seed)
+    model, encoder = _classifier(method, dict(parameters), X, settings, seed)
     if encoder is None:
         return Fitted(model.fit(X, y), lambda rows: rows)
     return Fitted(model.fit(encoder.fit_transform(X), y), encoder.transform)
 
 
-def _made(method: str, given: dict[str, Any], X: Any, settings: Settings, seed: int) -> tuple[Any, Any]:
-    """Return the classifier of a candidate, and the encoder of its rows if it needs one."""
+def _classifier(method: str, given: dict[str, Any], X: Any, settings: Settings, seed: int) -> tuple[Any, Any]:
+    """Return the classifier of a candidate, and the encoder of its rows or None."""
     codes = for_trees(X)
     nominal = list(range(len(nominal_columns(X))))  # the encoder puts them first
     if method.startswith("decorate"):
         ratio = given.pop("artificial_ratio", 1.0)
-        net = method == "decorate-net"
-        learner = _decorated_net(X, settings, **given) if net else DecisionTreeClassifier(**given)
+        network = method == "decorate-net"
+        learner = _decorate_network(X, settings, **given) if network else DecisionTreeClassifier(**given)
         return DecorateClassifier(
             learner,
             settings.n_learners,
@@ -134,8 +134,8 @@ def _made(method: str, given: dict[str, Any], X: Any, settings: Settings, seed: 
         from catboost import CatBoostClassifier
 
         fixed = {"thread_count": 1, "allow_writing_files": False, "verbose": 0}
-        told = {"cat_features": nominal_columns(X), "iterations": 100, **given}
-        return CatBoostClassifier(random_seed=seed, **fixed, **told), for_catboost(X)
+        parameters = {"cat_features": nominal_columns(X), "iterations": 100, **given}
+        return CatBoostClassifier(random_seed=seed, **fixed, **parameters), for_catboost(X)
     from counterpoint.arena.encoding import for_networks
     from counterpoint.arena.tabm import TabMClassifier
 
@@ -143,31 +143,31 @@ def _made(method: str, given: dict[str, Any], X: Any, settings: Settings, seed: 
     return TabMClassifier(*sizes, random_state=seed, **given), for_networks(X)
 
 
-def _decorated_net(X: Any, settings: Settings, alpha: float) -> Any:
-    """Return a network as a learner of DECORATE, which hands it the numeric columns first, imputed."""
+def _decorate_network(X: Any, settings: Settings, alpha: float) -> Any:
+    """Return a network as a learner for DECORATE, which passes imputed numeric columns first."""
     numeric = list(range(X.shape[1] - len(nominal_columns(X))))
     both = FeatureUnion([("scaled", StandardScaler()), ("pieces", PiecewiseLinear())])
     columns = ColumnTransformer([("numbers", both, numeric)] if numeric else [], remainder="passthrough")
-    batch = 32 if len(X) < 200 else 100 if len(X) < 1000 else 200  # a few hundred steps, whatever the table
-    net = MLPClassifier(
+    batch = 32 if len(X) < 200 else 100 if len(X) < 1000 else 200  # a few hundred steps for any table
+    network = MLPClassifier(
         (settings.hidden,),
         alpha=alpha,
         batch_size=min(batch, len(X)),
         learning_rate_init=0.01,
         max_iter=max(2 * settings.epochs // 5, 1),
     )
-    return make_pipeline(columns, net)
+    return make_pipeline(columns, network)
 
 
 def _proba(fitted: Fitted, X: Any, n_classes: int) -> FloatArray:
     model = fitted.model
-    return aligned(model.predict_proba(fitted.seen(X)), model.classes_, n_classes)
+    return aligned(model.predict_proba(fitted.encode(X)), model.classes_, n_classes)
 
 
 def _learners(fitted: Fitted, X: Any, n_classes: int) -> FloatArray | None:
-    """Return the learners' probabilities, None where there are no learners that vote."""
+    """Return the learners' probabilities, or None if the classifier has no learners that vote."""
     model = fitted.model
     if isinstance(model, DecorateClassifier | RandomForestClassifier | ExtraTreesClassifier):
-        found = learner_outputs(model, fitted.seen(X))
+        found = learner_outputs(model, fitted.encode(X))
         return aligned(found.outputs, found.classes, n_classes)
     return None

@@ -1,4 +1,4 @@
-"""The critical-difference diagram: mean ranks on a line, and bars over methods that cannot be told apart."""
+"""The critical-difference diagram: mean ranks, and bars beside methods that do not differ significantly."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
@@ -16,30 +16,35 @@ __all__ = ["RankDisplay"]
 
 
 class RankDisplay:
-    """Mean ranks of methods, and which of them differ.
+    """Critical-difference diagram of the mean ranks of methods.
+
+    :meth:`from_summary` makes one and draws it.
 
     Parameters
     ----------
     ranks : mapping of str to float
         The mean rank of each method.
     difference : float
-        The critical one: methods that are less apart cannot be told from each other.
+        The critical difference: methods with a smaller difference of mean ranks are joined by a bar.
     marked : str, optional
-        A method to draw in colour.
+        A method to draw in another colour.
     differ : bool, default=True
-        Whether Friedman's test finds any difference; without one no two methods are told apart, however far from each
-        other they are.
+        Whether Friedman's test finds a difference; if not, one bar joins all methods.
 
     Attributes
     ----------
-    names, ranks
-        In order, the best first.
+    names : list of str
+        The methods, best first.
+    ranks : ndarray
+        Their mean ranks.
     bars : list of (int, int)
-        The first and last place of each run of methods that cannot be told apart.
+        First and last position of each group of methods that do not differ significantly.
     size : (float, float)
-        Width and height of a figure for it, in inches.
-    ax_, figure_
-        Where it was drawn, after ``plot``.
+        Width and height of a new figure, in inches.
+    ax_ : matplotlib Axes
+        Where it was drawn last.
+    figure_ : matplotlib Figure
+        The figure of ``ax_``.
 
     Examples
     --------
@@ -60,20 +65,20 @@ class RankDisplay:
         self.ranks = np.array([ranks[name] for name in self.names])
         self.difference, self.marked = difference, marked
         self.bars = cliques(self.ranks, difference if differ else np.inf)
-        self.size = (7.5, 1.4 + 0.27 * len(self.names))  # of a new figure, in inches
+        self.size = (7.5, 1.4 + 0.27 * len(self.names))
 
     def plot(self, ax: "Axes | None" = None) -> Self:
-        """Draw a line for each method, the best on top, and a bar for each run.
+        """Draw a line for each method, best on top, and a bar for each group.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Where to draw; by default a new figure.
+            Where to draw; by default on a new figure.
 
         Returns
         -------
         RankDisplay
-            Itself, with ``ax_`` and ``figure_``.
+            The display itself.
         """
         from counterpoint.plots.style import PALETTE, house_style, new_axes
 
@@ -89,9 +94,9 @@ class RankDisplay:
                 ax.annotate(
                     f"{rank:.2f}", (rank, place), (7, 0), textcoords="offset points", va="center", size=8.5
                 )
-            for number, run in enumerate(self.bars):
+            for number, (first, last) in enumerate(self.bars):
                 at = right + (3.5 + number) * step
-                ax.plot([at, at], [run[0] - 0.2, run[1] + 0.2], color=PALETTE["ink"], lw=3.5)
+                ax.plot([at, at], [first - 0.2, last + 0.2], color=PALETTE["ink"], lw=3.5)
             below = len(self.names)
             ax.plot([left + step, left + step + self.difference], [below, below], color=PALETTE["ink"], lw=2)
             words = f"critical difference {self.difference:.2f}"
@@ -106,16 +111,32 @@ class RankDisplay:
         return self
 
     @classmethod
-    def from_summary(cls, summary: Mapping[str, Any], marked: str | None = None) -> Self:
-        """Return the diagram of a summary, not yet drawn.
+    def from_summary(
+        cls, summary: Mapping[str, Any], marked: str | None = None, *, ax: "Axes | None" = None
+    ) -> Self:
+        """Draw the diagram of a summary.
 
         Parameters
         ----------
         summary : mapping
-            With ``ranks``; their bars are by Nemenyi's test where Friedman's finds a difference.
+            From :func:`summarise`, with ranks. Methods are joined by Nemenyi's test if Friedman's finds a difference.
         marked : str, optional
-            A method to draw in colour.
+            A method to draw in another colour.
+        ax : matplotlib Axes, optional
+            Where to draw; by default on a new figure.
+
+        Returns
+        -------
+        RankDisplay
+            The display, with ``ax_`` and ``figure_``.
+
+        Examples
+        --------
+        >>> ranks = {"mean_rank": {"a": 1.2, "b": 2.0, "c": 2.8}, "critical_difference": 1.0}
+        >>> display = RankDisplay.from_summary({"ranks": ranks | {"friedman": {"p_value": 0.01}}})
+        >>> display.ax_.get_xlabel()
+        'Mean rank (1 is best)'
         """
         found = summary["ranks"]
         differ = found["friedman"]["p_value"] < LEVEL
-        return cls(found["mean_rank"], found["critical_difference"], marked, differ=differ)
+        return cls(found["mean_rank"], found["critical_difference"], marked, differ=differ).plot(ax)

@@ -1,4 +1,4 @@
-"""How tables become numbers: alike for every method of a kind, learnt from training rows only."""
+"""Encoders of tables, the same for all methods of a kind, fitted to training rows only."""
 
 from typing import Any, Self
 
@@ -15,21 +15,21 @@ from counterpoint._validation import FloatArray
 
 __all__ = ["PiecewiseLinear", "for_catboost", "for_networks", "for_trees", "nominal_columns"]
 
-_RARE = 2  # rows that a value needs to have a column of its own
-_MOST_VALUES = 200  # of a nominal column, for trees
+_RARE = 2  # rows that a value needs for a column of its own
+_MOST_VALUES = 200  # distinct values of a nominal column, for trees
 
 
 class PiecewiseLinear(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    r"""Each number as ramps between quantiles of its column.
+    r"""Encode each number as ramps between quantiles of its column.
 
     Parameters
     ----------
     n_pieces : int, default=8
-        Pieces of each column; fewer where quantiles coincide.
+        Number of pieces per column; fewer if quantiles coincide.
 
     Notes
     -----
-    The piece from knot a to knot b holds :math:`(x - a) / (b - a)`, held to [0, 1]. What is linear in the pieces is
+    The piece from knot a to knot b is :math:`(x - a) / (b - a)`, clipped to [0, 1]. A linear function of the pieces is
     piecewise linear in x (Gorishniy, Rubachev and Babenko 2022, "On embeddings for numerical features in tabular deep
     learning"). A constant column has no pieces.
 
@@ -63,15 +63,16 @@ class PiecewiseLinear(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def nominal_columns(X: Any) -> list[int]:
-    """Return the places of the nominal columns."""
+    """Return the positions of the nominal columns."""
     return [place for place, dtype in enumerate(X.dtypes) if dtype == "category"]
 
 
 def for_networks(X: Any) -> Pipeline:
-    """Return the encoder of a table for networks, not yet fitted.
+    """Return an unfitted encoder for networks.
 
-    A number is imputed by its mean and given as a standardised value, as pieces, and by whether it was missing. A
-    nominal value, of which missing is one, has a column of 0 and 1; rare ones share it. Constant columns are dropped.
+    A numeric column is imputed by its mean and becomes a standardised column, its pieces, and an indicator of missing
+    values. Each nominal value, including a missing one, has an indicator column; rare values share one. Constant
+    columns are dropped.
 
     Examples
     --------
@@ -94,7 +95,7 @@ def for_networks(X: Any) -> Pipeline:
 
 
 def for_trees(X: Any) -> Pipeline:
-    """Return the encoder of a table for trees, not yet fitted: codes for nominal values, NaN for missing ones.
+    """Return an unfitted encoder for trees: codes for nominal values, NaN for missing ones.
 
     Examples
     --------
@@ -111,9 +112,9 @@ def for_trees(X: Any) -> Pipeline:
 
 
 def for_catboost(X: Any) -> FunctionTransformer:
-    """Return the encoder of a table for CatBoost: whole numbers for nominal values, -1 for a missing one.
+    """Return an encoder for CatBoost: integers for nominal values, -1 for a missing one.
 
-    CatBoost refuses a missing nominal value; numbers keep theirs, and columns their places.
+    CatBoost refuses missing nominal values; missing numbers and the order of the columns are kept.
 
     Examples
     --------
@@ -130,11 +131,11 @@ def for_catboost(X: Any) -> FunctionTransformer:
 
 def _coded(X: Any, places: list[int]) -> Any:
     coded = X.copy(deep=False)
-    for place in places:  # by place, since a column may have any name
+    for place in places:  # by position, since a column may have any name
         coded.isetitem(place, X.iloc[:, place].cat.codes.to_numpy(np.int64))
     return coded
 
 
 def _codes(X: Any) -> NDArray[np.int64]:
-    """Return the places of nominal values among the known ones, -1 for a missing one: numbers are sorted faster."""
+    """Return the codes of nominal values, -1 for a missing one; integers are sorted faster than strings."""
     return np.column_stack([X[name].cat.codes.to_numpy(np.int64) for name in X])

@@ -7,7 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from counterpoint.arena.methods import METHODS, Settings, tried
+from counterpoint.arena.methods import METHODS, Settings, candidates_of
 from counterpoint.records import RunStore, versions
 
 __all__ = ["COUNTS", "SETTINGS", "ArenaJob", "check_store", "open_store", "read_records"]
@@ -37,7 +37,7 @@ class ArenaJob(NamedTuple):
 
     def config(self, settings: Mapping[str, Any], facts: Mapping[str, Any]) -> dict[str, Any]:
         """Return everything that the result depends on, in one mapping, so that an error can name what differs."""
-        return {**self._asdict(), **settings, **facts, "candidates": tried(self.method)}
+        return {**self._asdict(), **settings, **facts, "candidates": candidates_of(self.method)}
 
     def about(self) -> dict[str, Any]:
         """Return the machine and the versions of the libraries that the method uses."""
@@ -62,15 +62,40 @@ def open_store(out: Path) -> RunStore:
     return RunStore(out / "jobs")
 
 
-def read_records(out: Path) -> list[dict[str, Any]]:
+def read_records(out: str | Path) -> list[dict[str, Any]]:
     """Return the records of all finished jobs in a folder of results.
+
+    Parameters
+    ----------
+    out : path
+        The folder that :func:`arena` was given.
+
+    Returns
+    -------
+    list of dict
+        Each with ``config``, ``data``, ``versions``, ``device`` and ``seconds``; a damaged file is left out.
+
+    Warns
+    -----
+    RuntimeWarning
+        If a file is damaged.
 
     Raises
     ------
     ValueError
         If there are none.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from counterpoint.arena import arena, read_suite
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = arena(read_suite(["iris"]), folder, methods=["extra-trees"], smoke=True)
+    ...     records = read_records(folder)
+    >>> [record["name"] for record in records], len(records[0]["data"]["folds"])
+    (['iris/extra-trees-0'], 3)
     """
-    store = open_store(out)
+    store = open_store(Path(out))
     records = [record for name in store if (record := store.read(name)) is not None]
     if not records:
         raise ValueError(f"`out` must hold at least one finished job; got '{store.folder}' with none.")

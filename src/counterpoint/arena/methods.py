@@ -1,4 +1,4 @@
-"""Who competes: the methods, and what each of them tries inside a training part."""
+"""The methods, their settings, and the candidates that each tries inside a training part."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,14 +7,14 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 __all__ = [
-    "BASELINE", "CANDIDATES", "EXPLICIT", "METHODS", "SEARCHES", "Method", "Recipe", "Settings", "available",
-    "check_methods", "correlation", "diversity", "family", "recipes", "tried",
+    "BASELINE", "CANDIDATES", "EXPLICIT", "METHODS", "SEARCHES", "SMOKE", "Method", "Recipe", "Settings", "available",
+    "candidates_of", "check_methods", "correlation", "diversity", "family", "recipes",
 ]  # fmt: skip
 
 BASELINE = "independent"
 SEARCHES = ("diverse-cv", "correlation-cv")  # the diversity chosen on inner folds
-# The first of equals is chosen; the default of the estimators stands first.
-DECAYS = (0.1, 0.03, 0.3, 0.0, 1.0)
+# The first of equals is chosen; the default of the estimators comes first.
+WEIGHT_DECAYS = (0.1, 0.03, 0.3, 0.0, 1.0)
 
 Parameters = Mapping[str, Any]
 
@@ -41,12 +41,12 @@ def correlation(dial: float) -> str:
     return f"correlation-{dial}"
 
 
-# The diversities that compete at a fixed number, and those that the searches try besides independent training.
+# Fixed diversities that compete, and those that the searches try besides independent training.
 FIXED_DIVERSITIES = (0.5, 0.9)
 TRIED_DIVERSITIES = (0.25, 0.5, 0.75, 0.9, 1.0)  # as DiverseEnsembleClassifierCV
 CORRELATIONS = (0.25, 0.5, 0.9, 1.0)
 
-# Methods with explicit diversity in families: fixed diversities of one loss are one question asked several times.
+# Methods with explicit diversity, in families: the fixed diversities of one loss answer one question.
 EXPLICIT: tuple[tuple[str, ...], ...] = (
     ("diverse-cv",),
     ("diversity",),
@@ -57,7 +57,17 @@ EXPLICIT: tuple[tuple[str, ...], ...] = (
 
 
 class Method(NamedTuple):
-    """A method in words, whether it is networks in a batched program, and the package that it needs."""
+    """A method of the arena.
+
+    Attributes
+    ----------
+    title : str
+        A short description.
+    batched : bool
+        Whether it trains networks in a batched program.
+    package : str or None
+        The package that it needs besides those of the library.
+    """
 
     title: str
     batched: bool = False
@@ -103,7 +113,7 @@ _FOREST: tuple[Parameters, ...] = (
     {}, {"max_features": 0.3}, {"max_features": 0.6}, {"min_samples_leaf": 2}, {"min_samples_leaf": 5},
 )  # fmt: skip
 
-# What each of the others tries; the usual setting stands first.
+# Candidates of the other methods, the usual setting first.
 CANDIDATES: Mapping[str, tuple[Parameters, ...]] = MappingProxyType(
     {
         "decorate-tree": (
@@ -143,7 +153,7 @@ CANDIDATES: Mapping[str, tuple[Parameters, ...]] = MappingProxyType(
             {"one_hot_max_size": 10, "learning_rate": 0.1, "iterations": 200},
             {"one_hot_max_size": 10, "learning_rate": 0.1, "iterations": 200, "l2_leaf_reg": 10.0},
         ),
-        "tabm": tuple({"weight_decay": decay} for decay in DECAYS),
+        "tabm": tuple({"weight_decay": decay} for decay in WEIGHT_DECAYS),
     }
 )
 
@@ -157,7 +167,25 @@ class Recipe(NamedTuple):
 
 @dataclass(frozen=True)
 class Settings:
-    """What all methods and tables share; a store holds cells of one setting only."""
+    """Settings that all methods and tables share; a store holds jobs of one setting only.
+
+    Parameters
+    ----------
+    n_folds : int, default=10
+        Number of outer folds.
+    n_learners : int, default=15
+        Number of learners of an ensemble of networks and of DECORATE.
+    hidden : int, default=64
+        Number of hidden units of a network.
+    epochs : int, default=100
+        Number of epochs.
+    learning_rate : float, default=0.003
+        Learning rate of AdamW.
+    n_trees : int, default=300
+        Number of trees of a forest.
+    smoke : bool, default=False
+        Whether this is a smoke run.
+    """
 
     n_folds: int = 10
     n_learners: int = 15
@@ -168,7 +196,7 @@ class Settings:
     smoke: bool = False
 
     def batch_size(self, n_rows: int) -> int:
-        """Return the largest batch for a table of so many rows.
+        """Return the largest size of a batch for a table of ``n_rows`` rows.
 
         Examples
         --------
@@ -176,6 +204,10 @@ class Settings:
         [32, 64, 128]
         """
         return 32 if n_rows < 1000 else 64 if n_rows < 5000 else 128
+
+
+# Small enough for a check of the program; the numbers mean nothing.
+SMOKE = Settings(n_folds=3, n_learners=3, hidden=4, epochs=3, n_trees=5, smoke=True)
 
 
 def available(names: Sequence[str] = tuple(METHODS)) -> list[str]:
@@ -190,7 +222,7 @@ def available(names: Sequence[str] = tuple(METHODS)) -> list[str]:
 
 
 def check_methods(names: Sequence[str]) -> list[str]:
-    """Return methods in their order, or say which of them is unknown or lacks its package.
+    """Return the methods in the order of ``METHODS``; raise if one is unknown or lacks its package.
 
     Examples
     --------
@@ -218,7 +250,7 @@ def family(method: str) -> tuple[str, ...]:
 
 
 def recipes(method: str) -> list[Recipe]:
-    """Return what a method of networks tries: a search tries diversities, the others try weight decays.
+    """Return the candidates of a batched method: a search tries diversities, the others try weight decays.
 
     Examples
     --------
@@ -228,18 +260,20 @@ def recipes(method: str) -> list[Recipe]:
     Recipe(training='diversity-0.0', weight_decay=0.1)
     """
     if method == "diverse-cv":
-        return [Recipe(diversity(dial), DECAYS[0]) for dial in (0.0, *TRIED_DIVERSITIES)]
+        return [Recipe(diversity(dial), WEIGHT_DECAYS[0]) for dial in (0.0, *TRIED_DIVERSITIES)]
     if method == "correlation-cv":
-        return [Recipe(training, DECAYS[0]) for training in (BASELINE, *map(correlation, CORRELATIONS))]
-    return [Recipe(method, decay) for decay in DECAYS]
+        return [
+            Recipe(training, WEIGHT_DECAYS[0]) for training in (BASELINE, *map(correlation, CORRELATIONS))
+        ]
+    return [Recipe(method, decay) for decay in WEIGHT_DECAYS]
 
 
-def tried(method: str) -> list[dict[str, Any]]:
-    """Return what a method tries, in its order, as it is recorded.
+def candidates_of(method: str) -> list[dict[str, Any]]:
+    """Return the candidates of a method in their order, as a record holds them.
 
     Examples
     --------
-    >>> tried("decorate-net")[0], tried("joint")[0]
+    >>> candidates_of("decorate-net")[0], candidates_of("joint")[0]
     ({'alpha': 0.01}, {'training': 'joint', 'weight_decay': 0.1})
     """
     if METHODS[method].batched:

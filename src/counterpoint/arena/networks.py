@@ -1,8 +1,8 @@
-"""The methods of networks: all folds, candidates and methods of a table as few batched programs.
+"""The batched methods: all folds, candidates and methods of a table train as a few programs of networks.
 
 The networks of a fold start from the same weights and see the same batches whatever their loss, so that the methods
-are paired. One network is the first of the independent ones; bagged networks start where those do. What a method
-predicts is the vote of its loss; networks that train alone average their probabilities.
+are paired. The single network is the first of the independent ones, and bagged networks start from the same weights. A
+method predicts with the vote of its loss; networks that train alone average their probabilities.
 """
 
 import math
@@ -47,7 +47,7 @@ from counterpoint.training import (
 
 __all__ = ["run_networks"]
 
-# Numbers that a program may hold at once; on a GPU a share of its free memory.
+# Largest number of values that a program may hold; on a GPU, a share of the free memory.
 _NUMBERS_ON_CPU = 2**27
 _SHARE_OF_GPU = 0.2
 
@@ -55,7 +55,7 @@ ALONE = ("one-net", "bagged")  # trained as groups of one network
 
 
 class Part(NamedTuple):
-    """A split as a program sees it."""
+    """A split as tensors."""
 
     x: Tensor  # (n, n_features)
     y: Tensor
@@ -65,17 +65,17 @@ class Part(NamedTuple):
 
 
 class Trained(NamedTuple):
-    """What a recipe made of a part."""
+    """Predictions for a part by networks that a recipe trained."""
 
     place: int
     recipe: Recipe
     vote: FloatArray  # (n_test, n_classes)
-    proba: FloatArray  # (n_learners, n_test, n_classes), the networks' own; no networks unless they are asked for
+    proba: FloatArray  # (n_learners, n_test, n_classes); no learners unless they are asked for
     seconds: float
 
 
 class Choice(NamedTuple):
-    """What a method chose in a fold, from which accuracies, and how long it took to find out."""
+    """The recipe that a method chose in a fold, the accuracies behind the choice, and the seconds that it took."""
 
     recipe: Recipe
     accuracies: FloatArray  # (n_recipes,), means over the inner folds
@@ -92,20 +92,20 @@ def run_networks(
     device: torch.device,
     report: Callable[[str], None] = lambda _: None,
 ) -> dict[str, list[dict[str, Any]]]:
-    """Return, for each method, what is recorded of each outer fold.
+    """Return the results of each method on each outer fold.
 
     Parameters
     ----------
     table : Table
-        What is learnt.
+        The data.
     folds : sequence of OuterFold
         The folds of this repeat.
     methods : sequence of str
-        Some of the batched ones.
+        Batched methods.
     settings : Settings
         How to train.
     repeat : int
-        Number of the repeat: its folds and its random draws are its own.
+        Number of the repeat, which seeds the random draws.
     device : torch.device
         Where to train.
     report : callable, optional
@@ -113,13 +113,13 @@ def run_networks(
 
     Notes
     -----
-    The seconds of a program are divided among its recipes by their number of networks, and every method is charged for
-    what it uses, also where others use the same.
+    The seconds of a program are divided among its recipes by their number of networks. A recipe that several methods
+    share is counted for each of them.
     """
     splits = [split for fold in folds for split in fold.inner] + [fold.outer for fold in folds]
     parts = _parts(table, splits, repeat, device)
     trainer = _Trainer(table, settings, report)
-    choices = _tuned(trainer, parts, folds, methods)
+    choices = _choices(trainer, parts, folds, methods)
     first = len(parts) - len(folds)  # the outer folds come last
     wanted = sorted({(first + k, choice.recipe) for (_, k), choice in choices.items()})
     refit = {(one.place - first, one.recipe): one for one in trainer.train(parts, wanted, learners=True)}
@@ -138,10 +138,10 @@ def run_networks(
     return results
 
 
-def _tuned(
+def _choices(
     trainer: "_Trainer", parts: Sequence[Part], folds: Sequence[OuterFold], methods: Sequence[str]
 ) -> dict[tuple[str, int], Choice]:
-    """Return what each method chooses on the inner folds of each outer one; a recipe is trained once for all."""
+    """Return the choice of each method on the inner folds of each outer fold; a recipe is trained once for all."""
     n_inner = len(folds[0].inner)
     tried = {recipe for method in methods for recipe in recipes(method)}
     wanted = [(place, recipe) for place in range(len(folds) * n_inner) for recipe in tried]
@@ -163,7 +163,7 @@ def _tuned(
 
 
 class _Trainer:
-    """Trains recipes on parts in programs that fit into memory."""
+    """Train recipes on parts, in programs that fit into memory."""
 
     def __init__(self, table: Table, settings: Settings, report: Callable[[str], None]) -> None:
         self.table, self.settings, self.report = table, settings, report
@@ -181,13 +181,13 @@ class _Trainer:
     def train(
         self, parts: Sequence[Part], wanted: Sequence[tuple[int, Recipe]], *, learners: bool = False
     ) -> Iterator[Trained]:
-        """Yield what each recipe makes of its part, with the networks' own probabilities if asked."""
+        """Yield the predictions of each recipe for its part, with those of the learners if asked."""
         together = [(place, recipe) for place, recipe in wanted if recipe.training not in ALONE]
         alone = [(place, recipe) for place, recipe in wanted if recipe.training in ALONE]
         for some in (together, alone):
             if not some:
                 continue
-            # groups of one loss side by side: a view of them costs nothing
+            # groups of one loss are neighbours, so that a slice selects them without a copy
             some = sorted(some, key=lambda pair: (pair[1].training, pair[1].weight_decay, pair[0]))
             rows = max(len(parts[place].y) for place, _ in wanted)
             schedule = Schedule(
@@ -201,12 +201,12 @@ class _Trainer:
     def _in_chunks(
         self, parts: Sequence[Part], wanted: list[tuple[int, Recipe]], schedule: Schedule, learners: bool
     ) -> Iterator[Trained]:
-        """Yield from one program after another; one that does not fit is cut in half."""
+        """Yield from one program after another; a program that does not fit into memory is cut in half."""
         most = max(1, _capacity(parts[0].x.device) // self._numbers(parts, wanted, schedule))
         waiting = [wanted[start : start + most] for start in range(0, len(wanted), most)]
         while waiting:
             some = waiting.pop(0)
-            self.report(f"{self.table.name}: {len(some)} ensembles, {len(waiting)} programs more")
+            self.report(f"{self.table.name}: {len(some)} ensembles, {len(waiting)} more programs")
             try:
                 found = self._program(parts, some, schedule, learners)
             except torch.cuda.OutOfMemoryError:
@@ -223,13 +223,13 @@ class _Trainer:
         groups: list[Group] = []
         owners: list[tuple[int, Recipe]] = []
         folds: dict[tuple[int, str], list[Fold]] = {}
-        nets: dict[int, list[nn.Module]] = {}
+        networks: dict[int, list[nn.Module]] = {}
         for place, recipe in wanted:
             kind = recipe.training if recipe.training in ALONE else "together"
-            if place not in nets:
-                nets[place] = self._networks(parts[place])
+            if place not in networks:
+                networks[place] = self._networks(parts[place])
             if (place, kind) not in folds:
-                folds[place, kind] = _folds(parts[place], nets[place], kind)
+                folds[place, kind] = _folds(parts[place], networks[place], kind)
             loss = self.losses.get(recipe.training, self.independent)
             for fold in folds[place, kind]:
                 groups.append(Group(fold, loss, weight_decay=recipe.weight_decay))
@@ -260,7 +260,7 @@ class _Trainer:
     def _numbers(
         self, parts: Sequence[Part], wanted: Sequence[tuple[int, Recipe]], schedule: Schedule
     ) -> int:
-        """Return about how many numbers the training of one recipe holds."""
+        """Return an estimate of the number of values that the training of one recipe holds."""
         n = max(len(parts[place].y) for place, _ in wanted)
         batch, width, hidden = n // (schedule.n_batches or 1) + 1, parts[0].x.shape[1], self.settings.hidden
         weights = hidden * (width + self.n_classes + 2)
@@ -269,7 +269,7 @@ class _Trainer:
 
 
 def _parts(table: Table, splits: Sequence[Split], repeat: int, device: torch.device) -> list[Part]:
-    """Return the splits as tensors, each with an encoding of its own, all of one width."""
+    """Return the splits as tensors, each with its own encoding, all of one width."""
     encoded = []
     for split in splits:
         encoder = for_networks(table.X)
@@ -287,24 +287,24 @@ def _parts(table: Table, splits: Sequence[Split], repeat: int, device: torch.dev
 
 
 def _wide(rows: FloatArray, width: int, device: torch.device) -> Tensor:
-    """Return rows with columns of zeros up to the width; a weight that meets zeros only stays out of it."""
+    """Return rows padded with columns of zeros, which have no effect on the outputs."""
     padded = np.zeros((len(rows), width), dtype=np.float32)
     padded[:, : rows.shape[1]] = rows
     return torch.from_numpy(padded).to(device)
 
 
-def _folds(part: Part, nets: list[nn.Module], kind: str) -> list[Fold]:
-    """Return what is trained: all networks on the same rows, the first alone, or each on its own bootstrap sample."""
+def _folds(part: Part, networks: list[nn.Module], kind: str) -> list[Fold]:
+    """Return all networks on the same rows, the first one alone, or each on its own bootstrap sample."""
     _, order, bootstrap = part.seeds
     if kind == "together":
-        return [Fold(part.x, part.y, None, nets, order)]
+        return [Fold(part.x, part.y, None, networks, order)]
     if kind == "one-net":
-        return [Fold(part.x, part.y, None, nets[:1], order)]
+        return [Fold(part.x, part.y, None, networks[:1], order)]
     n, rng = len(part.y), np.random.default_rng(bootstrap)
-    drawn = [torch.as_tensor(rng.integers(n, size=n), device=part.x.device) for _ in nets]
+    drawn = [torch.as_tensor(rng.integers(n, size=n), device=part.x.device) for _ in networks]
     return [
-        Fold(part.x[rows], part.y[rows], None, [net], order + i)
-        for i, (net, rows) in enumerate(zip(nets, drawn, strict=True))
+        Fold(part.x[rows], part.y[rows], None, [network], order + i)
+        for i, (network, rows) in enumerate(zip(networks, drawn, strict=True))
     ]
 
 

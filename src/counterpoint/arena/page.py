@@ -1,4 +1,4 @@
-"""The summary as a page of HTML, as Markdown, and in its places in a document."""
+"""The summary as an HTML page, as Markdown, and as tables in a document."""
 
 import base64
 import io
@@ -28,8 +28,30 @@ FIGURE = "arena-ranks"
 NO_SCORES = "No method has them on all tables: jobs of earlier versions did not record them.\n"
 
 
-def write_report(out: Path) -> list[Path]:
-    """Write the summary of the jobs in a folder, its page, its tables and its diagram beside them."""
+def write_report(out: str | Path) -> list[Path]:
+    """Write the summary, the HTML page, the tables and the diagram of a folder of results into it.
+
+    Parameters
+    ----------
+    out : path
+        The folder that :func:`arena` was given.
+
+    Returns
+    -------
+    list of Path
+        The files; a diagram is among them if at least three methods have run on each of at least two tables.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from counterpoint.arena import arena, read_suite
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = arena(read_suite(["iris"]), folder, methods=["extra-trees"], smoke=True)
+    ...     paths = write_report(folder)
+    >>> [path.name for path in paths]
+    ['summary.json', 'arena.html', 'arena.md']
+    """
+    out = Path(out)
     summary = summarise(read_records(out))
     numbers, *pages = paths = [out / "summary.json", out / "arena.html", out / "arena.md"]
     write_json(numbers, summary)
@@ -40,8 +62,30 @@ def write_report(out: Path) -> list[Path]:
     return paths
 
 
-def fill_document(out: Path, document: Path) -> None:
-    """Write the tables of a folder, each below its title, into a document, and the diagram beside its images."""
+def fill_document(out: str | Path, document: str | Path) -> None:
+    r"""Write the tables of a folder of results into a Markdown document, and the diagram into ``images`` beside it.
+
+    Parameters
+    ----------
+    out : path
+        The folder that :func:`arena` was given.
+    document : path
+        A file with the marks of each table, as in ``<!-- arena-errors -->`` and ``<!-- end of arena-errors -->``.
+
+    Examples
+    --------
+    >>> names = ["errors", "scores", "learner_accuracy", "r_tl", "r_ll", "optimality", "seconds", "paid"]
+    >>> marks = [f"<!-- arena-{name} -->\n<!-- end of arena-{name} -->\n" for name in names]
+    >>> import tempfile
+    >>> from counterpoint.arena import arena, read_suite
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = arena(read_suite(["iris"]), folder, methods=["extra-trees"], smoke=True)
+    ...     document = Path(folder, "page.md")
+    ...     _ = document.write_text("".join(marks))
+    ...     fill_document(folder, document)
+    ...     "| iris | 3 |" in document.read_text(encoding="utf-8")
+    True
+    """
     records = read_records(out)
     summary = summarise(records)
     found = grids(summary)
@@ -50,11 +94,11 @@ def fill_document(out: Path, document: Path) -> None:
     parts["arena-paid"] = sentences(summary)
     if tried := post_hoc_search(records):
         parts["arena-tried"] = describe_search(tried)
-    refill(document, parts, {FIGURE: _drawn(summary)} if summary["ranks"] else {})
+    refill(Path(document), parts, {FIGURE: _drawn(summary)} if summary["ranks"] else {})
 
 
 def grids(summary: Mapping[str, Any]) -> dict[str, Grid]:
-    """Return the tables: the methods over all data sets, errors, scores, tests, what is known of learners, the time."""
+    """Return the tables by name: ranks, errors, scores, tests, the learners' measures, and seconds."""
     found = {
         "errors": _errors(summary),
         **{key: _scores(summary, key) for key in SCORES if _scored(summary, key)},
@@ -66,7 +110,28 @@ def grids(summary: Mapping[str, Any]) -> dict[str, Grid]:
 
 
 def overview(summary: Mapping[str, Any]) -> Grid:
-    """Return the methods that have run on every data set, the best first: ranks if there are any, errors and scores."""
+    """Return a table of the methods that have run on every data set, best first, with ranks, errors and scores.
+
+    Parameters
+    ----------
+    summary : mapping
+        From :func:`summarise`.
+
+    Returns
+    -------
+    Grid
+        Means over the data sets; without ranks if there are none.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from counterpoint.arena import arena, read_suite
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = arena(read_suite(["iris"]), folder, methods=["extra-trees"], smoke=True)
+    ...     grid = overview(summarise(read_records(folder)))
+    >>> grid.title, grid.headings[:2]
+    ('Means on iris', ['method', 'error, %'])
+    """
     names, ranks = list(summary["errors"]), summary["ranks"]
     methods = [m for m in METHODS if all(m in summary["errors"][name] for name in names)]
     errors = {m: fmean(summary["errors"][name][m]["mean"] for name in names) for m in methods}
@@ -86,7 +151,7 @@ def overview(summary: Mapping[str, Any]) -> Grid:
 
 
 def sentences(summary: Mapping[str, Any]) -> str:
-    """Return one sentence for each data set, and one for each whose methods differ in their repeats, in Markdown."""
+    """Return a Markdown list: a sentence for each data set, and one for each whose methods ran different repeats."""
     return "".join(f"- {escaped(sentence)}\n" for sentence in _sentences(summary))
 
 
@@ -97,7 +162,7 @@ def markdown(summary: Mapping[str, Any]) -> str:
 
 
 def html(summary: Mapping[str, Any]) -> str:
-    """Return one page that requests nothing."""
+    """Return the page, self-contained: it requests no other file."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -136,10 +201,10 @@ def _methods(summary: Mapping[str, Any]) -> list[str]:
 def _drawn(summary: Mapping[str, Any]) -> "Figure":
     from matplotlib.figure import Figure
 
-    display = RankDisplay.from_summary(summary, marked=_search(summary))
     with house_style():
-        figure = Figure(figsize=display.size)
-        display.plot(figure.subplots())
+        figure = Figure()
+        display = RankDisplay.from_summary(summary, marked=_search(summary), ax=figure.subplots())
+        figure.set_size_inches(display.size)
     return figure
 
 
@@ -152,7 +217,7 @@ def _picture(summary: Mapping[str, Any]) -> str:
 
 
 def _search(summary: Mapping[str, Any]) -> str | None:
-    """Return the search that the ranks are seen from, if one has a rank."""
+    """Return the search that the others are tested against, if one has a rank."""
     return next((method for method in SEARCHES if method in summary["ranks"]["methods"]), None)
 
 

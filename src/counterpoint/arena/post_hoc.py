@@ -1,4 +1,4 @@
-"""A look back at the paper's loss: one search over all diversities and all weight decays."""
+"""A search over all diversities and weight decays of the paper's loss, computed from finished jobs."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,29 +16,30 @@ __all__ = ["describe_search", "post_hoc_search"]
 SEARCH = "correlation-cv"
 AMONG = (BASELINE, *map(correlation, CORRELATIONS))
 AGAINST = (SEARCH, "decorate-net", BASELINE)
-TOLD = "segment"  # the table whose error is told too: it stands in the paper
+QUOTED = "segment"  # the table of the paper, whose error is quoted too
 
 
 def post_hoc_search(records: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """Return how a search over all diversities and weight decays would have done.
+    """Return the results that a search over all diversities and weight decays would have had.
 
     Parameters
     ----------
     records : sequence of dict
-        The cells of a store.
+        From ``read_records``.
 
     Returns
     -------
     dict or None
-        ``errors`` and those of the search, ``search_errors``, by table; ``mean_rank`` in the place of the search, and
-        that of the search, ``search_rank``; and ``against`` other methods the numbers of tables with a lower, a higher
-        and an equal error. None where there are no ranks, or a method that is needed has no part in them or has other
-        repeats than the rest.
+        ``errors`` by table, and ``search_errors``, those of ``correlation-cv``; ``mean_rank`` in place of
+        ``correlation-cv``, and its own, ``search_rank``; and ``against`` other methods the numbers of tables with a
+        lower, a higher and an equal error. None if there are no ranks, or a method that is needed has no rank or has
+        run other repeats.
 
     Notes
     -----
-    In each outer fold it takes, of independent training and the fixed diversities, the one whose best weight decay has
-    the best accuracy on the inner folds, the first of equals; its error on the rows held out is in its own cell.
+    In each outer fold it chooses among independent training and the fixed diversities the one whose best weight decay
+    has the best accuracy on the inner folds, the first of equals. Its error on the test rows is in the record of that
+    method.
     """
     summary = summarise(records)
     ranks = summary["ranks"]
@@ -58,12 +59,12 @@ def post_hoc_search(records: Sequence[Mapping[str, Any]]) -> dict[str, Any] | No
 
 
 def describe_search(found: Mapping[str, Any]) -> str:
-    """Return the numbers in Markdown: errors and rank in a sentence, on how many tables it does better in a table."""
+    """Return the results in Markdown: a sentence with errors and rank, and a table of wins and losses."""
     ours, theirs = found["errors"], found["search_errors"]
     average, before = (100 * float(np.mean(list(errors.values()))) for errors in (ours, theirs))
     parts = [f"It errs {average:.2f} % on average ({SEARCH} {before:.2f} %)"]
-    if TOLD in ours:
-        parts.append(f"{100 * ours[TOLD]:.2f} % on {TOLD} ({100 * theirs[TOLD]:.2f} %)")
+    if QUOTED in ours:
+        parts.append(f"{100 * ours[QUOTED]:.2f} % on {QUOTED} ({100 * theirs[QUOTED]:.2f} %)")
     parts.append(
         f"and in the place of {SEARCH} it would have a mean rank of {found['mean_rank']:.2f} "
         f"({found['search_rank']:.2f})"
@@ -74,7 +75,7 @@ def describe_search(found: Mapping[str, Any]) -> str:
 
 
 def _error(found: Mapping[str, Repeats]) -> float:
-    """Return the mean error on a table of what the inner folds would have chosen."""
+    """Return the mean error on a table of the methods that the inner folds would have chosen."""
     errors = []
     for repeat in found[BASELINE]:
         folds = [found[method][repeat] for method in AMONG]

@@ -2,21 +2,92 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from counterpoint._validation import check_count
 from counterpoint.arena.jobs import ArenaJob, check_store, open_store
-from counterpoint.arena.methods import METHODS, Settings
-from counterpoint.arena.tables import Table, outer_folds
+from counterpoint.arena.methods import METHODS, SMOKE, Settings, available, check_methods
+from counterpoint.arena.page import write_report
+from counterpoint.arena.tables import Table, check_folds, outer_folds
 from counterpoint.records import JobRun, Outcome
 
-__all__ = ["run_arena"]
+__all__ = ["arena", "run_missing"]
 
 TITLE = "Arena: methods on the same folds"
 
 
-def run_arena(
+def arena(
+    tables: Sequence[Table],
+    out: str | Path,
+    *,
+    methods: Sequence[str] = (),
+    repeats: int = 1,
+    folds: int | None = None,
+    n_jobs: int = 1,
+    device: str = "auto",
+    smoke: bool = False,
+) -> list[Path]:
+    """Run the jobs that are missing, write the report and return its paths.
+
+    Parameters
+    ----------
+    tables : sequence of Table
+        The data, from :func:`read_suite` or :func:`read_table`.
+    out : path
+        Folder of the records and of the report.
+    methods : sequence of str, default=()
+        Keys of ``METHODS``; by default all whose packages are installed.
+    repeats : int, default=1
+        Number of repeats of the cross-validation, each with its own folds.
+    folds : int, optional
+        Number of outer folds; by default 10, or 3 in a smoke run.
+    n_jobs : int, default=1
+        Number of folds that run in parallel, for methods that are not batched; -1 is one for each core.
+    device : str, default="auto"
+        Where networks train; "auto" is the GPU if there is one.
+    smoke : bool, default=False
+        Run with a few tiny networks and trees. The numbers mean nothing.
+
+    Returns
+    -------
+    list of Path
+        The files of the report.
+
+    Raises
+    ------
+    ValueError
+        Before any work, if the folder holds jobs of other settings; the message names the setting.
+    RuntimeError
+        After the report was written, if jobs failed; the message names them.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from counterpoint.arena import read_suite
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     paths = arena(read_suite(["iris"]), folder, methods=["extra-trees"], smoke=True)
+    >>> [path.name for path in paths]
+    ['summary.json', 'arena.html', 'arena.md']
+    """
+    out = Path(out)
+    chosen = check_methods(methods) if methods else available()
+    check_count(repeats, "repeats", minimum=1)
+    settings = SMOKE if smoke else Settings()
+    if folds is not None:
+        settings = replace(settings, n_folds=int(check_count(folds, "folds", minimum=2)))
+    if n_jobs < 1 and n_jobs != -1:
+        raise ValueError(f"`n_jobs` must be at least 1, or -1 for all cores; got {n_jobs}.")
+    for table in tables:
+        check_folds(table, settings.n_folds)
+    outcome = run_missing(tables, chosen, repeats, out, settings, n_jobs=n_jobs, device=device)
+    paths = write_report(out) if any(open_store(out)) or not outcome.failures else []
+    outcome.check()
+    return paths
+
+
+def run_missing(
     tables: Sequence[Table],
     methods: Sequence[str],
     repeats: int,
@@ -26,30 +97,7 @@ def run_arena(
     n_jobs: int = 1,
     device: str = "auto",
 ) -> Outcome:
-    """Run the jobs that the folder does not hold yet.
-
-    Parameters
-    ----------
-    tables : sequence of Table
-        The data.
-    methods : sequence of str
-        Keys of ``METHODS``.
-    repeats : int
-        Number of repeats of the cross-validation.
-    out : Path
-        Folder of results.
-    settings : Settings
-        What all jobs share.
-    n_jobs : int, default=1
-        Number of folds that run in parallel, for methods that are not batched.
-    device : str, default="auto"
-        Where networks train; "auto" is the GPU if there is one.
-
-    Returns
-    -------
-    Outcome
-        Records and failures. A job that fails does not stop the others.
-    """
+    """Run the jobs that the folder does not hold yet, and return records and failures; for parameters see `arena`."""
     store = open_store(out)
     facts = {table.name: table.facts for table in tables}
     jobs = [

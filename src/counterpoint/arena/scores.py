@@ -1,4 +1,4 @@
-"""How a method did on the rows held out of one fold."""
+"""Scores of a method on the test rows of one fold."""
 
 import warnings
 from typing import Any
@@ -23,22 +23,22 @@ _DIGITS = 6
 
 
 def fold_scores(y: IntArray, proba: FloatArray, learners: FloatArray | None = None) -> dict[str, Any]:
-    """Return the error of the vote, how good its probabilities are, and where the learners stand.
+    """Return the error of the vote, the scores of its probabilities and the measures of its learners.
 
     Parameters
     ----------
     y : ndarray of shape (n_samples,)
-        The classes, as places of columns.
+        The classes, as column indices.
     proba : ndarray of shape (n_samples, n_classes)
-        What the method predicts.
+        Probabilities that the method predicts.
     learners : ndarray of shape (n_learners, n_samples, n_classes), optional
-        What its learners predict, where it has some.
+        Probabilities of its learners, if it has any.
 
     Returns
     -------
     dict
         ``error``, ``log_loss``, ``brier_score``, ``calibration_error``, ``n_learners``, ``learner_accuracy``, ``r_tl``,
-        ``r_ll`` and ``optimality``; NaN where undefined, which on a few rows is common.
+        ``r_ll`` and ``optimality``; NaN where undefined, which is common on few rows.
 
     Examples
     --------
@@ -63,11 +63,11 @@ def fold_scores(y: IntArray, proba: FloatArray, learners: FloatArray | None = No
     n_learners = len(learners)
     found |= {"n_learners": n_learners, "learner_accuracy": float(np.mean(learners.argmax(axis=2) == y))}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UndefinedMeasureWarning)  # NaN says it
+        warnings.simplefilter("ignore", UndefinedMeasureWarning)  # NaN shows it
         of_truth = truth_learner_correlation(y, learners, per_class=True, labels=classes)
         found["r_tl"] = _mean(of_truth)
         if n_learners > 1:
-            # a class that is absent from the rows has no truth to correlate with: both averages are over the others
+            # A class that is absent from the rows has no correlation with the truth: both averages leave it out.
             present = np.isin(classes, y)
             pairs = learner_learner_correlation(learners, per_class=True, labels=classes)[present]
             found["r_ll"] = _mean(pairs[:, *np.triu_indices(n_learners, 1)])
@@ -79,7 +79,7 @@ def fold_scores(y: IntArray, proba: FloatArray, learners: FloatArray | None = No
 
 
 def aligned(proba: FloatArray, classes: IntArray, n_classes: int) -> FloatArray:
-    """Return probabilities with a column for every class, also for those absent from the training rows.
+    """Return probabilities with a column for every class, including those absent from the training rows.
 
     Examples
     --------

@@ -15,19 +15,19 @@ __all__ = ["Friedman", "cliques", "critical_difference", "friedman", "holm", "me
 
 
 class Friedman(NamedTuple):
-    """The statistic, and the probability of one as large if all methods were alike."""
+    """The statistic of Friedman's test and its p-value."""
 
     statistic: float
     p_value: float
 
 
 def mean_ranks(errors: ArrayLike) -> FloatArray:
-    """Return the mean rank of each method over the data sets; 1 is best, equals share their ranks.
+    """Return the mean rank of each method over the data sets; 1 is best, ties share their ranks.
 
     Parameters
     ----------
     errors : array-like of shape (n_sets, n_methods)
-        Low is good.
+        Lower is better.
 
     Returns
     -------
@@ -43,17 +43,17 @@ def mean_ranks(errors: ArrayLike) -> FloatArray:
 
 
 def friedman(errors: ArrayLike) -> Friedman:
-    """Return Friedman's test that all methods are alike.
+    """Return Friedman's test of the hypothesis that all methods are equal.
 
     Parameters
     ----------
     errors : array-like of shape (n_sets, n_methods)
-        Of at least three methods.
+        Errors of at least three methods.
 
     Returns
     -------
     Friedman
-        From ``scipy.stats.friedmanchisquare``; p is 1 where no set tells any two methods apart.
+        From ``scipy.stats.friedmanchisquare``; p is 1 if all methods tie on every data set.
 
     Examples
     --------
@@ -70,14 +70,14 @@ def friedman(errors: ArrayLike) -> Friedman:
 
 
 def critical_difference(n_methods: int, n_sets: int, level: float = 0.05) -> float:
-    r"""Return how far two mean ranks must be apart to differ, by Nemenyi's test.
+    r"""Return the critical difference of two mean ranks by Nemenyi's test.
 
     Parameters
     ----------
     n_methods, n_sets : int
-        How many methods on how many data sets.
+        Numbers of methods and of data sets.
     level : float, default=0.05
-        The probability to find a difference anywhere if there is none.
+        Probability of finding any difference if there is none.
 
     Returns
     -------
@@ -100,14 +100,14 @@ def critical_difference(n_methods: int, n_sets: int, level: float = 0.05) -> flo
 
 
 def nemenyi_p_values(ranks: ArrayLike, n_sets: int) -> FloatArray:
-    """Return the p-value of every two methods by Nemenyi's test.
+    """Return the p-value of each pair of methods by Nemenyi's test.
 
     Parameters
     ----------
     ranks : array-like of shape (n_methods,)
         Mean ranks over the data sets.
     n_sets : int
-        How many data sets.
+        Number of data sets.
 
     Returns
     -------
@@ -127,12 +127,12 @@ def nemenyi_p_values(ranks: ArrayLike, n_sets: int) -> FloatArray:
 
 
 def holm(p_values: ArrayLike) -> FloatArray:
-    """Return p-values corrected for their number by Holm's method.
+    """Return p-values corrected for multiple testing by Holm's method.
 
     Parameters
     ----------
     p_values : array-like of shape (n_tests,)
-        As found one by one.
+        Uncorrected p-values.
 
     Returns
     -------
@@ -152,19 +152,19 @@ def holm(p_values: ArrayLike) -> FloatArray:
 
 
 def cliques(ranks: ArrayLike, difference: float) -> list[tuple[int, int]]:
-    """Return the largest runs of methods that cannot be told apart, as first and last place from the best rank on.
+    """Return the maximal groups of methods whose mean ranks do not differ significantly.
 
     Parameters
     ----------
     ranks : array-like of shape (n_methods,)
         Mean ranks, in any order.
     difference : float
-        The critical one.
+        The critical difference.
 
     Returns
     -------
     list of (int, int)
-        Runs of two methods or more, none inside another.
+        First and last position of each group, counted from the best rank; groups have at least two methods.
 
     Examples
     --------

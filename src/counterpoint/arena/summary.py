@@ -1,4 +1,4 @@
-"""What the cells of a store say together."""
+"""What the records of a store show together."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,10 +21,10 @@ from counterpoint.records import number
 
 __all__ = ["LEVEL", "SCORES", "STANDING", "collect_folds", "points", "summarise", "values"]
 
-LEVEL = 0.05  # of every test
-# How good the probabilities of the vote are, and in words; low is good.
+LEVEL = 0.05  # significance level of every test
+# Scores of the probabilities of the vote, and their names in tables; lower is better.
 SCORES = {"log_loss": "log-loss", "brier_score": "Brier score", "calibration_error": "calibration error"}
-# Where learners stand, and in words.
+# Measures of the learners, and their names in tables.
 STANDING = {
     "learner_accuracy": "learner accuracy",
     "r_tl": "r_TL",
@@ -33,17 +33,17 @@ STANDING = {
 }
 
 Folds = list[dict[str, Any]]
-Repeats = dict[int, Folds]  # those that a method has run, in order
+Repeats = dict[int, Folds]  # the folds of each repeat that a method has run
 Results = dict[str, dict[str, Repeats]]  # by table and method
 
 
 def summarise(records: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the tables and tests of some cells, as plain numbers.
+    """Return errors, scores, ranks and tests from the records of jobs, as plain numbers.
 
     Parameters
     ----------
     records : iterable of dict
-        The cells, of one setting.
+        From :func:`read_records`, all of one setting.
 
     Returns
     -------
@@ -55,7 +55,17 @@ def summarise(records: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     Raises
     ------
     ValueError
-        If there are no cells, or cells of different settings or candidates.
+        If there are no records, or records of different settings or candidates.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from counterpoint.arena import arena, read_records, read_suite
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = arena(read_suite(["iris"]), folder, methods=["extra-trees"], smoke=True)
+    ...     summary = summarise(read_records(folder))
+    >>> summary["data"]["iris"]["rows"], summary["errors"]["iris"]["extra-trees"]["n"]
+    (150, 3)
     """
     results, settings, data = collect_folds(records)
     if not results:
@@ -85,8 +95,8 @@ def summarise(records: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def collect_folds(records: Iterable[Mapping[str, Any]]) -> tuple[Results, dict[str, Any], dict[str, Any]]:
-    """Return the folds of all cells, small tables first; their settings; and the facts of the tables."""
-    cells: dict[str, dict[str, Repeats]] = defaultdict(lambda: defaultdict(dict))
+    """Return the folds of all records, small tables first; their settings; and the counts of the tables."""
+    folds: dict[str, dict[str, Repeats]] = defaultdict(lambda: defaultdict(dict))
     shared: dict[str, Any] = {}  # the settings, and the candidates of each method
     data: dict[str, Any] = {}
     for record in records:
@@ -100,12 +110,12 @@ def collect_folds(records: Iterable[Mapping[str, Any]]) -> tuple[Results, dict[s
                 raise ValueError(
                     f"`out` must hold jobs of the same settings and candidates; got others for {method} on {table}."
                 )
-        cells[table][method][config["repeat"]] = record["data"]["folds"]
+        folds[table][method][config["repeat"]] = record["data"]["folds"]
         data[table] = {name: config[name] for name in COUNTS}
-    order = sorted(cells, key=lambda name: (data[name]["rows"], name))
+    order = sorted(folds, key=lambda name: (data[name]["rows"], name))
     results = {
         name: {
-            method: dict(sorted(cells[name][method].items())) for method in METHODS if method in cells[name]
+            method: dict(sorted(folds[name][method].items())) for method in METHODS if method in folds[name]
         }
         for name in order
     }
@@ -117,12 +127,12 @@ def _all(repeats: Repeats) -> Folds:
 
 
 def values(folds: Folds, key: str) -> FloatArray:
-    """Return a number of each fold; NaN where it is undefined."""
+    """Return a value of each fold; NaN where it is undefined."""
     return np.array([np.nan if fold[key] is None else fold[key] for fold in folds], dtype=float)
 
 
 def points(difference: float) -> str:
-    """Return a difference of errors in percentage points; without a sign where it is none.
+    """Return a difference of errors in percentage points; zero has no sign.
 
     Examples
     --------
@@ -149,7 +159,7 @@ def _scores(folds: Folds) -> dict[str, float]:
 
 
 def _standing(folds: Folds) -> dict[str, float | None]:
-    """Return means over the folds where a number is defined."""
+    """Return means over the folds in which a measure is defined."""
     found: dict[str, float | None] = {}
     for key in STANDING:
         numbers = values(folds, key)
@@ -173,8 +183,8 @@ def _against(found: Mapping[str, Repeats], share: float) -> dict[str, dict[str, 
 def _corrected(against: Mapping[str, Mapping[str, Mapping[str, float]]]) -> dict[str, dict[str, Any]]:
     """Add ``p_corrected`` to the tests: by Holm's method over the tables, and the methods of a family."""
     corrected: dict[str, dict[str, Any]] = {name: dict(tests) for name, tests in against.items()}
-    for learners in {family(method) for tests in against.values() for method in tests}:
-        asked = [(name, m) for name, tests in against.items() for m in learners if m in tests]
+    for methods in {family(method) for tests in against.values() for method in tests}:
+        asked = [(name, m) for name, tests in against.items() for m in methods if m in tests]
         p = holm([against[name][m]["p_value"] for name, m in asked])
         for (name, m), value in zip(asked, p.tolist(), strict=True):
             corrected[name][m] = {**against[name][m], "p_corrected": value}
@@ -184,8 +194,8 @@ def _corrected(against: Mapping[str, Mapping[str, Mapping[str, float]]]) -> dict
 def _paid(
     name: str, errors: Mapping[str, Mapping[str, float]], tests: Mapping[str, Mapping[str, float]]
 ) -> dict[str, Any]:
-    """Return whether explicit diversity paid or cost on a table, in a sentence."""
-    families = [asked for learners in EXPLICIT if (asked := [m for m in learners if m in tests])]
+    """Return whether explicit diversity lowered or raised the error on a table, with a sentence."""
+    families = [asked for methods in EXPLICIT if (asked := [m for m in methods if m in tests])]
     if not families:
         return {}
     p = {method: tests[method]["p_corrected"] for asked in families for method in asked}
@@ -194,19 +204,19 @@ def _paid(
     losses = [method for method in sure if tests[method]["difference"] > 0]
     best = {min(asked, key=lambda method: errors[method]["mean"]): len(asked) for asked in families}
 
-    def told(method: str) -> str:
+    def described(method: str) -> str:
         among = f", the best of {best[method]} fixed diversities," if best.get(method, 1) > 1 else ""
         numbers = f"{points(tests[method]['difference'])} points, p = {p[method]:#.2g}"
         return f"{method}{among} {100 * errors[method]['mean']:.2f} % ({numbers})"
 
     shown = [method for method in p if method in {*best, *sure}]
-    words = [f"independent networks err {100 * errors[BASELINE]['mean']:.2f} %", *map(told, shown)]
+    words = [f"independent networks err {100 * errors[BASELINE]['mean']:.2f} %", *map(described, shown)]
     sentence = f"{_outcome(name, gains, losses)}: {'; '.join(words)}."
     return {"gains": gains, "losses": losses, "sentence": sentence, "p_values": p}
 
 
 def _outcome(name: str, gains: Sequence[str], losses: Sequence[str]) -> str:
-    """Return what can be told about a table, with the methods of which it can be told."""
+    """Return the outcome on a table, with the methods that made a significant difference."""
     paid, cost = ", ".join(gains), ", ".join(losses)
     if gains and losses:
         return f"Explicit diversity paid on {name} ({paid}) and cost ({cost})"
@@ -216,7 +226,7 @@ def _outcome(name: str, gains: Sequence[str], losses: Sequence[str]) -> str:
 
 
 def _uneven(name: str, found: Mapping[str, Repeats]) -> str | None:
-    """Return in words which repeats the methods of a table have, if these are not the same for all."""
+    """Return a sentence on the repeats of the methods of a table, if they are not the same for all."""
     methods: dict[tuple[int, ...], list[str]] = defaultdict(list)
     for method, repeats in found.items():
         methods[tuple(sorted(repeats))].append(method)

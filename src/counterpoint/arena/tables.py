@@ -1,4 +1,4 @@
-"""What the methods compete on: tables with their folds, the same for every method."""
+"""Tables with their folds, the same for every method."""
 
 import warnings
 import zlib
@@ -13,7 +13,7 @@ from counterpoint._validation import IntArray
 from counterpoint.datasets import DATASETS, load
 
 __all__ = [
-    "SMALL_FIRST",
+    "UCI15",
     "OuterFold",
     "Split",
     "Table",
@@ -23,8 +23,8 @@ __all__ = [
     "read_table",
 ]
 
-# By their number of rows, so that a run that is stopped has finished as many as it could.
-SMALL_FIRST = (
+# Tables of the DECORATE study, small ones first, so that an interrupted run has finished as many as possible.
+UCI15 = (
     "labor", "lymph", "iris", "hepatitis", "autos", "glass", "audiology", "heart-c", "colic", "soybean",
     "credit-a", "breast-w", "anneal", "segment", "splice",
 )  # fmt: skip
@@ -32,16 +32,28 @@ INNER_FOLDS = 3
 
 
 class Table(NamedTuple):
-    """Columns that say something, and the class of each row as a code."""
+    """A table for classification, without constant columns.
+
+    Attributes
+    ----------
+    name : str
+        Name of the table.
+    X : DataFrame
+        Columns of float64, with NaN, or of categories.
+    y : ndarray of shape (n_rows,)
+        The class of each row, as an index into ``classes``.
+    classes : tuple of str
+        Names of the classes.
+    """
 
     name: str
-    X: Any  # pandas.DataFrame: float64 with NaN, or categorical
+    X: Any
     y: IntArray
     classes: tuple[str, ...]
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The counts of rows, columns and classes, and a checksum that tells tables of the same counts apart."""
+        """The counts of rows, columns and classes, and a checksum of the contents."""
         nominal = int((self.X.dtypes == "category").sum())
         rows = self.X.to_csv(index=False) + ",".join(self.classes[code] for code in self.y)
         return {
@@ -54,14 +66,14 @@ class Table(NamedTuple):
 
 
 class Split(NamedTuple):
-    """Rows to train on and rows to judge by, as places in the table."""
+    """Indices of the training rows and of the test rows."""
 
     train: IntArray
     test: IntArray
 
 
 class OuterFold(NamedTuple):
-    """A split of the table, and inside its training part the splits to tune on."""
+    """A split of the table, and the splits of its training part for tuning."""
 
     outer: Split
     inner: tuple[Split, ...]
@@ -70,6 +82,17 @@ class OuterFold(NamedTuple):
 def read_suite(names: Sequence[str], data_dir: str | Path | None = None) -> list[Table]:
     """Return tables of the DECORATE study, small ones first.
 
+    Parameters
+    ----------
+    names : sequence of str
+        Names in ``UCI15``.
+    data_dir : path, optional
+        Folder of the tables that the package does not hold; by default the one that ``COUNTERPOINT_DATA`` names.
+
+    Returns
+    -------
+    list of Table
+
     Examples
     --------
     >>> [(table.name, len(table.y)) for table in read_suite(["iris", "labor"])]
@@ -77,16 +100,27 @@ def read_suite(names: Sequence[str], data_dir: str | Path | None = None) -> list
     """
     for name in names:
         if name not in DATASETS:
-            raise ValueError(f"`sets` must be among {', '.join(SMALL_FIRST)}; got {name!r}.")
+            raise ValueError(f"`sets` must be among {', '.join(UCI15)}; got {name!r}.")
     tables = []
-    for name in sorted(set(names), key=SMALL_FIRST.index):
+    for name in sorted(set(names), key=UCI15.index):
         data = load(name, data_dir)
         tables.append(_table(name, data.X, data.y))
     return tables
 
 
-def read_table(path: Path, target: str) -> Table:
-    r"""Return the table of a file, with the types that its cells show.
+def read_table(path: str | Path, target: str) -> Table:
+    r"""Return the table of a file, with column types inferred from the values.
+
+    Parameters
+    ----------
+    path : path
+        CSV, TSV, ARFF or Parquet.
+    target : str
+        The column of the classes.
+
+    Returns
+    -------
+    Table
 
     Examples
     --------
@@ -100,13 +134,14 @@ def read_table(path: Path, target: str) -> Table:
     """
     from counterpoint.models import read_training_table
 
+    path = Path(path)
     read = read_training_table(path, target)
     X = read.frame.astype(dict.fromkeys(read.of_kind("category"), "category"))
     return _table(path.stem, X, read.y)
 
 
 def check_folds(table: Table, n_folds: int) -> None:
-    """Refuse a table whose largest class has too few rows for a row in each outer fold and each inner one.
+    """Raise ValueError if no class has a row for each outer and inner fold.
 
     Examples
     --------
@@ -128,7 +163,7 @@ def check_folds(table: Table, n_folds: int) -> None:
 
 
 def outer_folds(table: Table, repeat: int, n_folds: int) -> list[OuterFold]:
-    """Return stratified folds, and inner ones in the training part of each; a repeat has its own.
+    """Return the stratified outer folds of a repeat, each with inner folds of its training part.
 
     A class with fewer rows than folds is absent from some of them.
 

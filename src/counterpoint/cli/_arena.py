@@ -1,4 +1,4 @@
-"""The command that compares methods on a table: arena."""
+"""The command that compares methods on the same folds: arena."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,7 +8,7 @@ import typer
 from counterpoint.io import TABLE_FORMATS, format_names
 
 if TYPE_CHECKING:
-    from counterpoint.arena.tables import Table
+    from counterpoint.arena import Table
 
 EXAMPLES = """[b]Examples[/b]
 
@@ -19,7 +19,7 @@ counterpoint arena --data animals.csv --target species --out out/animals
 counterpoint arena --suite uci15 --jobs 4 --repeats 3"""
 
 SUITES = ("uci15",)
-# A copy, because importing them would slow every command; a test compares the two.
+# spelled out, since importing them would slow down every command
 METHODS = (
     "one-net, independent, bagged, joint, joint-logits, ncl, diversity, diversity-0.5, diversity-0.9, diverse-cv, "
     "correlation-0.25, correlation-0.5, correlation-0.9, correlation-1.0, correlation-cv, decorate-tree, decorate-net, "
@@ -69,30 +69,29 @@ def arena(
         ),
     ] = None,
     methods: Methods = None,
-    repeats: Annotated[int, typer.Option(min=1, help="Number of repeats of the cross-validation.")] = 1,
+    repeats: Annotated[int, typer.Option(min=1, help="Repeats of the cross-validation.")] = 1,
     folds: Annotated[
         int | None,
         typer.Option(min=2, help="Number of outer folds; by default 10, with --smoke 3.", show_default=False),
     ] = None,
     out: Results = None,
     jobs: Annotated[
-        int,
-        typer.Option(help="Number of parallel folds, for methods other than networks; -1: one per core."),
+        int, typer.Option(help="Folds to run in parallel, for methods other than networks; -1: one per core.")
     ] = 1,
     device: Annotated[str, typer.Option(help="Device for the networks, such as cpu or cuda.")] = "auto",
     smoke: Annotated[
         bool,
         typer.Option(
-            "--smoke", help="Run in seconds with tiny learners, on labor and iris unless you name tables."
+            "--smoke", help="Run in seconds with tiny learners, on labor and iris unless tables are named."
         ),
     ] = False,
     report_only: Annotated[
-        bool, typer.Option("--report-only", help="Write the report from the results in --out; run nothing.")
+        bool, typer.Option("--report-only", help="Write the report of what --out holds; run nothing.")
     ] = False,
 ) -> None:
-    """Compare methods on the same folds, and see whether explicit diversity pays."""
+    """Compare ensembles on the same folds, and see whether explicit diversity pays."""
     from counterpoint.arena import arena as run
-    from counterpoint.arena.page import write_report
+    from counterpoint.arena import write_report
 
     folder = out or _folder(data, smoke=smoke)
     if report_only:
@@ -102,22 +101,29 @@ def arena(
         tables = _tables(data, target, suite, sets, data_dir, smoke=smoke)
         names = [] if methods is None else _listed(methods)
         paths = run(
-            tables, folder, methods=names, repeats=repeats, folds=folds, jobs=jobs, device=device, smoke=smoke
+            tables,
+            folder,
+            methods=names,
+            repeats=repeats,
+            folds=folds,
+            n_jobs=jobs,
+            device=device,
+            smoke=smoke,
         )
     _show(folder, paths)
 
 
 def _refuse_settings(context: typer.Context) -> None:
-    """Refuse settings of a run if there is no run."""
+    """Raise ValueError for options that have no effect where nothing is run."""
     for name in context.params:
         source = context.get_parameter_source(name)
         given = source is not None and source.name == "COMMANDLINE"
-        if given and name not in ("data", "out", "smoke", "report_only"):  # which say where the cells are
+        if given and name not in ("data", "out", "smoke", "report_only"):  # which say where the results are
             raise ValueError(f"`--{name.replace('_', '-')}` has no meaning with `--report-only`.")
 
 
 def _folder(data: Path | None, *, smoke: bool) -> Path:
-    """Return the default folder of results; a file and a smoke run get folders of their own."""
+    """Return the default folder; results of a file or of a smoke run are kept apart from those of the suite."""
     if data is None:
         return Path("out/arena-smoke" if smoke else "results/arena")
     return Path(f"out/arena-{data.stem}{'-smoke' if smoke else ''}")
@@ -133,7 +139,7 @@ def _tables(
     smoke: bool,
 ) -> "list[Table]":
     from counterpoint._validation import check_choice
-    from counterpoint.arena.tables import SMALL_FIRST, read_suite, read_table
+    from counterpoint.arena import UCI15, read_suite, read_table
 
     given = [name for name, value in (("data", data), ("suite", suite), ("sets", sets)) if value is not None]
     if len(given) > 1:
@@ -147,7 +153,7 @@ def _tables(
     if suite is None and smoke:
         return read_suite(["labor", "iris"])
     check_choice(suite or SUITES[0], "--suite", SUITES)
-    return read_suite(SMALL_FIRST, data_dir)
+    return read_suite(UCI15, data_dir)
 
 
 def _listed(names: str) -> list[str]:
@@ -157,7 +163,7 @@ def _listed(names: str) -> list[str]:
 def _show(folder: Path, paths: list[Path]) -> None:
     import json
 
-    from counterpoint.arena.page import overview
+    from counterpoint.arena import overview
 
     summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
     title, headings, rows, _ = overview(summary)

@@ -1,4 +1,4 @@
-"""Numbers that are kept: records as JSON, tables and figures made from them, documents that hold both."""
+"""Results on disk: records as JSON, a store of finished jobs, and the tables and figures made from them."""
 
 from counterpoint._plain import plain
 from counterpoint.records.document import fill, given_paths, refill

@@ -1,4 +1,4 @@
-"""Documents whose tables and figures come from records and can be written again."""
+"""Documents whose tables and figures are generated from records."""
 
 from argparse import ArgumentParser
 from collections.abc import Mapping
@@ -13,16 +13,28 @@ if TYPE_CHECKING:
 
 
 def given_paths(module: str, *names: str, optional: str | None = None) -> list[Path]:
-    """Return the paths that a module was started with, or end with a line on how to start it.
+    """Return the paths on the command line of a module, or exit with its usage.
 
     Parameters
     ----------
     module : str
         Its dotted name.
     *names : str
-        What the paths are.
+        Names of the paths, in the order of the command line.
     optional : str, optional
-        One more, which need not be given.
+        Name of one more path, which may be left out.
+
+    Returns
+    -------
+    list of Path
+
+    Examples
+    --------
+    >>> import sys
+    >>> before, sys.argv = sys.argv, ["report", "results", "docs/page.md"]
+    >>> [path.name for path in given_paths("report", "store", "document")]
+    ['results', 'page.md']
+    >>> sys.argv = before
     """
     parser = ArgumentParser(prog=f"python -m {module}")
     for name in names:
@@ -33,7 +45,20 @@ def given_paths(module: str, *names: str, optional: str | None = None) -> list[P
 
 
 def fill(document: str, name: str, table: str) -> str:
-    r"""Return the document with the table between the two marks of that name.
+    r"""Return a document with a table between the two marks of its name.
+
+    Parameters
+    ----------
+    document : str
+        The text, with the lines ``<!-- NAME -->`` and ``<!-- end of NAME -->``.
+    name : str
+        The name in the marks.
+    table : str
+        What to put between them.
+
+    Returns
+    -------
+    str
 
     Examples
     --------
@@ -51,7 +76,27 @@ def fill(document: str, name: str, table: str) -> str:
 def refill(
     document: Path, tables: Mapping[str, str], figures: "Mapping[str, Figure]" = MappingProxyType({})
 ) -> None:
-    """Write tables into their places in a document, and figures as PNG into the folder ``images`` beside it."""
+    r"""Write tables into a document, and figures as PNG into the folder ``images`` beside it.
+
+    Parameters
+    ----------
+    document : Path
+        A file with two marks for each table; see :func:`fill`.
+    tables : mapping of str to str
+        The tables, by the name in their marks.
+    figures : mapping of str to Figure, default={}
+        The figures, by the name of their file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     document = Path(folder, "page.md")
+    ...     _ = document.write_text("<!-- errors -->\n<!-- end of errors -->\n")
+    ...     refill(document, {"errors": "| iris | 4.2 |"})
+    ...     "| iris | 4.2 |" in document.read_text()
+    True
+    """
     text = document.read_text(encoding="utf-8")
     for name, table in tables.items():
         text = fill(text, name, table)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 Numbers = Sequence[float] | FloatArray
-NONE = "–"  # noqa: RUF001 - what stands in a cell without a number
+NONE = "–"  # noqa: RUF001 - the text of a cell without a number
 
 
 class Grid(NamedTuple):
@@ -35,7 +35,7 @@ def number(value: float, form: str = ".3f") -> str:
 
 
 def mean(values: Numbers, digits: int = 3) -> str:
-    """Return the mean in words.
+    """Return the mean as text.
 
     Examples
     --------
@@ -46,7 +46,7 @@ def mean(values: Numbers, digits: int = 3) -> str:
 
 
 def spread(values: Numbers, digits: int = 3) -> str:
-    """Return mean ± standard deviation in words; the mean alone if there is one value.
+    """Return mean ± standard deviation as text; only the mean if there is one value.
 
     Examples
     --------
@@ -59,7 +59,7 @@ def spread(values: Numbers, digits: int = 3) -> str:
 
 
 def escaped(text: str) -> str:
-    r"""Return text in which nothing ends a cell of Markdown or begins a tag.
+    r"""Return text escaped for a cell of a Markdown table.
 
     Examples
     --------
@@ -74,8 +74,8 @@ def lines(grid: Grid) -> str:
 
     Examples
     --------
-    >>> print(lines(Grid("Errors", ["net", "error"], [["resnet18", "4.2"]])), end="")
-    | net | error |
+    >>> print(lines(Grid("Errors", ["network", "error"], [["resnet18", "4.2"]])), end="")
+    | network | error |
     | --- | ---: |
     | resnet18 | 4.2 |
     """
@@ -88,14 +88,30 @@ def markdown(grids: Sequence[Grid]) -> str:
 
     Examples
     --------
-    >>> markdown([Grid("Errors", ["net"], [["resnet18"]])]).splitlines()[0]
+    >>> markdown([Grid("Errors", ["network"], [["resnet18"]])]).splitlines()[0]
     '**Errors**'
     """
     return "\n".join(f"**{grid.title}**\n\n{lines(grid)}" for grid in grids)
 
 
 def rich_table(grid: Grid) -> "Table":
-    """Return a table for the terminal."""
+    """Return a table for the terminal.
+
+    Parameters
+    ----------
+    grid : Grid
+        The table.
+
+    Returns
+    -------
+    rich.table.Table
+
+    Examples
+    --------
+    >>> table = rich_table(Grid("Errors", ["network", "error"], [["resnet18", "4.2"]]))
+    >>> table.title, table.row_count
+    ('Errors', 1)
+    """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 

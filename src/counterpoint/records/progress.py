@@ -1,4 +1,4 @@
-"""Progress of a long run: a bar on a terminal, and a line for each piece that is done."""
+"""Progress of a long run: a bar on a terminal, and a line for each finished job."""
 
 import time
 from typing import Self
@@ -7,12 +7,12 @@ __all__ = ["ProgressReporter"]
 
 
 class ProgressReporter:
-    """A bar on a terminal with a line for each finished piece above it, the lines alone elsewhere; both on stderr.
+    """Progress on stderr: a line for each finished job, and a bar if it is a terminal.
 
     Parameters
     ----------
     total : int
-        Number of pieces.
+        Number of jobs.
     enabled : bool, default=True
         Whether to show anything.
 
@@ -48,11 +48,11 @@ class ProgressReporter:
         self.bar.stop()
 
     def now(self, words: str, share: float = 0.0) -> None:
-        """Say what is under way, and what share of it is done."""
+        """Show what is running, and the share of it that is done."""
         self.bar.update(self.task, description=words, completed=round(self.count + share, 2))
 
     def done(self, words: str) -> None:
-        """Count a piece and say how it went."""
+        """Count a job as finished and print a line about it."""
         self.count += 1
         self.bar.update(self.task, completed=self.count)
         spent = time.perf_counter() - self.start

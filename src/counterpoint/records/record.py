@@ -1,4 +1,4 @@
-"""What an experiment leaves behind: pictures, and the numbers in them."""
+"""Files of results: records as JSON, figures, text."""
 
 import json
 import platform
@@ -19,7 +19,30 @@ _LIBRARIES = ("matplotlib", "numpy", "scikit-learn", "scipy")
 
 
 def write_figure(figure: "Figure", out: Path, name: str) -> list[Path]:
-    """Write a figure as PNG and SVG, byte for byte the same each time."""
+    """Write a figure as PNG and SVG, byte for byte the same each time.
+
+    Parameters
+    ----------
+    figure : Figure
+        A matplotlib figure.
+    out : Path
+        The folder.
+    name : str
+        Name of the files, without suffix.
+
+    Returns
+    -------
+    list of Path
+        The two files.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from matplotlib.figure import Figure
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     [path.name for path in write_figure(Figure(figsize=(1, 1)), Path(folder), "empty")]
+    ['empty.png', 'empty.svg']
+    """
     png, svg = write_png(figure, out / f"{name}.png"), out / f"{name}.svg"
     with house_style(), replacing(svg) as file:
         figure.savefig(file, format="svg", metadata={"Creator": None, "Date": None})
@@ -27,7 +50,28 @@ def write_figure(figure: "Figure", out: Path, name: str) -> list[Path]:
 
 
 def write_png(figure: "Figure", path: Path) -> Path:
-    """Write a figure as PNG, byte for byte the same each time."""
+    """Write a figure as PNG, byte for byte the same each time.
+
+    Parameters
+    ----------
+    figure : Figure
+        A matplotlib figure.
+    path : Path
+        The file.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from matplotlib.figure import Figure
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_png(Figure(figsize=(1, 1)), Path(folder, "empty.png")).stat().st_size > 0
+    True
+    """
     with house_style(), replacing(path) as file:
         figure.savefig(file, format="png", metadata={"Software": None})
     return path
@@ -36,7 +80,37 @@ def write_png(figure: "Figure", path: Path) -> Path:
 def write_record(
     out: Path, name: str, *, title: str, config: Mapping[str, Any], data: Any, **more: Any
 ) -> list[Path]:
-    """Write numbers as JSON, with what they were made from and with; ``more`` may be device and seconds."""
+    """Write results as JSON, with their settings and the versions of the libraries.
+
+    Parameters
+    ----------
+    out : Path
+        The folder.
+    name : str
+        Name of the record and of its file; slashes make folders.
+    title : str
+        Title of the study.
+    config : mapping
+        Everything that the results depend on.
+    data : object
+        The results, as values that JSON can hold or NumPy arrays.
+    **more : object
+        What else the record says, such as ``device`` and ``seconds``; ``versions`` replaces those of the libraries.
+
+    Returns
+    -------
+    list of Path
+        The file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     paths = write_record(Path(folder), "iris", title="Errors", config={"seed": 0}, data={"error": 0.04})
+    ...     record = read_record(paths[0])
+    >>> record["config"], record["data"]
+    ({'seed': 0}, {'error': 0.04})
+    """
     path = out / f"{name}.json"
     record = {"name": name, "title": title, "config": config, "versions": versions(), **more, "data": data}
     write_json(path, record)
@@ -44,18 +118,77 @@ def write_record(
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write plain values as JSON."""
+    """Write values as JSON; NaN and infinity become null.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    value : object
+        Values that JSON can hold, NumPy arrays or dataclasses.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "numbers.json")
+    ...     write_json(path, {"error": float("nan")})
+    ...     json.loads(path.read_text())
+    {'error': None}
+    """
     write_text(path, json.dumps(plain(value), indent=1, allow_nan=False) + "\n")
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text; the file is whole or not there, so that it may be written after every run."""
+    """Write a text file, whole or not at all.
+
+    Parameters
+    ----------
+    path : Path
+        The file; missing folders are made.
+    text : str
+        Its contents, written as UTF-8.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_text(Path(folder, "new", "page.md"), "done")
+    ...     Path(folder, "new", "page.md").read_text()
+    'done'
+    """
     with replacing(path) as file:
         file.write(text.encode())
 
 
 def read_record(path: Path, *needed: str) -> dict[str, Any]:
-    """Return what was written as JSON, or name the file that was damaged since, or that lacks what is needed."""
+    """Return a record that was written as JSON.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    *needed : str
+        Keys that the record must have.
+
+    Returns
+    -------
+    dict
+
+    Raises
+    ------
+    ValueError
+        If the file holds no JSON, or no record with these keys; the message names it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "record.json")
+    ...     _ = path.write_text('{"config": {}, "data": {"error": 0.04}}')
+    ...     read_record(path, "config", "data")["data"]
+    {'error': 0.04}
+    """
     try:
         record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:  # no JSON, or no text at all
@@ -66,12 +199,42 @@ def read_record(path: Path, *needed: str) -> dict[str, Any]:
 
 
 def read_part(path: Path, config: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return a part of a study that was written before, if there is one of the same settings."""
+    """Return the record of a path if it is there and has this config, else None.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    config : mapping
+        The settings.
+
+    Returns
+    -------
+    dict or None
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     paths = write_record(Path(folder), "iris", title="Errors", config={"seed": 0}, data={})
+    ...     read_part(paths[0], {"seed": 1}) is None
+    True
+    """
     part = read_record(path) if path.is_file() else None
     return part if part is not None and part["config"] == plain(config) else None
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of what the numbers depend on."""
+    """Return the versions of Python, of this package and of the libraries that results depend on.
+
+    Returns
+    -------
+    dict of str to str
+
+    Examples
+    --------
+    >>> list(versions())
+    ['counterpoint', 'python', 'matplotlib', 'numpy', 'scikit-learn', 'scipy']
+    """
     found = {name: version(name) for name in _LIBRARIES}
     return {"counterpoint": counterpoint.__version__, "python": platform.python_version(), **found}

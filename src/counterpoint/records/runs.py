@@ -1,9 +1,9 @@
 """One store for long work: a study is a list of jobs, and each job that is done is one JSON file.
 
 The rule is the same for every study. A job whose file holds the same config is done and is never run again. A file of
-another config is somebody's work: the run is refused before anything starts. A damaged file is reported and its job run
-again. A job that fails is reported, and the others go on. Several processes may share a folder: each job is locked
-while it runs, and a job that another process works on is left to it.
+another config is kept: the run is refused before any work. A damaged file is reported and its job is run again. A job
+that fails is reported, and the others go on. Several processes may share a folder: each job is locked while it runs,
+and a job that another process works on is left to it.
 """
 
 import time
@@ -45,7 +45,7 @@ class Job(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a run of jobs left behind.
+    """The result of a run of jobs.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class RunStore:
     Parameters
     ----------
     folder : Path
-        Where they are; made when the first is written.
+        The folder, which is made when the first record is written.
 
     Examples
     --------
@@ -173,7 +173,7 @@ class JobRun:
     missing : list of str
         Names of the jobs to run.
     reporter : ProgressReporter
-        What shows the progress.
+        Shows the progress.
 
     Raises
     ------
@@ -299,7 +299,7 @@ def run_jobs(
     only : collection of str, optional
         Names of the jobs that may be run; by default all.
     about : mapping, optional
-        What else every new record says, such as the device.
+        What else to write into every new record, such as the device.
     progress : bool, default=True
         Show a bar on a terminal, and a line for each job, on stderr.
 
@@ -335,7 +335,7 @@ def run_jobs(
 
 
 def _difference(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str | None:
-    """Return the first setting in which two configs differ, in words."""
+    """Return the first setting in which two configs differ, with both values."""
     for key in {**wanted, **found}:
         if found.get(key) != wanted.get(key):
             return f"{key}: {wanted.get(key)!r} here, {found.get(key)!r} there"
