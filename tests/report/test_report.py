@@ -165,11 +165,12 @@ def test_many_learners_are_summed_up(thousand):
 
 
 def test_groups_of_learners_show_the_mean_of_their_pairs(thousand):
-    from counterpoint.plots import CorrelationDisplay
+    from counterpoint.plots.correlation import clustered_correlations
     from counterpoint.report._matrix import matrix_figure
 
     figure = matrix_figure(thousand, 40)
-    matrix = CorrelationDisplay.from_assessment(thousand).matrix
+    found = thousand.correlations
+    matrix, _ = clustered_correlations(found.r_tl_learners, found.matrix, thousand.learners)
     first = matrix[1:26, 1:26]
     own = first[~np.eye(25, dtype=bool)].mean()
     assert figure["grouped"]
@@ -428,14 +429,16 @@ def test_values_in_the_matrix_can_be_read_at_every_strength(full, blank, entry):
 
 
 def test_the_matrix_of_an_assessment_is_that_of_its_predictions():
+    from matplotlib.figure import Figure
+
     from counterpoint import assess
     from counterpoint.plots import CorrelationDisplay
 
     rng = np.random.default_rng(5)
     truth = rng.integers(0, 3, 200)
     votes = np.where(rng.random((6, 200)) < 0.7, truth, rng.integers(0, 3, (6, 200)))
-    from_votes = CorrelationDisplay.from_predictions(truth, votes)
-    from_numbers = CorrelationDisplay.from_assessment(assess(truth, votes))
+    from_votes = CorrelationDisplay.from_predictions(truth, votes, ax=Figure().subplots())
+    from_numbers = CorrelationDisplay.from_assessment(assess(truth, votes), ax=Figure().subplots())
     assert from_numbers.names == from_votes.names
     np.testing.assert_allclose(from_numbers.matrix, from_votes.matrix, atol=1e-12)
 

@@ -7,7 +7,7 @@ import numpy as np
 from counterpoint._validation import FloatArray
 from counterpoint.assessment import Assessment
 from counterpoint.outputs import ratio
-from counterpoint.plots import CorrelationDisplay
+from counterpoint.plots.correlation import clustered_correlations
 from counterpoint.report._words import number, shorten
 
 __all__ = ["matrix_figure", "pairs"]
@@ -21,14 +21,14 @@ _STRONG = {"pos": 0.91, "neg": 0.96}  # from here on a value is written in white
 
 
 def matrix_figure(a: Assessment, most: int) -> dict[str, Any] | None:
-    """Return the matrix, truth first and alike learners side by side, in at most ``most`` rows of learners."""
+    """Return the matrix, truth first and similar learners side by side, in at most ``most`` rows of learners."""
     if a.n_learners < 2:
         return None
-    display = CorrelationDisplay.from_assessment(a)
+    whole, learners = clustered_correlations(a.correlations.r_tl_learners, a.correlations.matrix, a.learners)
     groups = np.array_split(np.arange(1, a.n_learners + 1), min(a.n_learners, most))
     grouped = len(groups) < a.n_learners
-    matrix = _group_means(display.matrix, [np.array([0]), *groups]) if grouped else display.matrix
-    names = ["truth", *(_group_name(display.names, group) for group in groups)]
+    matrix = _group_means(whole, [np.array([0]), *groups]) if grouped else whole
+    names = ["truth", *(_group_name(learners, group) for group in groups)]
     size = len(matrix)
     cell = min(_LARGEST_CELL, _SIDE / size)
     labelled = size <= _MOST_LABELS
