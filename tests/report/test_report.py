@@ -449,9 +449,9 @@ def test_the_way_an_ensemble_took_is_drawn_on_the_plane():
     votes = np.where(rng.random((3, 100)) < 0.8, truth, 1 - truth)
     ways = {"trained": ([0.1, 0.4, 0.6], [0.0, 0.2, 0.4])}
     page = EnsembleReport(assess(truth, votes, name="trained"), trajectories=ways).html()
-    assert page.count('class="way') == 1
-    assert "The line is the way it took in training" in page
-    assert 'class="way' not in EnsembleReport(assess(truth, votes)).html()
+    assert page.count('class="trajectory') == 1
+    assert "The line is its path in training" in page
+    assert 'class="trajectory' not in EnsembleReport(assess(truth, votes)).html()
     with pytest.raises(ValueError, match="`trajectories` must be one of 'trained'; got 'other'"):
         EnsembleReport(assess(truth, votes, name="trained"), trajectories={"other": ways["trained"]})
 
@@ -513,7 +513,7 @@ def test_a_trajectory_has_a_gap_where_an_epoch_is_undefined(soft):
 
     report = EnsembleReport(soft, trajectories={"Soft": ([0.1, 0.2, np.nan, 0.4], [0.1, 0.2, 0.3, 0.4])})
     plane = plane_figure([soft], report.trajectories)
-    assert re.findall("[ML]", plane["ways"][0]["line"]) == ["M", "L", "M"]
+    assert re.findall("[ML]", plane["trajectories"][0]["line"]) == ["M", "L", "M"]
     assert plane["frame"].y[0] == 0
 
 

@@ -1,7 +1,7 @@
 """Display classes in the manner of scikit-learn.
 
 ``X.from_predictions(...)``, ``X.from_estimator(...)`` and ``X.from_assessment(...)`` compute the numbers, draw them and
-return the display, with ``ax_`` and ``figure_``. ``X(...)`` only holds numbers, as arrays; ``plot(ax=None)`` draws them.
+return the display, with ``ax_`` and ``figure_``. ``X(...)`` only holds the numbers; ``plot(ax=None)`` draws them.
 matplotlib is imported when something is drawn, and its settings stay unchanged.
 """
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterpoint._validation import FloatArray, check_flag, check_interval, check_square
-from counterpoint.assessment.learners import learner_outputs
+from counterpoint.assessment import learner_outputs
 from counterpoint.plots.style import PALETTE, diverging, house_style, new_axes
 
 if TYPE_CHECKING:

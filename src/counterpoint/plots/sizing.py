@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterpoint._validation import check_count, check_whole
-from counterpoint.assessment.learners import learner_outputs
+from counterpoint.assessment import learner_outputs
 from counterpoint.outputs import Outputs, vote_accuracies
 from counterpoint.plots.style import PALETTE, house_style, new_axes
 from counterpoint.theory import VoteCurve, vote_accuracy_curve

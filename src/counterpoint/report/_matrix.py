@@ -56,12 +56,12 @@ def matrix_figure(a: Assessment, most: int) -> dict[str, Any] | None:
 
 
 def pairs(a: Assessment) -> dict[str, list[tuple[str, str, str]]]:
-    """Return the pairs of learners that are most alike and least alike, with their correlation."""
+    """Return the most and the least similar pairs of learners, with their correlation."""
     first, second = np.triu_indices(a.n_learners, 1)
     values = a.correlations.matrix[first, second]
     order = np.argsort(values, kind="stable")[: np.isfinite(values).sum()]  # undefined ones sort last
     few = min(_MOST_PAIRS, len(order) // 2)
-    chosen = {"most alike": order[::-1][:few], "least alike": order[:few]}
+    chosen = {"most similar": order[::-1][:few], "least similar": order[:few]}
     return {
         title: [(a.learners[first[k]], a.learners[second[k]], number(values[k])) for k in places]
         for title, places in chosen.items()
@@ -97,7 +97,7 @@ def _group_name(names: list[str], group: Any) -> str:
 
 
 def _group_means(matrix: FloatArray, groups: list[Any]) -> FloatArray:
-    """Return the mean of what is defined in each block; a learner with itself is left out."""
+    """Return the mean of the defined entries of each block, without the diagonal."""
     between = matrix.copy()
     np.fill_diagonal(between, np.nan)
     starts = [int(group[0]) for group in groups]
