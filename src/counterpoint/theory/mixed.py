@@ -48,8 +48,8 @@ def mixed_vote_accuracy(p: ArrayLike, c: ArrayLike, *, weights: ArrayLike | None
     :math:`\sum_{ij} w_i w_j c_{ij} s_i s_j`, with :math:`s_i^2 = p_i (1 - p_i)`. For equal learners it
     is :func:`jury_accuracy`. A learner with more than half of the weight decides alone, whatever ``c``. Learners that
     are always right or always wrong have no correlation with the others. Weights are used exactly for up to 12
-    learners, and for more learners if they are whole multiples of a unit with a sum of at most 4000 units (or 20 per learner);
-    other weights are rounded to such a unit.
+    learners, and for more learners if they are whole multiples of a unit with a sum of at most 4000 units (or 20 per
+    learner); other weights are rounded to such a unit.
 
     Examples
     --------
