@@ -79,7 +79,7 @@ def test_the_files_hold_what_was_measured(iris, tmp_path, capsys):
     printed = " ".join(capsys.readouterr().out.split())
     for words in ("64 units, diverse", "log-loss", "report.html", *map(str, iris.comparisons)):
         assert words in printed
-    assert 'class="way' in (tmp_path / "report.html").read_text()
+    assert 'class="trajectory' in (tmp_path / "report.html").read_text()
 
 
 @pytest.mark.parametrize(

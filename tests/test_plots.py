@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+from counterpoint import assess
 from counterpoint.exceptions import UndefinedMeasureWarning
 from counterpoint.measures import calibration_error, combine, reliability
 from counterpoint.plots import (
@@ -20,13 +21,16 @@ from counterpoint.plots import (
 from counterpoint.plots.style import sequence
 from counterpoint.theory import VoteCurve, truth_correlation_bounds, vote_accuracy_curve
 
+TRUTH = np.array([0, 0, 0, 0, 1, 1, 1, 1])
+VOTES = np.array([[0, 0, 0, 1, 1, 1, 1, 0], [0, 0, 1, 0, 1, 1, 0, 1], [0, 1, 0, 1, 1, 1, 1, 1]])
+
 
 @pytest.fixture
 def ax():
     return Figure().subplots()
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def close_figures():
     matplotlib.use("Agg")
     yield
@@ -55,11 +59,10 @@ def test_importing_plots_leaves_matplotlib_alone():
         TradeoffDisplay(5, points={"a": (0.5, 0.4)}, trajectories={"b": ([0.1, 0.5], [0.0, 0.4])}),
         CorrelationDisplay(np.eye(3), ["T", "L1", "L2"]),
         VoteCurveDisplay(VoteCurve([1, 3], [0.6, 0.7]), VoteCurve([1], [0.6])),
-        ReliabilityDisplay.from_predictions([0, 1, 1], [[0.7, 0.3], [0.2, 0.8], [0.6, 0.4]]),
+        ReliabilityDisplay(reliability([0, 1, 1], [[0.7, 0.3], [0.2, 0.8], [0.6, 0.4]])),
     ],
     ids=lambda display: type(display).__name__,
 )
-@pytest.mark.usefixtures("close_figures")
 def test_plot_draws_on_given_axes_or_a_new_figure_and_changes_no_setting(display, ax):
     before = dict(matplotlib.rcParams)
     assert display.plot(ax) is display
@@ -69,6 +72,42 @@ def test_plot_draws_on_given_axes_or_a_new_figure_and_changes_no_setting(display
     assert display.ax_ is not ax
     display.figure_.canvas.draw()
     assert dict(matplotlib.rcParams) == before
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda **options: TradeoffDisplay.from_predictions(TRUTH, VOTES, **options),
+        lambda **options: CorrelationDisplay.from_predictions(TRUTH, VOTES, **options),
+        lambda **options: CorrelationDisplay.from_assessment(assess(TRUTH, VOTES), **options),
+        lambda **options: VoteCurveDisplay.from_predictions(TRUTH, VOTES, sizes=[1, 3], **options),
+        lambda **options: ReliabilityDisplay.from_predictions(TRUTH, np.eye(2)[VOTES[0]], **options),
+        lambda **options: ReliabilityDisplay.from_assessment(
+            assess(TRUTH, np.eye(2)[VOTES], voting="soft"), **options
+        ),
+    ],
+)
+def test_a_display_made_from_predictions_is_drawn_at_once(draw, ax):
+    drawn = draw(ax=ax)
+    assert drawn.ax_ is ax
+    assert ax.has_data()
+    fresh = draw()
+    assert fresh.ax_ is not ax
+    assert fresh.figure_ is fresh.ax_.figure
+    assert fresh.ax_.has_data()
+
+
+def test_a_display_made_from_an_estimator_is_drawn_at_once(ax):
+    from sklearn.datasets import load_iris
+    from sklearn.ensemble import RandomForestClassifier
+
+    X, y = load_iris(return_X_y=True)
+    forest = RandomForestClassifier(3, max_depth=2, random_state=0).fit(X, y)
+    for display in (TradeoffDisplay, CorrelationDisplay, VoteCurveDisplay):
+        assert display.from_estimator(forest, X, y).ax_.has_data()
+        assert display.from_estimator(forest, X, y, ax=ax).ax_ is ax
+    assert not CorrelationDisplay.from_estimator(forest, X, y, values=False).ax_.texts
+    assert TradeoffDisplay.from_estimator(forest, X, y, legend=False).ax_.get_legend() is None
 
 
 def test_house_style_ends_with_its_context():
@@ -136,7 +175,7 @@ def test_tradeoff_refuses_what_no_ensemble_has(arguments, error, message):
 
 
 def test_tradeoff_wants_ensembles_of_one_size():
-    with pytest.raises(ValueError, match=r"`ensembles` must have as many learners each; got .*'b': 3"):
+    with pytest.raises(ValueError, match=r"`ensembles` must have the same number of learners; got .*'b': 3"):
         TradeoffDisplay.from_predictions([0, 1], {"a": [[0, 1]] * 2, "b": [[0, 1]] * 3})
     with pytest.raises(ValueError, match="`ensembles` must hold at least one ensemble; got none"):
         TradeoffDisplay.from_predictions([0, 1], {})

@@ -242,8 +242,13 @@ def test_the_p_value_pays_for_every_pair_that_was_tried(monkeypatch):
 
 
 def test_the_path_is_drawn_at_the_best_weight_decay_of_each(monkeypatch):
+    from matplotlib.figure import Figure
+
     search = scored(monkeypatch, GRID, diversities=(1.0, 0.5))
-    display = diverse_cv.DiversityPathDisplay.from_estimator(search)
+    ax = Figure().subplots()
+    display = diverse_cv.DiversityPathDisplay.from_estimator(search, ax=ax)
+    assert display.ax_ is ax
+    assert ax.has_data()
     assert display.diversities.tolist() == [0.5, 1.0]
     np.testing.assert_array_equal(display.scores, GRID[[4, 2]])
     np.testing.assert_array_equal(display.independent, GRID[1])

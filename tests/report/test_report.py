@@ -165,11 +165,12 @@ def test_many_learners_are_summed_up(thousand):
 
 
 def test_groups_of_learners_show_the_mean_of_their_pairs(thousand):
-    from counterpoint.plots import CorrelationDisplay
+    from counterpoint.plots.correlation import clustered_correlations
     from counterpoint.report._matrix import matrix_figure
 
     figure = matrix_figure(thousand, 40)
-    matrix = CorrelationDisplay.from_assessment(thousand).matrix
+    found = thousand.correlations
+    matrix, _ = clustered_correlations(found.r_tl_learners, found.matrix, thousand.learners)
     first = matrix[1:26, 1:26]
     own = first[~np.eye(25, dtype=bool)].mean()
     assert figure["grouped"]
@@ -428,14 +429,16 @@ def test_values_in_the_matrix_can_be_read_at_every_strength(full, blank, entry):
 
 
 def test_the_matrix_of_an_assessment_is_that_of_its_predictions():
+    from matplotlib.figure import Figure
+
     from counterpoint import assess
     from counterpoint.plots import CorrelationDisplay
 
     rng = np.random.default_rng(5)
     truth = rng.integers(0, 3, 200)
     votes = np.where(rng.random((6, 200)) < 0.7, truth, rng.integers(0, 3, (6, 200)))
-    from_votes = CorrelationDisplay.from_predictions(truth, votes)
-    from_numbers = CorrelationDisplay.from_assessment(assess(truth, votes))
+    from_votes = CorrelationDisplay.from_predictions(truth, votes, ax=Figure().subplots())
+    from_numbers = CorrelationDisplay.from_assessment(assess(truth, votes), ax=Figure().subplots())
     assert from_numbers.names == from_votes.names
     np.testing.assert_allclose(from_numbers.matrix, from_votes.matrix, atol=1e-12)
 
@@ -446,9 +449,9 @@ def test_the_way_an_ensemble_took_is_drawn_on_the_plane():
     votes = np.where(rng.random((3, 100)) < 0.8, truth, 1 - truth)
     ways = {"trained": ([0.1, 0.4, 0.6], [0.0, 0.2, 0.4])}
     page = EnsembleReport(assess(truth, votes, name="trained"), trajectories=ways).html()
-    assert page.count('class="way') == 1
-    assert "The line is the way it took in training" in page
-    assert 'class="way' not in EnsembleReport(assess(truth, votes)).html()
+    assert page.count('class="trajectory') == 1
+    assert "The line is its path in training" in page
+    assert 'class="trajectory' not in EnsembleReport(assess(truth, votes)).html()
     with pytest.raises(ValueError, match="`trajectories` must be one of 'trained'; got 'other'"):
         EnsembleReport(assess(truth, votes, name="trained"), trajectories={"other": ways["trained"]})
 
@@ -510,7 +513,7 @@ def test_a_trajectory_has_a_gap_where_an_epoch_is_undefined(soft):
 
     report = EnsembleReport(soft, trajectories={"Soft": ([0.1, 0.2, np.nan, 0.4], [0.1, 0.2, 0.3, 0.4])})
     plane = plane_figure([soft], report.trajectories)
-    assert re.findall("[ML]", plane["ways"][0]["line"]) == ["M", "L", "M"]
+    assert re.findall("[ML]", plane["trajectories"][0]["line"]) == ["M", "L", "M"]
     assert plane["frame"].y[0] == 0
 
 

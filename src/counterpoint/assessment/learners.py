@@ -12,7 +12,7 @@ __all__ = ["LearnerOutputs", "learner_outputs"]
 
 
 class LearnerOutputs(NamedTuple):
-    """What the learners of an ensemble say of some samples.
+    """The outputs of the learners of an ensemble for some samples.
 
     Examples
     --------
@@ -73,7 +73,7 @@ def learner_outputs(estimator: Any, X: Any) -> LearnerOutputs:
 
 
 def _own_outputs(estimator: Any, X: Any) -> tuple[NDArray[Any], str]:
-    """Return the probabilities and the vote of an estimator that knows best what its learners see."""
+    """Return the probabilities and the vote that an estimator reports itself."""
     if hasattr(estimator, "vote_learners"):  # the probabilities whose vote is its prediction
         proba, voting = estimator.vote_learners(X)
         return np.asarray(proba), voting
@@ -85,7 +85,7 @@ def _own_outputs(estimator: Any, X: Any) -> tuple[NDArray[Any], str]:
 def _unwrap(estimator: Any, X: Any) -> tuple[Any, Any]:
     """Step into searches and pipelines, transforming the samples on the way."""
     if hasattr(estimator, "vote_learners"):
-        return estimator, X  # it knows best how its learners vote
+        return estimator, X  # it reports its own learners and vote
     if hasattr(estimator, "best_estimator_"):
         return _unwrap(estimator.best_estimator_, X)
     if hasattr(estimator, "steps") and hasattr(estimator, "named_steps"):
@@ -113,7 +113,7 @@ def _learners(estimator: Any) -> tuple[list[Any], tuple[str, ...]]:
             )
         if isinstance(estimator, _deciders()):
             raise _no_vote(estimator)
-        # A list is taken as it is: learners that are ensembles themselves would be taken apart by NumPy.
+        # Keep a list as it is: NumPy would unpack learners that are ensembles themselves.
         learners = found.ravel().tolist() if isinstance(found, np.ndarray) else list(found)
         given = getattr(estimator, "named_estimators_", {})
         names = [name for name, one in given.items() if any(one is learner for learner in learners)]
@@ -134,7 +134,7 @@ def _is_estimator(one: Any) -> bool:
 
 
 def _deciders() -> tuple[type, ...]:
-    """Return the ensembles whose learners each decide one question of several, such as "this class or not"."""
+    """Return the ensembles whose learners each decide one binary question, such as "this class or not"."""
     from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier, OutputCodeClassifier
 
     return OneVsOneClassifier, OneVsRestClassifier, OutputCodeClassifier
@@ -164,7 +164,7 @@ def _classes(estimator: Any, learners: list[Any]) -> NDArray[Any]:
 
 
 def _see_codes(estimator: Any, learners: list[Any], classes: NDArray[Any]) -> list[bool]:
-    """Tell for each learner whether it was trained on 0, 1, ... in the place of the labels."""
+    """Return for each learner whether it was trained on 0, 1, ... in place of the labels."""
     if isinstance(estimator, Sequence):
         return [False] * len(learners)
     from sklearn.ensemble import (
@@ -186,7 +186,7 @@ def _see_codes(estimator: Any, learners: list[Any], classes: NDArray[Any]) -> li
     own = [set(np.asarray(learner.classes_).tolist()) for learner in learners]
     codes, known = set(range(len(classes))), set(classes.tolist())
     if isinstance(estimator, coders):
-        # What was fitted before, as a frozen learner is, saw the labels themselves if it can have seen them.
+        # Learners fitted before the ensemble, such as frozen ones, saw the labels themselves if that is possible.
         prefit = getattr(estimator, "cv", None) == "prefit"
         before = [prefit or isinstance(learner, FrozenEstimator) for learner in learners]
         encoded = [not seen <= known if old else seen <= codes for old, seen in zip(before, own, strict=True)]
@@ -202,7 +202,7 @@ def _see_codes(estimator: Any, learners: list[Any], classes: NDArray[Any]) -> li
 
 
 def _seen_by(learner: Any, X: Any, features: Any) -> Any:
-    """Return the samples as the learner was trained on them: its features, with names only if it knows names."""
+    """Return the samples as the learner was trained on them: its features, with names if it was fitted with names."""
     if features is not None:
         from sklearn.utils import check_array
 

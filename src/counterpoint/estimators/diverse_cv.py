@@ -233,7 +233,7 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
         DiversityPathDisplay
         """
         check_is_fitted(self)
-        return DiversityPathDisplay.from_estimator(self).plot(ax)
+        return DiversityPathDisplay.from_estimator(self, ax=ax)
 
     def _check_parameters(self) -> tuple[list[float], list[float]]:
         """Return the diversities and the weight decays to try, independent training first."""

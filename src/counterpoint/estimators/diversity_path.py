@@ -32,7 +32,7 @@ class DiversityPathDisplay:
     Attributes
     ----------
     ax_, figure_
-        Where it was drawn, after ``plot``.
+        The axes and the figure of the last drawing.
 
     Examples
     --------
@@ -53,17 +53,20 @@ class DiversityPathDisplay:
         self.test_share = test_share
 
     @classmethod
-    def from_estimator(cls, search: Any) -> Self:
-        """Return the path of a fitted search, not yet drawn.
+    def from_estimator(cls, search: Any, *, ax: "Axes | None" = None) -> Self:
+        """Draw the path of a fitted search.
 
         Parameters
         ----------
         search : DiverseEnsembleClassifierCV
-            Fitted.
+            A fitted search.
+        ax : matplotlib Axes, optional
+            Where to draw; by default a new figure.
 
         Returns
         -------
         DiversityPathDisplay
+            Drawn.
         """
         results = search.cv_results_
         n_folds = sum(name.startswith("split") for name in results)
@@ -72,7 +75,7 @@ class DiversityPathDisplay:
         rows = at_best_decay(votes, int((diversities == 0).sum()))  # independent training first
         diversities, votes = diversities[rows], votes[rows]
         order = 1 + np.argsort(diversities[1:])
-        return cls(diversities[order], votes[order], votes[0], search._test_share)
+        return cls(diversities[order], votes[order], votes[0], search._test_share).plot(ax)
 
     def plot(self, ax: "Axes | None" = None) -> Self:
         """Draw the mean over the folds, with one standard error of the difference to independent training.

@@ -1,7 +1,7 @@
 """Diversity and accuracy of the outputs of any ensemble; learners are the first axis.
 
 Outputs are labels (n_learners, n_samples), of any kind, or probabilities (n_learners, n_samples,
-n_classes). All pairs are computed at once by matrix products. What is undefined is NaN, with a
+n_classes). All pairs are computed at once by matrix products. Undefined values are NaN, with a
 `counterpoint.exceptions.UndefinedMeasureWarning` that names the learners.
 """
 

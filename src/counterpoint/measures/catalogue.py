@@ -1,4 +1,4 @@
-"""The measures by name: which way is diverse, in which range, after whom."""
+"""The measures by name, with their direction, range and reference."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -31,7 +31,7 @@ class TandemBound(NamedTuple):
     Attributes
     ----------
     bound : float
-        The vote's error on new data is at most this; 1 says nothing.
+        An upper bound on the error of the vote on new data; 1 is vacuous.
     tandem_loss : float
         How often two learners, drawn by their weights, are both wrong on the sample.
     divergence : float

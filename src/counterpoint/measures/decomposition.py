@@ -79,7 +79,7 @@ def ambiguity_decomposition(
     weights: ArrayLike | None = None,
     labels: ArrayLike | None = None,
 ) -> AmbiguityDecomposition:
-    r"""Split the squared error of the mean output into average error and ambiguity.
+    r"""Decompose the squared error of the mean output into average error and ambiguity.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def bias_variance_diversity(
     loss: str = "squared",
     labels: ArrayLike | None = None,
 ) -> BiasVarianceDiversity:
-    r"""Split the loss of an ensemble into bias, variance and diversity.
+    r"""Decompose the loss of an ensemble into bias, variance and diversity.
 
     Parameters
     ----------
@@ -154,14 +154,14 @@ def bias_variance_diversity(
     -----
     Both losses are Bregman divergences :math:`B(y, q)`: the squared distance, and the
     Kullback-Leibler divergence. With :math:`\bar q` the combination of the learners in one trial
-    and :math:`\mathring q_i` the combination of learner i over the trials, made in the same way,
+    and :math:`\mathring q_i` the combination of learner i over the trials, computed in the same way,
 
     .. math:: E[B(y, \bar q)] = \frac{1}{N} \sum_i B(y, \mathring q_i)
               + \frac{1}{N} \sum_i E[B(\mathring q_i, q_i)]
               - E\Big[\frac{1}{N} \sum_i B(\bar q, q_i)\Big],
 
-    where E is the mean over trials: loss = bias + variance - diversity. The observed label is taken
-    for the truth, so noise is part of the bias. With one trial the variance is 0 and the bias is
+    where E is the mean over trials: loss = bias + variance - diversity. The observed label counts
+    as the truth, so noise is part of the bias. With one trial the variance is 0 and the bias is
     the average loss of the learners. Wood et al., A unified theory of diversity in ensemble learning
     (2023).
 
@@ -205,7 +205,7 @@ def ambiguity_of(columns: Columns, weights: FloatArray) -> AmbiguityDecompositio
 def _read_trials(
     y_true: ArrayLike, outputs: ArrayLike, loss: str, labels: ArrayLike | None
 ) -> tuple[NDArray[np.intp], NDArray[np.generic]]:
-    """Return the places of the true labels and the outputs with four axes, trials first."""
+    """Return the positions of the true labels and the outputs with four axes, trials first."""
     array = as_array(outputs)
     trials = array if array.ndim == 4 else array[np.newaxis]
     if array.ndim == 4:

@@ -156,7 +156,7 @@ def correlation_rho(y_true: ArrayLike, outputs: ArrayLike, *, labels: ArrayLike 
 
 
 def disagreement(y_true: ArrayLike, outputs: ArrayLike, *, labels: ArrayLike | None = None) -> FloatArray:
-    r"""Count how often exactly one of two learners is right, for every two learners.
+    r"""Return how often exactly one of two learners is right, for every two learners.
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ def disagreement(y_true: ArrayLike, outputs: ArrayLike, *, labels: ArrayLike | N
     -----
     .. math:: D_{ij} = \frac{N^{01} + N^{10}}{n}
 
-    It is always defined. Two learners who are both wrong with different labels do not disagree in
+    It is always defined. Two learners that are both wrong with different labels do not disagree in
     this sense. Skalak (1996); Kuncheva and Whitaker (2003).
 
     Examples
@@ -190,7 +190,7 @@ def disagreement(y_true: ArrayLike, outputs: ArrayLike, *, labels: ArrayLike | N
 
 
 def double_fault(y_true: ArrayLike, outputs: ArrayLike, *, labels: ArrayLike | None = None) -> FloatArray:
-    r"""Count how often both of two learners are wrong, for every two learners.
+    r"""Return how often both of two learners are wrong, for every two learners.
 
     Parameters
     ----------
@@ -259,7 +259,7 @@ def kappa(y_true: ArrayLike, outputs: ArrayLike, *, labels: ArrayLike | None = N
 
 
 def ratio_errors(y_true: ArrayLike, outputs: ArrayLike, *, labels: ArrayLike | None = None) -> FloatArray:
-    r"""Divide the errors of one alone by the errors in common, for every two learners.
+    r"""Return the ratio of single errors to common errors, for every two learners.
 
     Parameters
     ----------
@@ -281,7 +281,7 @@ def ratio_errors(y_true: ArrayLike, outputs: ArrayLike, *, labels: ArrayLike | N
     .. math:: r_{ij} = \frac{N^{01} + N^{10}}{N^{00}}
 
     The form in which DESlib states the ratio of Aksela (2003). It is undefined, NaN with a warning
-    that names the pair, where no error is in common.
+    that names the pair, where two learners have no error in common.
 
     Examples
     --------
@@ -295,7 +295,7 @@ def ratio_errors(y_true: ArrayLike, outputs: ArrayLike, *, labels: ArrayLike | N
 def pairwise_measures(
     y_true: ArrayLike, outputs: ArrayLike, *, labels: ArrayLike | None = None
 ) -> dict[str, FloatArray]:
-    """Return all measures of this module at once, for the price of one.
+    """Return all measures of this module from one pass over the samples.
 
     Parameters
     ----------

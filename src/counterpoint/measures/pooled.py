@@ -42,7 +42,7 @@ def entropy(y_true: ArrayLike, outputs: ArrayLike, *, labels: ArrayLike | None =
     -----
     .. math:: E = \frac{1}{n} \sum_s \frac{\min(l_s, N - l_s)}{N - \lceil N / 2 \rceil}
 
-    E is 0 where all learners are right or wrong together, 1 where every sample divides them in
+    E is 0 if all learners are right or wrong together, 1 if every sample divides them in
     halves. It is always defined. Cunningham and Carney (2000) in the form of Kuncheva and Whitaker
     (2003), which uses no logarithm.
 
@@ -164,7 +164,7 @@ def difficulty(y_true: ArrayLike, outputs: ArrayLike, *, labels: ArrayLike | Non
 
 
 def generalized_diversity(y_true: ArrayLike, outputs: ArrayLike, *, labels: ArrayLike | None = None) -> float:
-    r"""Measure how seldom a second learner fails where a first one does.
+    r"""Measure how rarely a second learner fails where a first one does.
 
     Parameters
     ----------

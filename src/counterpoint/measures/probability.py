@@ -150,7 +150,7 @@ def combine(outputs: ArrayLike, *, voting: str = "soft", weights: ArrayLike | No
 
     which is the softmax of averaged logits. Its log-loss is the weighted mean of the learners' log-losses minus
     their diversity :math:`\sum_i w_i \mathrm{KL}(\bar p \,\|\, p_i)`, which does not depend on the truth (Wood et
-    al., 2023). A learner that gives a class the probability 0 all but rules it out.
+    al., 2023). A learner that assigns probability 0 to a class practically rules it out.
 
     Examples
     --------
@@ -206,12 +206,8 @@ def brier_score(y_true: ArrayLike, proba: ArrayLike, *, labels: ArrayLike | None
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,)
-        The true labels, of any kind.
-    proba : array-like of shape (n_samples, n_classes)
-        Probabilities of one learner or of one vote.
-    labels : array-like of shape (n_classes,), optional
-        The classes, in the order of the columns; by default the sorted labels of ``y_true``.
+    y_true, proba, labels
+        As for :func:`log_loss`.
 
     Returns
     -------
@@ -220,12 +216,12 @@ def brier_score(y_true: ArrayLike, proba: ArrayLike, *, labels: ArrayLike | None
 
     See Also
     --------
-    ambiguity_decomposition : The Brier score of the mean of several learners, taken apart.
+    ambiguity_decomposition : The decomposition of the Brier score of the mean of several learners.
 
     Notes
     -----
-    :math:`\frac1n \sum_s \sum_k (p_{sk} - [t_s = k])^2`, the sum over all classes of Brier (1950). Of two classes it
-    is twice the square of one of them, which is also called the Brier score.
+    :math:`\frac1n \sum_s \sum_k (p_{sk} - [t_s = k])^2`, the sum over all classes of Brier (1950). With two
+    classes it is twice the squared error of one of them, which is also called the Brier score.
 
     Examples
     --------
@@ -242,19 +238,15 @@ def calibration_error(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,)
-        The true labels, of any kind.
-    proba : array-like of shape (n_samples, n_classes)
-        Probabilities of one learner or of one vote.
+    y_true, proba, labels
+        As for :func:`log_loss`.
     n_bins : int, default=15
         The number of bins of equal width.
-    labels : array-like of shape (n_classes,), optional
-        The classes, in the order of the columns; by default the sorted labels of ``y_true``.
 
     Returns
     -------
     float
-        In [0, 1]; 0 if in each bin the most probable class is right as often as its probability says.
+        In [0, 1]; 0 if in each bin the accuracy equals the mean confidence.
 
     See Also
     --------
@@ -263,8 +255,8 @@ def calibration_error(
     Notes
     -----
     :math:`\sum_b \frac{n_b}{n} |\mathrm{accuracy}_b - \mathrm{confidence}_b|` over bins of the highest probability
-    (Guo et al., 2017). Classes that share the highest probability share the sample. On few samples a bin is off by
-    chance, so that a well calibrated learner has an error above 0.
+    (Guo et al., 2017). Classes that share the highest probability share the sample. With few samples the bins
+    deviate by chance, so even a well calibrated learner has an error above 0.
 
     Examples
     --------
@@ -281,14 +273,10 @@ def reliability(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,)
-        The true labels, of any kind.
-    proba : array-like of shape (n_samples, n_classes)
-        Probabilities of one learner or of one vote.
+    y_true, proba, labels
+        As for :func:`log_loss`.
     n_bins : int, default=15
         The number of bins of equal width.
-    labels : array-like of shape (n_classes,), optional
-        The classes, in the order of the columns; by default the sorted labels of ``y_true``.
 
     Returns
     -------

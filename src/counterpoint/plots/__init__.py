@@ -1,7 +1,8 @@
-"""Display classes in the manner of scikit-learn: data first, drawing second.
+"""Display classes in the manner of scikit-learn.
 
-A display holds its numbers as arrays from the moment it is made; ``plot(ax=None)`` draws them.
-matplotlib is imported when something is drawn, and its global state is left alone.
+``X.from_predictions(...)``, ``X.from_estimator(...)`` and ``X.from_assessment(...)`` compute the numbers, draw them and
+return the display, with ``ax_`` and ``figure_``. ``X(...)`` only holds the numbers; ``plot(ax=None)`` draws them.
+matplotlib is imported when something is drawn, and its settings stay unchanged.
 """
 
 from counterpoint.plots.correlation import CorrelationDisplay

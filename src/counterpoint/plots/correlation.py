@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterpoint._validation import FloatArray, check_flag, check_interval, check_square
-from counterpoint.assessment.learners import learner_outputs
+from counterpoint.assessment import learner_outputs
 from counterpoint.plots.style import PALETTE, diverging, house_style, new_axes
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from counterpoint.assessment import Assessment
 
-__all__ = ["CorrelationDisplay"]
+__all__ = ["CorrelationDisplay", "clustered_correlations"]
 
 _MOST_LABELS = 40
 _MOST_LETTERS = 36  # in one line above the matrix
@@ -37,9 +37,9 @@ class CorrelationDisplay:
     Attributes
     ----------
     matrix, names
-        What is shown, in the order shown.
+        As given.
     ax_, figure_
-        Where it was drawn, after ``plot``.
+        The axes and the figure of the last drawing.
 
     Examples
     --------
@@ -69,8 +69,10 @@ class CorrelationDisplay:
         names: Sequence[str] | None = None,
         *,
         labels: ArrayLike | None = None,
+        ax: "Axes | None" = None,
+        values: bool | None = None,
     ) -> Self:
-        """Correlate the truth and the learners, alike learners side by side.
+        """Draw the correlations of the truth and the learners, similar learners side by side.
 
         Parameters
         ----------
@@ -83,22 +85,24 @@ class CorrelationDisplay:
         labels : array_like, shape (n_classes,), optional
             The classes, in the order of the columns of probabilities; by default the sorted labels of ``y_true``,
             and of the votes.
+        ax, values
+            As for :meth:`plot`.
 
         Returns
         -------
         CorrelationDisplay
-            Not yet drawn. The truth stands first; the learners follow in the order of an
-            average-linkage clustering by ``1 - correlation``. The correlations are averaged over the classes that
-            ``y_true`` has.
+            Drawn. The truth comes first; the learners follow in the order of an average-linkage clustering by
+            ``1 - correlation``. The correlations are averaged over the classes that occur in ``y_true``.
 
         Examples
         --------
+        >>> from matplotlib.figure import Figure
         >>> votes = [[0, 0, 1, 1], [0, 1, 0, 1], [0, 0, 0, 1]]
-        >>> display = CorrelationDisplay.from_predictions([0, 0, 1, 1], votes)
+        >>> display = CorrelationDisplay.from_predictions([0, 0, 1, 1], votes, ax=Figure().subplots())
         >>> display.names[0], sorted(display.names[1:])
         ('T', ['L1', 'L2', 'L3'])
         """
-        return cls._measured(y_true, outputs, names, labels)
+        return cls._measured(y_true, outputs, names, labels).plot(ax, values=values)
 
     @classmethod
     def _measured(
@@ -112,72 +116,81 @@ class CorrelationDisplay:
             raise ValueError(
                 f"`names` must have one name for each of the {len(truth)} learners; got {len(names)}."
             )
-        return cls._clustered(truth, learners, names)
+        return cls(*clustered_correlations(truth, learners, names))
 
     @classmethod
-    def from_assessment(cls, assessment: "Assessment") -> Self:
-        """Show the correlations of an assessment, alike learners side by side.
+    def from_assessment(
+        cls, assessment: "Assessment", *, ax: "Axes | None" = None, values: bool | None = None
+    ) -> Self:
+        """Draw the correlations of an assessment, similar learners side by side.
 
         Parameters
         ----------
         assessment : Assessment
-            What :func:`counterpoint.assess` returned.
+            From :func:`counterpoint.assess`.
+        ax, values
+            As for :meth:`plot`.
 
         Returns
         -------
         CorrelationDisplay
-            Not yet drawn, in the order of :meth:`from_predictions`.
+            Drawn, in the order of :meth:`from_predictions`.
 
         Examples
         --------
+        >>> from matplotlib.figure import Figure
         >>> from counterpoint import assess
-        >>> votes = [[0, 0, 1, 1], [0, 1, 0, 1], [0, 0, 0, 1]]
-        >>> CorrelationDisplay.from_assessment(assess([0, 0, 1, 1], votes)).matrix[0].round(2).tolist()
+        >>> assessment = assess([0, 0, 1, 1], [[0, 0, 1, 1], [0, 1, 0, 1], [0, 0, 0, 1]])
+        >>> display = CorrelationDisplay.from_assessment(assessment, ax=Figure().subplots())
+        >>> display.matrix[0].round(2).tolist()
         [1.0, 0.0, 0.58, 1.0]
         """
-        return cls._clustered(
-            assessment.correlations.r_tl_learners, assessment.correlations.matrix, list(assessment.learners)
-        )
+        found = assessment.correlations
+        ordered = clustered_correlations(found.r_tl_learners, found.matrix, assessment.learners)
+        return cls(*ordered).plot(ax, values=values)
 
     @classmethod
-    def _clustered(cls, truth: FloatArray, learners: FloatArray, names: list[str]) -> Self:
-        order = _cluster(learners)
-        matrix = np.ones((len(truth) + 1, len(truth) + 1))
-        matrix[0, 1:] = matrix[1:, 0] = truth[order]
-        matrix[1:, 1:] = learners[np.ix_(order, order)]
-        return cls(matrix, ["T", *(names[i] for i in order)])
-
-    @classmethod
-    def from_estimator(cls, estimator: Any, X: Any, y: ArrayLike) -> Self:
-        """Correlate the truth and the learners of a fitted scikit-learn ensemble.
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: ArrayLike,
+        *,
+        ax: "Axes | None" = None,
+        values: bool | None = None,
+    ) -> Self:
+        """Draw the correlations of the truth and the learners of a fitted scikit-learn ensemble.
 
         Parameters
         ----------
         estimator : fitted ensemble, or sequence of fitted classifiers
-            Anything that :func:`counterpoint.assess_estimator` takes.
+            Any ensemble that :func:`counterpoint.assess_estimator` accepts.
         X : array-like of shape (n_samples, n_features)
             The samples.
         y : array_like, shape (n_samples,)
             Their labels.
+        ax, values
+            As for :meth:`plot`.
 
         Returns
         -------
         CorrelationDisplay
-            Not yet drawn.
+            Drawn.
 
         Examples
         --------
+        >>> from matplotlib.figure import Figure
         >>> from sklearn.datasets import load_iris
         >>> from sklearn.ensemble import RandomForestClassifier
         >>> X, y = load_iris(return_X_y=True)
         >>> forest = RandomForestClassifier(3, max_depth=2, random_state=0).fit(X, y)
-        >>> CorrelationDisplay.from_estimator(forest, X, y).matrix.shape
+        >>> CorrelationDisplay.from_estimator(forest, X, y, ax=Figure().subplots()).matrix.shape
         (4, 4)
         """
         learners = learner_outputs(estimator, X)
         short = len(set(learners.names)) == len(learners.names) and max(map(len, learners.names)) <= 12
         names = learners.names if short else None
-        return cls._measured(y, learners.outputs, names, learners.classes)
+        return cls._measured(y, learners.outputs, names, learners.classes).plot(ax, values=values)
 
     def plot(self, ax: "Axes | None" = None, *, values: bool | None = None) -> Self:
         """Draw the matrix.
@@ -192,7 +205,7 @@ class CorrelationDisplay:
         Returns
         -------
         CorrelationDisplay
-            Itself, with ``ax_`` and ``figure_``.
+            The display itself, with ``ax_`` and ``figure_``.
 
         Examples
         --------
@@ -216,7 +229,7 @@ class CorrelationDisplay:
             ax.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False, length=0)
             ax.spines[:].set_visible(False)
             edges = np.arange(size - 1) + 0.5
-            # White rules part the cells, and a broad one the truth from the learners.
+            # White lines separate the cells; a broad one separates the truth from the learners.
             widths = np.where(edges == 0.5, 4.0, 1.0 if size <= _MOST_LABELS else 0.0)
             ax.hlines(edges, -0.5, size - 0.5, color="white", lw=widths)
             ax.vlines(edges, -0.5, size - 0.5, color="white", lw=widths)
@@ -232,12 +245,48 @@ class CorrelationDisplay:
             ax.text(column, row, text, ha="center", va="center", color=colour)
 
 
+def clustered_correlations(
+    truth: FloatArray, learners: FloatArray, names: Sequence[str]
+) -> tuple[FloatArray, list[str]]:
+    """Return the correlation matrix of the truth and the learners, similar learners side by side.
+
+    Parameters
+    ----------
+    truth : ndarray of shape (n_learners,)
+        The correlation of each learner with the truth.
+    learners : ndarray of shape (n_learners, n_learners)
+        The correlation of every two learners; NaN where undefined.
+    names : sequence of str
+        Names of the learners.
+
+    Returns
+    -------
+    matrix : ndarray of shape (n_learners + 1, n_learners + 1)
+        The truth first, then the learners in the order of an average-linkage clustering by ``1 - correlation``.
+    names : list of str
+        ``"T"`` and the names of the learners, in that order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> pairs = np.array([[1, 0.1, 0.9], [0.1, 1, 0.1], [0.9, 0.1, 1]])
+    >>> matrix, names = clustered_correlations(np.array([0.5, 0.4, 0.6]), pairs, ["a", "b", "c"])
+    >>> names[0], abs(names.index("a") - names.index("c")), matrix.shape
+    ('T', 1, (4, 4))
+    """
+    order = _cluster(learners)
+    matrix = np.ones((len(truth) + 1, len(truth) + 1))
+    matrix[0, 1:] = matrix[1:, 0] = truth[order]
+    matrix[1:, 1:] = learners[np.ix_(order, order)]
+    return matrix, ["T", *(names[i] for i in order)]
+
+
 def _cluster(learners: np.ndarray) -> list[int]:
     """Return the order of the leaves of an average-linkage clustering."""
     from scipy.cluster.hierarchy import leaves_list, linkage
     from scipy.spatial.distance import squareform
 
-    # A correlation that is undefined says nothing of likeness: the distance of unrelated learners.
+    # An undefined correlation counts as the distance of unrelated learners.
     distance = 1 - np.nan_to_num(learners, nan=0.0)
     np.fill_diagonal(distance, 0.0)
     if len(distance) < 3:

@@ -1,4 +1,4 @@
-"""Reliability: how often a vote or a learner is right, against how sure it is."""
+"""Reliability: how often a vote or a learner is right, against its confidence."""
 
 from typing import TYPE_CHECKING, Self
 
@@ -23,9 +23,9 @@ class ReliabilityDisplay:
     Parameters
     ----------
     reliability : Reliability
-        What :func:`counterpoint.measures.reliability` returned.
+        From :func:`counterpoint.measures.reliability`.
     name : str, optional
-        What to call the vote or the learner.
+        The name of the vote or the learner.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class ReliabilityDisplay:
     calibration_error : float
         The mean distance of the points from the diagonal, weighted by their samples.
     ax_, figure_
-        Where it was drawn, after ``plot``.
+        The axes and the figure of the last drawing.
 
     Examples
     --------
@@ -66,8 +66,9 @@ class ReliabilityDisplay:
         name: str | None = None,
         *,
         labels: ArrayLike | None = None,
+        ax: "Axes | None" = None,
     ) -> Self:
-        """Bin the probabilities of one vote or one learner.
+        """Draw the reliability of one vote or one learner.
 
         Parameters
         ----------
@@ -78,43 +79,51 @@ class ReliabilityDisplay:
         n_bins : int, default=15
             The number of bins of equal width.
         name : str, optional
-            What to call the vote or the learner.
+            The name of the vote or the learner.
         labels : array_like, shape (n_classes,), optional
             The classes, in the order of the columns; by default the sorted labels of ``y_true``.
+        ax : matplotlib Axes, optional
+            Where to draw; by default a new figure.
 
         Returns
         -------
         ReliabilityDisplay
-            Not yet drawn.
+            Drawn.
 
         Examples
         --------
-        >>> display = ReliabilityDisplay.from_predictions([0, 1, 1], [[0.7, 0.3], [0.2, 0.8], [0.6, 0.4]], 4)
+        >>> from matplotlib.figure import Figure
+        >>> proba = [[0.7, 0.3], [0.2, 0.8], [0.6, 0.4]]
+        >>> display = ReliabilityDisplay.from_predictions([0, 1, 1], proba, 4, ax=Figure().subplots())
         >>> display.reliability.count
         array([0, 0, 2, 1])
         """
-        return cls(reliability(y_true, proba, n_bins=n_bins, labels=labels), name=name)
+        return cls(reliability(y_true, proba, n_bins=n_bins, labels=labels), name=name).plot(ax)
 
     @classmethod
-    def from_assessment(cls, assessment: "Assessment") -> Self:
-        """Show the probabilities of the vote that counts.
+    def from_assessment(cls, assessment: "Assessment", *, ax: "Axes | None" = None) -> Self:
+        """Draw the reliability of the vote that counts.
 
         Parameters
         ----------
         assessment : Assessment
-            What :func:`counterpoint.assess` returned for a soft or a geometric vote.
+            From :func:`counterpoint.assess`, of a soft or a geometric vote.
+        ax : matplotlib Axes, optional
+            Where to draw; by default a new figure.
 
         Returns
         -------
         ReliabilityDisplay
-            Not yet drawn.
+            Drawn.
 
         Examples
         --------
+        >>> from matplotlib.figure import Figure
         >>> from counterpoint import assess
         >>> one = [[0.7, 0.3], [0.2, 0.8], [0.6, 0.4], [0.9, 0.1], [0.6, 0.4]]
         >>> two = [[0.4, 0.6], [0.3, 0.7], [0.3, 0.7], [0.8, 0.2], [0.7, 0.3]]
-        >>> display = ReliabilityDisplay.from_assessment(assess([0, 1, 1, 0, 1], [one, two], voting="soft"))
+        >>> assessment = assess([0, 1, 1, 0, 1], [one, two], voting="soft")
+        >>> display = ReliabilityDisplay.from_assessment(assessment, ax=Figure().subplots())
         >>> round(display.calibration_error, 3)
         0.39
         """
@@ -123,25 +132,26 @@ class ReliabilityDisplay:
                 f"`assessment` must be of a soft or a geometric vote of probabilities; "
                 f"got a {assessment.voting} vote of {assessment.outputs}."
             )
-        return cls(assessment.probabilities.reliability, name=assessment.name)
+        return cls(assessment.probabilities.reliability, name=assessment.name).plot(ax)
 
     def plot(self, ax: "Axes | None" = None) -> Self:
-        """Draw the points with their distance from the diagonal, and under them the share of the samples.
+        """Draw the points with their distance from the diagonal, and below them the share of the samples.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Where to draw; by default a new figure. The shares go to axes of their own under it.
+            Where to draw; by default a new figure. The shares get their own axes below it.
 
         Returns
         -------
         ReliabilityDisplay
-            Itself, with ``ax_`` and ``figure_``.
+            The display itself, with ``ax_`` and ``figure_``.
 
         Examples
         --------
         >>> from matplotlib.figure import Figure
-        >>> display = ReliabilityDisplay.from_predictions([0, 1, 1], [[0.7, 0.3], [0.2, 0.8], [0.6, 0.4]])
+        >>> from counterpoint.measures import reliability
+        >>> display = ReliabilityDisplay(reliability([0, 1, 1], [[0.7, 0.3], [0.2, 0.8], [0.6, 0.4]]))
         >>> display.plot(Figure().subplots()).ax_.get_ylabel()
         'Accuracy'
         """
@@ -160,7 +170,7 @@ class ReliabilityDisplay:
         x, y = confidence[full], accuracy[full]
         ax.plot([0, 1], [0, 1], color=PALETTE["muted"], ls="--", lw=1.2, label="perfectly calibrated")
         ax.vlines(x, x, y, color=PALETTE["red"], lw=2.0, alpha=0.6)
-        area = 24 + 64 * count[full] / count.max()  # a bin of few samples is off by chance
+        area = 24 + 64 * count[full] / count.max()  # bins with few samples deviate by chance
         label = f"calibration error {self.calibration_error:.3f}"
         ax.scatter(x, y, area, color=PALETTE["blue"], ec="white", label=label, zorder=3, clip_on=False)
         ax.set(xlim=(0, 1), ylim=(0, 1), ylabel="Accuracy")

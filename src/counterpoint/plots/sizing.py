@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterpoint._validation import check_count, check_whole
-from counterpoint.assessment.learners import learner_outputs
+from counterpoint.assessment import learner_outputs
 from counterpoint.outputs import Outputs, vote_accuracies
 from counterpoint.plots.style import PALETTE, house_style, new_axes
 from counterpoint.theory import VoteCurve, vote_accuracy_curve
@@ -19,21 +19,21 @@ __all__ = ["VoteCurveDisplay"]
 
 
 class VoteCurveDisplay:
-    """What more learners of the same kind would give.
+    """The accuracy of the vote against the number of learners, measured and predicted.
 
     Parameters
     ----------
     predicted : VoteCurve
-        The accuracy expected of each size.
+        The predicted accuracy of each size.
     measured : VoteCurve, optional
-        The accuracy found for sizes that were tried.
+        The measured accuracy of some sizes.
 
     Attributes
     ----------
     predicted, measured
         As given.
     ax_, figure_
-        Where it was drawn, after ``plot``.
+        The axes and the figure of the last drawing.
 
     Examples
     --------
@@ -53,9 +53,15 @@ class VoteCurveDisplay:
 
     @classmethod
     def from_predictions(
-        cls, y_true: ArrayLike, votes: ArrayLike, *, sizes: ArrayLike | None = None, seed: int = 0
+        cls,
+        y_true: ArrayLike,
+        votes: ArrayLike,
+        *,
+        sizes: ArrayLike | None = None,
+        seed: int = 0,
+        ax: "Axes | None" = None,
     ) -> Self:
-        """Measure the vote of the learners at hand and predict that of more of them.
+        """Draw the measured vote of the learners and the predicted vote of more of them.
 
         Parameters
         ----------
@@ -67,19 +73,23 @@ class VoteCurveDisplay:
             Sizes to predict; by default the odd ones up to twice the number of learners, at least 51.
         seed : int, default=0
             Seed of the 20 orders in which the learners join the measured vote.
+        ax : matplotlib Axes, optional
+            Where to draw; by default a new figure.
 
         Returns
         -------
         VoteCurveDisplay
-            Not yet drawn. The prediction is :func:`~counterpoint.theory.vote_accuracy_curve` at the mean
+            Drawn. The prediction is :func:`~counterpoint.theory.vote_accuracy_curve` at the mean
             accuracy and the mean error correlation of the learners; it is for equal learners and, with
             more than two classes, counts only a majority, where the measured vote goes to the largest
             group. A tie is shared. If no pair of learners has an error correlation, it is NaN.
 
         Examples
         --------
+        >>> from matplotlib.figure import Figure
         >>> votes = [[0, 0, 1, 0], [0, 1, 1, 1], [1, 0, 1, 1]]
-        >>> display = VoteCurveDisplay.from_predictions([0, 0, 1, 1], votes, sizes=[1, 3])
+        >>> ax = Figure().subplots()
+        >>> display = VoteCurveDisplay.from_predictions([0, 0, 1, 1], votes, sizes=[1, 3], ax=ax)
         >>> display.measured.accuracy
         array([0.75, 1.  ])
         """
@@ -102,44 +112,53 @@ class VoteCurveDisplay:
             accuracy = np.full(n.shape, np.nan)
         else:
             accuracy = vote_accuracy_curve((given == truth).mean(), np.nanmean(pairs), n)
-        return cls(VoteCurve(n, accuracy), _measure(Outputs(votes, y_true), rng))
+        return cls(VoteCurve(n, accuracy), _measure(Outputs(votes, y_true), rng)).plot(ax)
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, X: Any, y: ArrayLike, *, sizes: ArrayLike | None = None, seed: int = 0
+        cls,
+        estimator: Any,
+        X: Any,
+        y: ArrayLike,
+        *,
+        sizes: ArrayLike | None = None,
+        seed: int = 0,
+        ax: "Axes | None" = None,
     ) -> Self:
-        """Measure and predict the hard vote of the learners of a fitted scikit-learn ensemble.
+        """Draw the measured and the predicted hard vote of the learners of a fitted scikit-learn ensemble.
 
         Parameters
         ----------
         estimator : fitted ensemble, or sequence of fitted classifiers
-            Anything that :func:`counterpoint.assess_estimator` takes.
+            Any ensemble that :func:`counterpoint.assess_estimator` accepts.
         X : array-like of shape (n_samples, n_features)
             The samples.
         y : array_like, shape (n_samples,)
             Their labels.
-        sizes, seed
+        sizes, seed, ax
             As for :meth:`from_predictions`.
 
         Returns
         -------
         VoteCurveDisplay
-            Not yet drawn.
+            Drawn.
 
         Examples
         --------
+        >>> from matplotlib.figure import Figure
         >>> from sklearn.datasets import load_iris
         >>> from sklearn.ensemble import RandomForestClassifier
         >>> X, y = load_iris(return_X_y=True)
         >>> forest = RandomForestClassifier(5, max_depth=2, random_state=0).fit(X, y)
-        >>> VoteCurveDisplay.from_estimator(forest, X, y, sizes=[1, 25]).predicted.sizes
+        >>> display = VoteCurveDisplay.from_estimator(forest, X, y, sizes=[1, 25], ax=Figure().subplots())
+        >>> display.predicted.sizes
         array([ 1, 25])
         """
         learners = learner_outputs(estimator, X)
         votes = learners.outputs
         if votes.ndim == 3:
             votes = learners.classes[votes.argmax(axis=2)]
-        return cls.from_predictions(y, votes, sizes=sizes, seed=seed)
+        return cls.from_predictions(y, votes, sizes=sizes, seed=seed, ax=ax)
 
     def plot(self, ax: "Axes | None" = None) -> Self:
         """Draw the prediction as a line, the measurement as markers.
@@ -152,11 +171,12 @@ class VoteCurveDisplay:
         Returns
         -------
         VoteCurveDisplay
-            Itself, with ``ax_`` and ``figure_``.
+            The display itself, with ``ax_`` and ``figure_``.
 
         Examples
         --------
         >>> from matplotlib.figure import Figure
+        >>> from counterpoint.theory import VoteCurve
         >>> curve = VoteCurve([1, 3, 5], [0.7, 0.76, 0.8])
         >>> VoteCurveDisplay(curve).plot(Figure().subplots()).ax_.get_xlabel()
         'Number of learners'

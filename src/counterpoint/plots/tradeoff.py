@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterpoint._validation import FloatArray, _short, check_flag, check_interval, check_whole
-from counterpoint.assessment.learners import learner_outputs
+from counterpoint.assessment import learner_outputs
 from counterpoint.plots.style import PALETTE, house_style, new_axes
 from counterpoint.theory import (
     OperatingPoint,
@@ -63,9 +63,9 @@ class TradeoffDisplay:
     bounds : TradeoffBounds
         The curves, as arrays.
     points, trajectories : dict of str to OperatingPoint
-        What is shown, checked against Theorem 1.
+        The ensembles, checked against Theorem 1.
     ax_, figure_
-        Where it was drawn, after ``plot``.
+        The axes and the figure of the last drawing.
 
     Examples
     --------
@@ -125,8 +125,10 @@ class TradeoffDisplay:
         ensembles: Mapping[str, ArrayLike] | ArrayLike,
         *,
         labels: ArrayLike | None = None,
+        ax: "Axes | None" = None,
+        legend: bool = True,
     ) -> Self:
-        """Place ensembles by what their learners predicted.
+        """Draw ensembles by the outputs of their learners.
 
         Parameters
         ----------
@@ -134,36 +136,42 @@ class TradeoffDisplay:
             The true labels.
         ensembles : mapping of str to array_like, or array_like
             For each ensemble the votes ``(n_learners, n_samples)`` or the probabilities
-            ``(n_learners, n_samples, n_classes)`` of its learners. All must have as many learners. One alone
-            may go without a name.
+            ``(n_learners, n_samples, n_classes)`` of its learners. All must have the same number of learners. A
+            single ensemble needs no name.
         labels : array_like, shape (n_classes,), optional
             The classes, in the order of the columns of probabilities; by default the sorted labels of ``y_true``,
             and of the votes.
+        ax, legend
+            As for :meth:`plot`.
 
         Returns
         -------
         TradeoffDisplay
-            Not yet drawn. The correlations are averaged over the classes that ``y_true`` has.
+            Drawn. The correlations are averaged over the classes that occur in ``y_true``.
 
         Examples
         --------
+        >>> from matplotlib.figure import Figure
         >>> votes = [[0, 0, 1, 1], [0, 1, 1, 1], [0, 0, 0, 1]]
-        >>> display = TradeoffDisplay.from_predictions([0, 0, 1, 1], {"three": votes})
+        >>> display = TradeoffDisplay.from_predictions([0, 0, 1, 1], {"three": votes}, ax=Figure().subplots())
         >>> float(display.points["three"].r_tl.round(3))
         0.718
         """
         given = _named(ensembles, "ensembles")
-        return cls._placed(y_true, {name: (outputs, labels) for name, outputs in given.items()})
+        display = cls._measured(y_true, {name: (outputs, labels) for name, outputs in given.items()})
+        return display.plot(ax, legend=legend)
 
     @classmethod
-    def _placed(cls, y_true: ArrayLike, ensembles: Mapping[str, tuple[ArrayLike, ArrayLike | None]]) -> Self:
-        """Place ensembles by their outputs and the classes of these."""
+    def _measured(
+        cls, y_true: ArrayLike, ensembles: Mapping[str, tuple[ArrayLike, ArrayLike | None]]
+    ) -> Self:
+        """Return the display of ensembles, each with its outputs and classes."""
         from counterpoint.outputs import mean_defined, mean_of_pairs
         from counterpoint.plots._measured import measured_correlations
 
         sizes = {name: len(np.atleast_1d(outputs)) for name, (outputs, _) in ensembles.items()}
         if len(set(sizes.values())) != 1:
-            raise ValueError(f"`ensembles` must have as many learners each; got {sizes}.")
+            raise ValueError(f"`ensembles` must have the same number of learners; got {sizes}.")
         points = {}
         for name, (outputs, labels) in ensembles.items():
             r_tl, r_ll = measured_correlations(cls.__name__, y_true, outputs, labels)
@@ -171,36 +179,49 @@ class TradeoffDisplay:
         return cls(next(iter(sizes.values())), points=points)
 
     @classmethod
-    def from_estimator(cls, estimators: Any, X: Any, y: ArrayLike) -> Self:
-        """Place fitted scikit-learn ensembles by what their learners say of some samples.
+    def from_estimator(
+        cls,
+        estimators: Any,
+        X: Any,
+        y: ArrayLike,
+        *,
+        ax: "Axes | None" = None,
+        legend: bool = True,
+    ) -> Self:
+        """Draw fitted scikit-learn ensembles by the outputs of their learners.
 
         Parameters
         ----------
         estimators : mapping of str to fitted ensemble, or fitted ensemble
-            Anything that :func:`counterpoint.assess_estimator` takes, by name. All must have as many learners. One
-            alone may go without a name.
+            Ensembles that :func:`counterpoint.assess_estimator` accepts, by name. All must have the same number of
+            learners. A single ensemble needs no name.
         X : array-like of shape (n_samples, n_features)
             The samples.
         y : array_like, shape (n_samples,)
             Their labels.
+        ax, legend
+            As for :meth:`plot`.
 
         Returns
         -------
         TradeoffDisplay
-            Not yet drawn.
+            Drawn.
 
         Examples
         --------
+        >>> from matplotlib.figure import Figure
         >>> from sklearn.datasets import load_iris
         >>> from sklearn.ensemble import RandomForestClassifier
         >>> X, y = load_iris(return_X_y=True)
         >>> forest = RandomForestClassifier(5, max_depth=2, random_state=0).fit(X, y)
-        >>> list(TradeoffDisplay.from_estimator({"forest": forest}, X, y).points)
+        >>> display = TradeoffDisplay.from_estimator({"forest": forest}, X, y, ax=Figure().subplots())
+        >>> list(display.points)
         ['forest']
         """
         given = _named(estimators, "estimators")
         learners = {name: learner_outputs(one, X) for name, one in given.items()}
-        return cls._placed(y, {name: (found.outputs, found.classes) for name, found in learners.items()})
+        display = cls._measured(y, {name: (found.outputs, found.classes) for name, found in learners.items()})
+        return display.plot(ax, legend=legend)
 
     def plot(self, ax: "Axes | None" = None, *, legend: bool = True) -> Self:
         """Draw the plane.
@@ -210,12 +231,12 @@ class TradeoffDisplay:
         ax : matplotlib Axes, optional
             Where to draw; by default a new figure.
         legend : bool, default=True
-            Whether to name the points and paths.
+            Whether to show a legend with the names.
 
         Returns
         -------
         TradeoffDisplay
-            Itself, with ``ax_`` and ``figure_``.
+            The display itself, with ``ax_`` and ``figure_``.
 
         Examples
         --------

@@ -1,7 +1,7 @@
 """Assessments as one self-contained HTML page, as JSON or as Markdown.
 
 Four steps: the assessments become one dict of strings and numbers, the figures become coordinates, autoescaping
-templates write them, and the object below is what the user holds.
+templates render them, and ``EnsembleReport`` is the object that the user holds.
 """
 
 import base64
@@ -43,8 +43,8 @@ __all__ = ["EnsembleReport"]
 
 _MOST_BYTES = 1_000_000
 _SCHEMA = 1  # of the JSON; raise it whenever a field changes
-_ONE = 1 + 1e-5  # what a correlation in float32 may come to
-_ROOMS = (1.0, 0.5, 0.25)  # how much of a page is tried, until it is small enough
+_ONE = 1 + 1e-5  # rounding that a correlation in float32 may have
+_ROOMS = (1.0, 0.5, 0.25)  # fractions of the limits to try until the page is small enough
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -54,33 +54,33 @@ class EnsembleReport:
     Parameters
     ----------
     assessments : Assessment or sequence of Assessment
-        What :func:`counterpoint.assess` returned, once or for each ensemble to compare. Equal names are numbered.
+        From :func:`counterpoint.assess`: one, or one for each ensemble to compare. Equal names are numbered.
     title : str, optional
-        The heading; by default the name of the ensemble, or how many are compared.
+        The heading; by default the name of the ensemble, or the number of ensembles.
     date : str or datetime.date, optional
-        A date to print under provenance. By default none is, so that equal assessments give equal pages.
+        A date to print under provenance; by default none, so that equal assessments give equal pages.
     trajectories : mapping of str to (r_tl, r_ll), optional
-        For ensembles, by name, the way they took in training, such as ``history.trajectory``: drawn on the plane,
-        with a gap where one is NaN.
+        The paths of ensembles in training, by name, such as ``history.trajectory``. They are drawn on the plane,
+        with a gap where a value is NaN.
 
     Attributes
     ----------
     assessments : tuple of Assessment
-        What is reported, under unique names.
+        The assessments, with unique names.
     title, date, trajectories
         As given.
 
     See Also
     --------
-    counterpoint.assess : Makes the assessments.
+    counterpoint.assess : Returns an assessment.
 
     Notes
     -----
     The page is one file under 1 MB that requests nothing, whatever the number of learners and of ensembles: tables
-    show the notable learners, the correlation matrix groups of alike ones, and the comparison the ensembles with the
-    most accurate votes, where there are too many; long names lose their middle. It can be read without
-    JavaScript; with it, figures name what is pointed at and a panel predicts the vote for other numbers of learners,
-    accuracies and error correlations.
+    show the notable learners, the correlation matrix groups of similar learners, and the comparison the ensembles with
+    the most accurate votes, if there are too many; long names are shortened in the middle. The page is readable without
+    JavaScript; with it, figures have tooltips and a panel predicts the vote for other numbers of learners, accuracies
+    and error correlations.
 
     Examples
     --------
@@ -122,11 +122,11 @@ class EnsembleReport:
         if trajectories is not None and not isinstance(trajectories, Mapping):
             raise TypeError(f"`trajectories` must be a mapping; got {type(trajectories).__name__}.")
         names = [assessment.name for assessment in self.assessments]
-        ways = {
-            check_choice(name, "trajectories", names): _way(way, f"trajectories[{name!r}]")
-            for name, way in (trajectories or {}).items()
+        paths = {
+            check_choice(name, "trajectories", names): _trajectory(path, f"trajectories[{name!r}]")
+            for name, path in (trajectories or {}).items()
         }
-        object.__setattr__(self, "trajectories", ways)
+        object.__setattr__(self, "trajectories", paths)
 
     def html(self) -> str:
         """Return the page."""
@@ -159,7 +159,7 @@ class EnsembleReport:
         Parameters
         ----------
         path : str or path-like
-            Where to; the folder is made if need be, a file of that name replaced, and only by a whole one.
+            The file. Its folder is created if missing; an existing file is replaced atomically.
 
         Returns
         -------
@@ -186,7 +186,7 @@ class EnsembleReport:
         return f"<EnsembleReport on {names}>"
 
     def _repr_html_(self) -> str:
-        # In a frame of its own the page and the notebook leave each other's styles and scripts alone.
+        # An iframe keeps the styles and scripts of page and notebook apart.
         return (
             f'<iframe title="{escape(repr(self))}" sandbox="allow-scripts" srcdoc="{escape(self.html())}" '
             'style="width: 100%; height: 720px; border: 0"></iframe>'
@@ -196,8 +196,8 @@ class EnsembleReport:
         return content(self.assessments, self.title, self.date, self.trajectories, room)
 
 
-def _way(given: Any, name: str) -> OperatingPoint:
-    """Return a way on the plane as two rows of one length."""
+def _trajectory(given: Any, name: str) -> OperatingPoint:
+    """Return a path on the plane as two rows of equal length."""
     try:
         r_tl, r_ll = map(np.asarray, given)
     except (TypeError, ValueError):
@@ -209,7 +209,7 @@ def _way(given: Any, name: str) -> OperatingPoint:
 
 
 def _correlations(values: ArrayLike, name: str) -> FloatArray:
-    """Return a row of correlations, NaN in the epochs in which there was none."""
+    """Return a row of correlations, NaN in epochs where they are undefined."""
     known = check_real(np.nan_to_num(values, posinf=np.inf, neginf=-np.inf), name)
     defined = check_interval(np.where(np.abs(known) < _ONE, known.clip(-1, 1), known), name, -1, 1)
     if defined.ndim > 1:
@@ -274,7 +274,7 @@ def _symbols(text: str) -> str:
 
 
 def _markdown_cell(text: str) -> str:
-    """Return text that is neither markup nor the end of a table's cell."""
+    """Return text escaped for the cell of a Markdown table."""
     plain = " ".join(str(text).split())
     # An underscore inside a word, as in r_TL, is no markup.
     marked = re.sub(r"[\\`*\[\]|~]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])", r"\\\g<0>", plain)

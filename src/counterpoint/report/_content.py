@@ -1,4 +1,4 @@
-"""What the report says, as one dict of plain strings, numbers and figures for the templates."""
+"""The content of the report, as one dict of plain strings, numbers and figures for the templates."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -23,13 +23,13 @@ from counterpoint.theory import OperatingPoint
 
 __all__ = ["content"]
 
-# What one page may hold in all, if it has all the room.
+# Limits for one page, all ensembles together.
 _ALL_ROWS, _MOST_ROWS = 160, 40
 _ALL_CELLS, _MOST_SIDE = 1700, 40
 _ALL_DOTS, _MOST_DOTS = 360, 120
 _MOST_COMPARED, _MOST_DETAILED = 100, 10
 _MOST_CLASSES = 12
-_MOST_ADVICE = 400  # of a sentence, which may hold the names of learners
+_MOST_ADVICE = 400  # characters of a sentence, which may contain names of learners
 
 # severity: (the word, the sign beside it)
 SEVERITIES = {
@@ -40,7 +40,7 @@ SEVERITIES = {
 
 
 class Limits(NamedTuple):
-    """What one ensemble may take of the page: rows of learners, rows of the matrix, learners drawn one by one."""
+    """Limits for one ensemble: rows of learners, rows of the matrix, learners drawn as dots."""
 
     rows: int
     side: int
@@ -54,7 +54,7 @@ def content(
     paths: Mapping[str, OperatingPoint],
     room: float = 1.0,
 ) -> dict[str, Any]:
-    """Return all that the templates need, with less of each kind where there is less room."""
+    """Return the data of the templates; ``room`` scales the limits."""
     compared = _most_accurate(assessments, int(_MOST_COMPARED * room))
     shown = [assessments[i] for i in compared]
     detailed = _most_accurate(shown, _MOST_DETAILED)
@@ -78,7 +78,7 @@ def content(
 
 
 def _most_accurate(assessments: Sequence[Assessment], most: int) -> list[int]:
-    """Return the places of all ensembles, or of those with the most accurate votes, in their order."""
+    """Return the positions of all ensembles, or of those with the most accurate votes, in their order."""
     by_vote = np.argsort([-a.vote.value for a in assessments], kind="stable")
     return sorted(by_vote[:most].tolist())
 
@@ -136,7 +136,7 @@ def _tiles(a: Assessment) -> list[tuple[str, str, str]]:
 
 
 def _votes(a: Assessment) -> list[tuple[str, str, str]]:
-    """Return each way of voting, measured, predicted or bounded, as (label, accuracy, remark)."""
+    """Return each vote, measured, predicted or bounded, as (label, accuracy, remark)."""
 
     def measured(label: str, estimate: Estimate, remark: str) -> tuple[str, str, str]:
         return label, percent(estimate.value), f"95 % interval {interval(estimate)}{remark}"
@@ -145,7 +145,7 @@ def _votes(a: Assessment) -> list[tuple[str, str, str]]:
         pooled = [measured("Soft vote", a.votes.soft, ""), measured("Geometric vote", a.votes.geometric, "")]
     else:
         pooled = [("Soft vote", "undefined", "needs probabilities")]
-    low = "; lies low with more than two classes" if a.n_classes > 2 else ""
+    low = "; too low with more than two classes" if a.n_classes > 2 else ""
     return [
         measured("Hard vote", a.votes.hard, ""),
         *pooled,
@@ -203,7 +203,7 @@ def _learners(a: Assessment, limits: Limits) -> dict[str, Any]:
 
 
 def _notable(a: Assessment, most: int) -> list[int]:
-    """Return all learners, or the most and the least accurate and those the vote feels most, the best first."""
+    """Return all learners, or the most and the least accurate and those that change the vote most, the best first."""
     if a.n_learners <= most:
         return list(range(a.n_learners))
     by_accuracy = np.argsort(a.accuracies, kind="stable").tolist()
@@ -238,7 +238,7 @@ def _end(high: float) -> str:
 
 
 def _place(value: float, low: float, high: float) -> float | None:
-    """Return the place of a value in its range, from 0 to 100."""
+    """Return the position of a value in its range, from 0 to 100."""
     return round(100 * (value - low) / (high - low), 1) if np.isfinite([value, high]).all() else None
 
 
@@ -299,7 +299,7 @@ def _comparison(
 
 
 def _left_out(given: int, shown: int, detailed: int) -> str:
-    """Say which ensembles are not shown, or not in detail."""
+    """Return which ensembles are not shown, or not in detail, in words."""
     said = []
     if shown < given:
         said.append(

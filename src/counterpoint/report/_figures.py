@@ -1,4 +1,4 @@
-"""Where everything in the figures goes: data in, coordinates out; the templates draw them.
+"""The coordinates of the figures: data in, coordinates out; the templates draw them.
 
 A figure is a dict of plain numbers and strings. Marks carry a ``title`` that names what they show. Notation: ``r_tl``
 and ``r_ll`` are the truth-learner and the learner-learner correlation.
@@ -21,7 +21,7 @@ from counterpoint.theory import OperatingPoint, learner_correlation_bounds, trut
 __all__ = ["Frame", "plane_figure", "sizing_figure", "strip_figure", "what_if_frame"]
 
 _MOST_CURVES = 5  # bounds for different numbers of learners
-_ALL_STEPS, _MOST_STEPS = 2000, 200  # of the ways in training
+_ALL_STEPS, _MOST_STEPS = 2000, 200  # of the paths in training
 _RADII = (5, 4, 3)
 
 
@@ -40,13 +40,13 @@ class Frame:
     bottom: int = 46
 
     def at_x(self, value: float) -> float:
-        """Return the horizontal place of a value."""
+        """Return the horizontal position of a value."""
         low, high = self.x
         share = math.log(value / low) / math.log(high / low) if self.log_x else (value - low) / (high - low)
         return round(self.left + share * (self.width - self.left - self.right), 1)
 
     def at_y(self, value: float) -> float:
-        """Return the vertical place of a value; up is more."""
+        """Return the vertical position of a value; higher values are further up."""
         low, high = self.y
         share = (value - low) / (high - low)
         return round(self.height - self.bottom - share * (self.height - self.top - self.bottom), 1)
@@ -78,36 +78,38 @@ class Frame:
 def plane_figure(
     assessments: Sequence[Assessment], paths: Mapping[str, OperatingPoint], most_dots: int = 0
 ) -> dict[str, Any] | None:
-    """Place the ensembles under the bounds of Theorem 2, and some of the learners if there is one ensemble.
+    """Return the ensembles under the bounds of Theorem 2, with some of the learners if there is one ensemble.
 
-    ``paths`` holds the way that some ensembles took in training.
+    ``paths`` holds the paths of some ensembles in training.
 
-    A learner stands at its correlation with the truth and its mean correlation with the others, so that the
-    ensemble is the centre of its learners. ``closer`` is the same enlarged, if all stand in a corner of the plane.
+    A learner is drawn at its correlation with the truth and its mean correlation with the others, so the ensemble is
+    the centre of its learners. ``closer`` is an enlarged view, if all of them are in a corner of the plane.
     """
     shown = [(i, a) for i, a in enumerate(assessments) if np.isfinite([a.r_tl, a.r_ll]).all()]
     if not shown:
         return None
     dots = _learner_places(shown[0][1], most_dots) if len(assessments) == 1 else []
-    ways = [(i, paths[a.name]) for i, a in shown if a.name in paths]
-    trodden = [place for _, way in ways for place in zip(way.r_ll, way.r_tl, strict=True)]
+    trajectories = [(i, paths[a.name]) for i, a in shown if a.name in paths]
+    visited = [place for _, path in trajectories for place in zip(path.r_ll, path.r_tl, strict=True)]
     places = np.array([(a.r_ll, a.r_tl) for _, a in shown] + [(x, y) for x, y, _ in dots])
     left = min(-1 / (min(_n_defined(a) for _, a in shown) - 1), float(places[:, 0].min()))
     whole = Frame(
         (left - 0.02 * (1 - left), 1.02),
-        (0.0 if np.nanmin(np.vstack([places, *trodden])[:, 1]) >= 0 else -1.05, 1.05),
+        (0.0 if np.nanmin(np.vstack([places, *visited])[:, 1]) >= 0 else -1.05, 1.05),
     )
     ceilings = [(a.r_ll, a.correlations.bound) for _, a in shown if len(shown) == 1]
     near = _closer(whole, np.vstack([places, *ceilings]))
-    # From nearby the way there would only cross the picture.
-    return _plane(whole, shown, dots, ways) | {"closer": _plane(near, shown, dots, []) if near else None}
+    # In the enlarged view the paths would only cross the picture.
+    return _plane(whole, shown, dots, trajectories) | {
+        "closer": _plane(near, shown, dots, []) if near else None
+    }
 
 
 def _plane(
     frame: Frame,
     shown: Sequence[tuple[int, Assessment]],
     dots: Sequence[tuple[float, float, str]],
-    ways: Sequence[tuple[int, OperatingPoint]],
+    trajectories: Sequence[tuple[int, OperatingPoint]],
 ) -> dict[str, Any]:
     sizes = _spread(sorted({_n_defined(a) for _, a in shown}), _MOST_CURVES)
     return frame.drawn(
@@ -116,10 +118,10 @@ def _plane(
         curves=[_bound_curve(frame, n, k if len(sizes) > 1 else None) for k, n in enumerate(sizes)],
         guessing=frame.at_y(0.0) if frame.y[0] < 0 < frame.y[1] else None,
         gap=_gap(frame, shown[0][1]) if len(shown) == 1 else None,
-        ways=[
-            {"series": i, "line": frame.path(way.r_ll[steps], way.r_tl[steps])}
-            for i, way in ways
-            for steps in [_spread(range(len(way.r_ll)), min(_MOST_STEPS, _ALL_STEPS // len(ways)))]
+        trajectories=[
+            {"series": i, "line": frame.path(path.r_ll[steps], path.r_tl[steps])}
+            for i, path in trajectories
+            for steps in [_spread(range(len(path.r_ll)), min(_MOST_STEPS, _ALL_STEPS // len(trajectories)))]
         ],
         dots=[{"x": frame.at_x(x), "y": frame.at_y(y), "title": title} for x, y, title in dots],
         marks=[
@@ -222,12 +224,12 @@ def _learner_places(a: Assessment, most: int) -> list[tuple[float, float, str]]:
 
 
 def _n_defined(a: Assessment) -> int:
-    """Return how many learners the averages are over: those that are not constant."""
+    """Return the number of learners in the averages: those that are not constant."""
     return max(int(np.isfinite(a.correlations.r_tl_learners).sum()), 2)
 
 
 def _closer(whole: Frame, places: FloatArray) -> Frame | None:
-    """Return a frame around the places if they take up little of the whole."""
+    """Return a frame around the points if they fill little of the whole."""
     low, high = places.min(axis=0), places.max(axis=0)
     room = np.maximum(0.15 * (high - low), 0.01)
     low, high = low - room, high + room
@@ -270,7 +272,7 @@ def _gap(frame: Frame, a: Assessment) -> dict[str, Any] | None:
 
 
 def _stacked_dots(frame: Frame, a: Assessment) -> list[dict[str, Any]]:
-    """Return a dot for each learner, dots of like accuracy upon each other; none if they do not fit."""
+    """Return a dot for each learner, dots of similar accuracy stacked; none if they do not fit."""
     places = np.array([frame.at_x(v) for v in a.accuracies])
     floor = frame.height - frame.bottom
     for radius in _RADII:
@@ -312,7 +314,7 @@ def _bars(frame: Frame, values: FloatArray) -> list[dict[str, Any]]:
 
 
 def _spread(items: Sequence[Any], most: int) -> list[Any]:
-    """Return the items, or as many as may be, evenly spaced, with the first and the last."""
+    """Return at most ``most`` of the items, evenly spaced, including the first and the last."""
     if len(items) <= most:
         return list(items)
     chosen: NDArray[np.int64] = np.unique(np.linspace(0, len(items) - 1, most).round().astype(np.int64))

@@ -7,7 +7,7 @@ import numpy as np
 from counterpoint._validation import FloatArray
 from counterpoint.assessment import Assessment
 from counterpoint.outputs import ratio
-from counterpoint.plots import CorrelationDisplay
+from counterpoint.plots.correlation import clustered_correlations
 from counterpoint.report._words import number, shorten
 
 __all__ = ["matrix_figure", "pairs"]
@@ -21,14 +21,14 @@ _STRONG = {"pos": 0.91, "neg": 0.96}  # from here on a value is written in white
 
 
 def matrix_figure(a: Assessment, most: int) -> dict[str, Any] | None:
-    """Return the matrix, truth first and alike learners side by side, in at most ``most`` rows of learners."""
+    """Return the matrix, truth first and similar learners side by side, in at most ``most`` rows of learners."""
     if a.n_learners < 2:
         return None
-    display = CorrelationDisplay.from_assessment(a)
+    whole, learners = clustered_correlations(a.correlations.r_tl_learners, a.correlations.matrix, a.learners)
     groups = np.array_split(np.arange(1, a.n_learners + 1), min(a.n_learners, most))
     grouped = len(groups) < a.n_learners
-    matrix = _group_means(display.matrix, [np.array([0]), *groups]) if grouped else display.matrix
-    names = ["truth", *(_group_name(display.names, group) for group in groups)]
+    matrix = _group_means(whole, [np.array([0]), *groups]) if grouped else whole
+    names = ["truth", *(_group_name(learners, group) for group in groups)]
     size = len(matrix)
     cell = min(_LARGEST_CELL, _SIDE / size)
     labelled = size <= _MOST_LABELS
@@ -56,12 +56,12 @@ def matrix_figure(a: Assessment, most: int) -> dict[str, Any] | None:
 
 
 def pairs(a: Assessment) -> dict[str, list[tuple[str, str, str]]]:
-    """Return the pairs of learners that are most alike and least alike, with their correlation."""
+    """Return the most and the least similar pairs of learners, with their correlation."""
     first, second = np.triu_indices(a.n_learners, 1)
     values = a.correlations.matrix[first, second]
     order = np.argsort(values, kind="stable")[: np.isfinite(values).sum()]  # undefined ones sort last
     few = min(_MOST_PAIRS, len(order) // 2)
-    chosen = {"most alike": order[::-1][:few], "least alike": order[:few]}
+    chosen = {"most similar": order[::-1][:few], "least similar": order[:few]}
     return {
         title: [(a.learners[first[k]], a.learners[second[k]], number(values[k])) for k in places]
         for title, places in chosen.items()
@@ -97,7 +97,7 @@ def _group_name(names: list[str], group: Any) -> str:
 
 
 def _group_means(matrix: FloatArray, groups: list[Any]) -> FloatArray:
-    """Return the mean of what is defined in each block; a learner with itself is left out."""
+    """Return the mean of the defined entries of each block, without the diagonal."""
     between = matrix.copy()
     np.fill_diagonal(between, np.nan)
     starts = [int(group[0]) for group in groups]

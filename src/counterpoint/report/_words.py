@@ -1,4 +1,4 @@
-"""Numbers and names as a reader sees them, and what each measure says in one sentence."""
+"""Numbers and names as a reader sees them, and each measure explained in one sentence."""
 
 import math
 from bisect import bisect_right
@@ -16,16 +16,16 @@ EXPLANATIONS = MappingProxyType(
     {
         "ambiguity_decomposition": "Spread of the outputs around their mean; the squared error of the mean is the "
         "average error of the learners less this.",
-        "coincident_failure_diversity": "Among samples that somebody gets wrong: how far failures fall on single "
-        "learners. 1 if only one fails at a time.",
+        "coincident_failure_diversity": "Among samples that some learner gets wrong: how far failures are limited to "
+        "single learners. 1 if only one fails at a time.",
         "correlation_rho": "Correlation of being right, averaged over pairs: the error correlation. 0 if errors are "
         "independent.",
         "difficulty": "Variance over the samples of the share of learners that are right. High if some samples are "
-        "hard for everybody.",
+        "hard for all learners.",
         "disagreement": "How often exactly one of two learners is right.",
         "double_fault": "How often two learners are wrong together. Low also if the learners are simply accurate.",
         "entropy": "How evenly each sample divides the learners into right and wrong. 1 if always half and half.",
-        "generalized_diversity": "How seldom a second learner fails where a first one does. 1 if never.",
+        "generalized_diversity": "How rarely a second learner fails where a first one does. 1 if never.",
         "interrater_agreement": "Agreement of all learners on being right, beyond chance.",
         "kappa": "Agreement of two learners on being right, beyond chance.",
         "kohavi_wolpert_variance": "Variance of being right over the learners, averaged over the samples.",
@@ -33,7 +33,7 @@ EXPLANATIONS = MappingProxyType(
         "plane.",
         "q_statistic": "Association of being right by odds: 0 if independent, 1 if errors are shared, below 0 if "
         "opposed.",
-        "ratio_errors": "Errors of one learner alone for each error that two have in common.",
+        "ratio_errors": "Errors of only one of two learners per error that both have in common.",
     }
 )
 
@@ -57,8 +57,8 @@ def minus(text: str) -> str:
 
 
 def number(value: float, digits: int = 3) -> str:
-    """Return a number, or the word for its absence."""
-    # z: what rounds to zero has no sign
+    """Return a number, or "undefined"."""
+    # z: no minus sign for values that round to zero
     return minus(f"{value:z.{digits}f}") if math.isfinite(value) else UNDEFINED
 
 
@@ -83,10 +83,10 @@ def interval(estimate: Estimate) -> str:
 
 
 def shorten(text: str, most: int) -> str:
-    """Return the text with its middle left out if it is too wide: names often differ at their ends.
+    """Return the text, shortened in the middle if it is too wide: names often differ at their ends.
 
-    A character is as wide as half its bytes in the page, rounded up: those of Chinese count two, as on a screen, and
-    a page of short names is a short page.
+    The width of a character is half its bytes in the page, rounded up: Chinese characters count two, as on a screen,
+    and short names keep the page small.
     """
     if len(escape(text).encode()) <= most or (len(text) <= most and sum(map(_width, text)) <= most):
         return text

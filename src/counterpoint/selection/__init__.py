@@ -30,7 +30,7 @@ def select(
     n_bags: int = 0,
     random_state: int | np.random.Generator | None = None,
 ) -> Selection:
-    r"""Choose learners that are accurate and different from a pool.
+    r"""Choose learners that are accurate and diverse from a pool.
 
     Parameters
     ----------
@@ -39,13 +39,13 @@ def select(
     outputs : array-like of shape (n_learners, n_samples) or (n_learners, n_samples, n_classes)
         Labels or probabilities.
     size : int, optional
-        How many picks to make, in each bag. By default as many as the vote bears: see Notes.
+        The number of picks, in each bag. By default it is chosen from the data; see Notes.
     diversity : float, default=0.5
         Lambda over its critical value. 0 ranks learners by their correlation with the truth; above 1
-        the score asks for poor learners. Without effect on "caruana".
+        the score favours poor learners. "caruana" ignores it.
     method : {"greedy", "caruana"}, default="greedy"
-        "greedy" adds the learner that gives the best score. "caruana" adds, with replacement, the
-        learner that gives the most accurate vote; how often a learner was picked is its weight.
+        "greedy" adds the learner with the best score. "caruana" adds, with replacement, the learner
+        with the most accurate vote; the weight of a learner is its share of the picks.
     voting : {"auto", "hard", "soft", "geometric"}, default="auto"
         The vote whose accuracy counts: the most votes, the highest mean probability, or the highest
         geometric mean of the probabilities. "auto" is "hard" for labels and "soft" for probabilities.
@@ -56,7 +56,7 @@ def select(
         Guard against choosing on noise: repeat the selection on this many random halves of the pool
         and average the weights. 0 selects once from the whole pool.
     random_state : int or numpy.random.Generator, optional
-        Where the random halves come from.
+        Seed or generator of the random halves.
 
     Returns
     -------
@@ -77,17 +77,17 @@ def select(
     truth. After one pass over the samples for all correlations a step takes O(N) operations. The correlations
     are of the outputs as given, whatever the vote.
 
-    "caruana" starts from the best learners, as many (up to 25) as give the most accurate vote: from
-    a single start a vote of labels would never move. Each step costs a pass over the samples.
+    "caruana" starts from the best learners, the number (up to 25) with the most accurate vote: from
+    a single learner a vote of labels would never move. Each step costs a pass over the samples.
 
-    Without a size the path runs on, "greedy" to the last learner and "caruana" to 50 picks, and is
+    Without a size, "greedy" continues to the last learner and "caruana" to 50 picks, and the path is
     cut at the *largest* size whose vote is within one standard error, of the paired difference, of
-    the most accurate vote on the path. A learner is left out only if the data say that it hurts: the
-    best size on the path, or the smallest as good, is too small on few samples.
+    the most accurate vote on the path. A learner is left out only if the data show that it hurts. The
+    most accurate size, or the smallest size within the noise, would be too small with few samples.
 
     Ties go to the learner that comes first. A learner without a correlation, because it is constant
-    in all classes of ``y_true``, is never chosen by "greedy" and a warning names it; one that is constant in
-    some classes is averaged over the others, and pairs that vary in no common class are left out of the average.
+    in all classes of ``y_true``, is never chosen by "greedy", and a warning names it. A learner that is constant in
+    some classes is averaged over the others; pairs that vary in no common class are left out of the average.
 
     References
     ----------
@@ -111,14 +111,14 @@ def select(
     dial = check_number(diversity, "diversity", 0)
     rng = _generator(random_state)
     read = Outputs(outputs, y_true, labels)
-    way = _resolve_voting(voting, read)
-    chooser: Chooser = Greedy(read, dial) if method == "greedy" else Caruana(read, way)
+    vote = _resolve_voting(voting, read)
+    chooser: Chooser = Greedy(read, dial) if method == "greedy" else Caruana(read, vote)
     _check_size(picks, chooser, read.n_learners, bags)
-    chosen = _bagged(read, way, chooser, picks, bags, rng) if bags else _single(read, way, chooser, picks)
+    chosen = _bagged(read, vote, chooser, picks, bags, rng) if bags else _single(read, vote, chooser, picks)
     return Selection(
         **chosen,
         method=method,
-        voting=way,
+        voting=vote,
         diversity=dial if method == "greedy" else None,
         n_learners=read.n_learners,
         n_bags=bags,
@@ -126,7 +126,7 @@ def select(
 
 
 def _resolve_voting(voting: str, read: Outputs) -> str:
-    """Return the vote that counts for these outputs."""
+    """Return the vote for these outputs, with "auto" resolved."""
     if read.probabilities is not None:
         return "soft" if voting == "auto" else voting
     if voting not in ("auto", "hard"):
@@ -177,7 +177,7 @@ def _bagged(
 
 
 def _shares(picks: list[int], n_learners: int) -> FloatArray:
-    """Return how often each learner was picked, as a share."""
+    """Return each learner's share of the picks."""
     shares: FloatArray = np.bincount(picks, minlength=n_learners) / len(picks)
     return shares
 

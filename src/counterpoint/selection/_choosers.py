@@ -1,4 +1,4 @@
-"""Ways to pick learners one by one, each by its own score."""
+"""Strategies that pick learners one by one, each by its own score."""
 
 from typing import Protocol
 
@@ -19,12 +19,12 @@ from counterpoint.theory import critical_lambda
 
 # Caruana et al. (2004) start from the 5 to 25 best learners.
 _LARGEST_START = 25
-# Picks where no size is given: the first few decide, the others refine the weights.
+# Picks if no size is given: the first few decide, the others refine the weights.
 _CARUANA_PICKS = 50
 
 
 class Chooser(Protocol):
-    """A way to pick; ``pool`` holds the learners it can choose from."""
+    """A strategy; ``pool`` holds the learners it can choose from."""
 
     pool: IntArray
 
@@ -59,7 +59,7 @@ class Greedy:
             "select",
             [f"learner {i}" for i in np.flatnonzero(np.isnan(self.r_tl))],
             problem="leaves out",
-            effect="without variation in the classes of `y_true` there is no correlation",
+            effect="a learner that is constant in the classes of `y_true` has no correlation",
             stacklevel=4,
         )
 
@@ -67,7 +67,7 @@ class Greedy:
         r_tl, r_ll = self.r_tl[pool], self.r_ll[np.ix_(pool, pool)]
         defined = ~np.isnan(r_ll)
         r_ll[~defined] = 0.0
-        # Sums over the chosen, and for each candidate over its pairs with the chosen.
+        # Sums over the chosen learners, and for each candidate over its pairs with them.
         truth_sum, pair_sum, pairs = 0.0, 0.0, 0.0
         new_sum, new_pairs = np.zeros(len(pool)), np.zeros(len(pool))
         taken = np.zeros(len(pool), dtype=bool)

@@ -20,27 +20,27 @@ _SCHEMA = 1  # of the JSON; raise it whenever a field changes
 class Selection:
     """Learners chosen from a pool, with their weights and the path that led to them.
 
-    Made by :func:`counterpoint.select`.
+    Returned by :func:`counterpoint.select`.
 
     Attributes
     ----------
     indices : array of int
         The chosen learners, in order of choice; with bags the heaviest first.
     weights : array, of the shape of ``indices``
-        Their weights in the vote, of a sum of one.
+        Their weights in the vote; they sum to one.
     accuracy : float
-        How often the weighted vote is right on the very samples it was chosen on, which flatters it.
+        Accuracy of the weighted vote on the samples it was chosen on, which overestimates it.
     path : array of int
-        The learner picked at each step, also past the kept size where no size was asked for, and more
-        than once where the method allows it. Empty with bags.
+        The learner picked at each step, including steps beyond the chosen size if none was requested, and
+        more than once if the method allows it. Empty with bags.
     scores, accuracies : array
         The score and the accuracy of the vote after each step of the path; with bags after each bag.
     method : {"greedy", "caruana"}
         The method.
     voting : {"hard", "soft", "geometric"}
-        The vote whose accuracy is given, and which :meth:`vote` holds.
+        The vote of ``accuracy`` and of :meth:`vote`.
     diversity : float or None
-        Lambda over its critical value; None where the method has no lambda.
+        Lambda over its critical value; None if the method has no lambda.
     n_learners, n_bags : int
         The size of the pool and the number of bags.
 
@@ -69,7 +69,7 @@ class Selection:
     n_bags: int
 
     def take(self, outputs: ArrayLike) -> NDArray[Any]:
-        """Return the outputs of the chosen learners, from those of the whole pool."""
+        """Return the outputs of the chosen learners, given those of the whole pool."""
         array = as_array(outputs)
         if array.ndim == 0 or len(array) != self.n_learners:
             raise ValueError(
@@ -79,7 +79,7 @@ class Selection:
         return array[self.indices]
 
     def vote(self, outputs: ArrayLike, *, labels: ArrayLike | None = None) -> NDArray[Any]:
-        """Return the label that wins the weighted vote on each sample, the first of several.
+        """Return the label that wins the weighted vote on each sample, the first if several tie.
 
         Parameters
         ----------

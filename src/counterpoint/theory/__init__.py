@@ -1,6 +1,6 @@
 """The theorems: what an ensemble can reach.
 
-Arrays in, arrays out; numpy and scipy alone; everything broadcasts. ``docs/theory.md`` is the guide and
+Arrays in, arrays out; only numpy and scipy are needed; everything broadcasts. ``docs/theory.md`` is the guide and
 ``docs/errata.md`` lists where the library corrects the paper.
 """
 

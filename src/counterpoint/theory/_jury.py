@@ -46,7 +46,7 @@ def least_error_correlation(p: FloatArray, n: IntArray) -> FloatArray:
     share = np.divide(
         fraction * (1 - fraction), binomial, out=np.zeros(np.shape(binomial)), where=binomial > 0
     )
-    # At tiny p the rounding of n p shows; independence is possible always.
+    # For tiny p the rounding of n p matters; independence is always possible.
     return np.minimum((share - 1) / (n - 1), 0.0)
 
 
@@ -155,7 +155,7 @@ def bahadur_majority(p: FloatArray, c: FloatArray, n: int) -> FloatArray:
 
 
 def bahadur_valid(p: FloatArray, c: FloatArray, n: int) -> NDArray[np.bool_]:
-    """Tell where the closed form gives no number of correct votes a negative probability.
+    """Return where the closed form assigns no number of correct votes a negative probability.
 
     The expansion multiplies the binomial by ``1 + c g(k)``, with ``g`` a convex quadratic in the number ``k`` of
     correct votes, so its two ends and the integer next to its vertex decide.
@@ -224,7 +224,7 @@ def least_variance(support: FloatArray, mean: FloatArray) -> FloatArray:
 
 
 def _neighbours(support: FloatArray, mean: FloatArray) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the places of the last value up to the mean and of the one after it."""
+    """Return the positions of the last value up to the mean and of the one after it."""
     below = np.clip(np.searchsorted(support, mean, side="right") - 1, 0, len(support) - 1)
     return below, np.minimum(below + 1, len(support) - 1)
 

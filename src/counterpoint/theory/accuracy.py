@@ -50,7 +50,7 @@ def correlation_from_accuracy(p: ArrayLike, *, alpha: ArrayLike = 0.5, beta: Arr
     Warns
     -----
     UndefinedMeasureWarning
-        Where the learner gives one and the same answer to everything: NaN.
+        Where the learner always gives the same answer: NaN.
 
     Notes
     -----
@@ -58,9 +58,9 @@ def correlation_from_accuracy(p: ArrayLike, *, alpha: ArrayLike = 0.5, beta: Arr
 
     .. math:: r_{TL} = \frac{\beta p - \alpha q}{\sqrt{\alpha (1 - \alpha) q (1 - q)}}.
 
-    It is exact for every pair of binary vectors. Note what :math:`\beta = 1/2` says: as many correct
-    answers in one class as in the other. That is equal accuracy in both classes only if
-    :math:`\alpha = 1/2`; equal accuracy in both classes is :math:`\beta = \alpha`.
+    It is exact for every pair of binary vectors. Note that :math:`\beta = 1/2` means as many
+    correct answers in one class as in the other, which is equal accuracy in both classes only if
+    :math:`\alpha = 1/2`. Equal accuracy in both classes is :math:`\beta = \alpha`.
 
     Examples
     --------
@@ -237,7 +237,7 @@ def _correlation(p: FloatArray, alpha: FloatArray, beta: FloatArray, caller: str
     numerator = hits * (1 - beta) * p - misses * false_alarms
     if caller and (spread <= 0).any():
         warnings.warn(
-            f"`{caller}` is undefined where the learner gives one answer to everything.",
+            f"`{caller}` is undefined where the learner always gives the same answer.",
             UndefinedMeasureWarning,
             stacklevel=3,
         )

@@ -1,4 +1,4 @@
-r"""What correlations an ensemble can have: Theorems 1 and 2.
+r"""Bounds on the correlations of an ensemble: Theorems 1 and 2.
 
 Notation: ``n_learners`` is :math:`N`; ``r_tl`` and ``r_ll`` are the paper's averaged truth-learner and
 learner-learner correlations; :math:`S` is the sum of the standardised learners, :math:`T` the truth.
@@ -33,7 +33,7 @@ _LARGEST = 1e6  # beside larger entries the digits of a correlation are lost
 
 
 class Interval(NamedTuple):
-    """A closed interval; both ends are arrays of one shape (or scalars).
+    """A closed interval; both ends are arrays of equal shape, or scalars.
 
     Examples
     --------
@@ -65,8 +65,8 @@ def learner_correlation_bounds(n_learners: ArrayLike) -> Interval:
     .. math:: -\frac{1}{N - 1} \le r_{LL} \le 1.
 
     It is :math:`\operatorname{Var}(S) = N + N(N-1) r_{LL} \ge 0`. The lower end is attained exactly when
-    the standardised learners sum to zero, the upper end when they are all the same. A learner that is
-    constant has no correlation and is outside the theorem.
+    the standardised learners sum to zero, the upper end when they are all the same. The
+    theorem does not cover constant learners, which have no correlation.
 
     Examples
     --------
@@ -155,7 +155,7 @@ def optimality(r_tl: ArrayLike, r_ll: ArrayLike, n_learners: ArrayLike) -> Any:
     """
     check_broadcast(r_tl=r_tl, r_ll=r_ll, n_learners=n_learners)
     low, high = truth_correlation_bounds(r_ll, n_learners)
-    # Near the apex the square root magnifies a rounding of r_ll, and the forgiveness with it.
+    # Near the apex the square root magnifies the rounding of r_ll, so the tolerance grows with it.
     slack = np.sqrt(high**2 + ROUNDING) - high
     r = np.clip(check_interval(r_tl, "r_tl", low - slack, high + slack, because="Theorem 2"), low, high)
     high = np.broadcast_to(high, r.shape)
@@ -169,7 +169,7 @@ def optimality(r_tl: ArrayLike, r_ll: ArrayLike, n_learners: ArrayLike) -> Any:
 
 
 def is_correlation_matrix(matrix: ArrayLike) -> Any:
-    r"""Tell whether a matrix can be the correlation matrix of anything.
+    r"""Return True if a matrix is a valid correlation matrix.
 
     Parameters
     ----------
@@ -185,7 +185,7 @@ def is_correlation_matrix(matrix: ArrayLike) -> Any:
     -----
     Figure 2's question. Three learners that all agree with the truth (:math:`r_{TL} = 1`) and all oppose
     each other (:math:`r_{LL} = -1`) have every entry between -1 and 1, and cannot exist. Rounding of the
-    order of 1e-9 is forgiven.
+    order of 1e-9 is tolerated.
 
     Examples
     --------
@@ -212,7 +212,7 @@ def nearest_correlation_matrix(matrix: ArrayLike) -> FloatArray:
     ----------
     matrix : array_like, shape (..., n, n)
         One square matrix, or a stack of them, with entries between -1e6 and 1e6. A matrix that is not symmetric is
-        replaced by its symmetric part, which changes nothing: the nearest correlation matrix is the same.
+        replaced by its symmetric part, which has the same nearest correlation matrix.
 
     Returns
     -------
@@ -222,12 +222,12 @@ def nearest_correlation_matrix(matrix: ArrayLike) -> FloatArray:
     Warns
     -----
     ConvergenceWarning
-        If the alternating projections have not settled; the matrix returned is valid all the same.
+        If the alternating projections have not converged; the returned matrix is valid nevertheless.
 
     Notes
     -----
     Alternating projections on the cone of positive semidefinite matrices (with Dykstra's correction) and
-    on the matrices with unit diagonal [1]_. A correlation matrix is returned as it is.
+    on the matrices with unit diagonal [1]_. A valid correlation matrix is returned unchanged.
 
     References
     ----------
@@ -250,7 +250,7 @@ def nearest_correlation_matrix(matrix: ArrayLike) -> FloatArray:
         y = _alternate(y)
     elif (np.diagonal(y) == 1).all() and (np.abs(y) <= 1).all():
         return y
-    # An eigenvalue may be under zero, or the diagonal off one, by a rounding; rescaling removes it.
+    # Rounding may leave an eigenvalue below zero or the diagonal different from one; rescaling removes it.
     x = _nearest_semidefinite(y)
     scale = np.sqrt(np.diagonal(x))
     result: FloatArray = np.clip(x / np.outer(scale, scale), -1, 1)
@@ -259,7 +259,7 @@ def nearest_correlation_matrix(matrix: ArrayLike) -> FloatArray:
 
 
 def _alternate(y: FloatArray) -> FloatArray:
-    """Project in turn on the semidefinite matrices and on those with a unit diagonal, and return one of the latter."""
+    """Alternate projections on semidefinite matrices and on matrices with a unit diagonal; return one of the latter."""
     correction = np.zeros_like(y)
     tolerance = 1e-12 * len(y)
     for _ in range(20_000):

@@ -15,7 +15,7 @@ from counterpoint.theory.voting import jury_accuracy
 
 __all__ = ["mixed_vote_accuracy"]
 
-_CELLS = 4000  # the values of the score that are told apart; more of them where the learners are many
+_CELLS = 4000  # number of distinct values of the score; larger for many learners
 _FEW = 12  # so few learners that every set of them can be looked at
 
 
@@ -28,7 +28,7 @@ def mixed_vote_accuracy(p: ArrayLike, c: ArrayLike, *, weights: ArrayLike | None
         The accuracy of each learner.
     c : float or array_like, shape (n_learners, n_learners)
         The correlation of being correct: one number for all pairs, or a matrix. Two learners of different accuracy
-        cannot be correlated at will; a number beyond what the accuracies allow is refused.
+        cannot have every correlation; a number that the accuracies do not allow raises a ValueError.
     weights : array_like, shape (n_learners,), default=None
         The weight of each vote, not negative; None is a simple majority. A tie counts one half.
 
@@ -43,13 +43,13 @@ def mixed_vote_accuracy(p: ArrayLike, c: ArrayLike, *, weights: ArrayLike | None
     right with probability :math:`\Phi((t_i - a_i F) / \sqrt{1 - a_i^2})`, independently of the others, so the score
     is a (weighted) Poisson-binomial sum, found exactly by dynamic programming and averaged over :math:`F`. The
     loadings are those for which each learner's covariance with the score of the others is the one that ``c`` asks
-    for. What one factor cannot give (learners that oppose each other) is settled as in :func:`jury_accuracy`: the
+    for. Negative correlations, which one factor cannot produce, are handled as in :func:`jury_accuracy`: by the
     distribution of the score nearest to this one that has the mean :math:`\sum_i w_i p_i` and the variance
     :math:`\sum_{ij} w_i w_j c_{ij} s_i s_j`, with :math:`s_i^2 = p_i (1 - p_i)`. For equal learners it
     is :func:`jury_accuracy`. A learner with more than half of the weight decides alone, whatever ``c``. Learners that
-    are always right or always wrong are correlated with nobody. The weights are taken as they are for up to
-    12 learners, and for more of them where the weights are whole numbers of one unit with a sum of at most 4000 (or 20
-    for each learner); other weights are rounded to such a unit.
+    are always right or always wrong have no correlation with the others. Weights are used exactly for up to 12
+    learners, and for more learners if they are whole multiples of a unit with a sum of at most 4000 units (or 20 per
+    learner); other weights are rounded to such a unit.
 
     Examples
     --------
@@ -66,9 +66,9 @@ def mixed_vote_accuracy(p: ArrayLike, c: ArrayLike, *, weights: ArrayLike | None
     w = check_weights(weights, "weights", len(p_))
     covariance = _check_correlations(c, p_) * np.sqrt(np.outer(p_ * (1 - p_), p_ * (1 - p_)))
     if 2 * w.max() > w.sum() * (1 + 1e-9):
-        return float(p_[w.argmax()])  # more than half of the weight decides alone
+        return float(p_[w.argmax()])  # more than half of the weight decides the vote
     w = _whole(w / w.max())
-    keep = w > 0  # a vote without weight has no say
+    keep = w > 0  # a vote without weight does not count
     p_, w, covariance = p_[keep], w[keep], covariance[np.ix_(keep, keep)]
     if (c_ := _common_correlation(p_, w, covariance)) is not None:
         return float(jury_accuracy(p_[0], c_, len(p_)))
@@ -86,8 +86,8 @@ def mixed_vote_accuracy(p: ArrayLike, c: ArrayLike, *, weights: ArrayLike | None
             f"got {variance[0]:.6g}."
         )
     spread = score @ support**2 - (score @ support) ** 2
-    if abs(spread - variance[0]) > 1e-6 * variance[0] + 1e-9:  # as where learners oppose each other
-        support, score = support[score > 0], score[score > 0]  # what cannot be stays so
+    if abs(spread - variance[0]) > 1e-6 * variance[0] + 1e-9:  # as for negative correlations
+        support, score = support[score > 0], score[score > 0]  # impossible scores remain impossible
         score = tilt(support, np.log(score), mean, variance, start=np.zeros(1))[0]
     return float(np.clip(score @ majority_weight(support, w.sum()), 0, 1))
 
@@ -105,7 +105,7 @@ def _whole(shares: FloatArray) -> FloatArray:
 
 
 def _common_correlation(p: FloatArray, w: FloatArray, covariance: FloatArray) -> float | None:
-    """Return the correlation of learners that are all alike, or None."""
+    """Return the correlation if all learners are equal, else None."""
     if len(p) == 1:
         return 0.0
     pairs = covariance[~np.eye(len(p), dtype=bool)]

@@ -53,7 +53,7 @@ def geometric_pool(proba: ArrayLike, *, weights: ArrayLike | None = None) -> Flo
 
     It is the softmax of the averaged logits, and the distribution that minimises :math:`\sum_i w_i KL(q \| p_i)` over
     q. A class to which a learner of positive weight gives probability 0 has probability 0 in the pool. A learner of
-    weight 0 has no say.
+    weight 0 has no influence.
 
     References
     ----------

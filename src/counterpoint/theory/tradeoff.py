@@ -51,7 +51,7 @@ class BestWeights(NamedTuple):
 
 
 def critical_lambda(n_learners: ArrayLike, *, reduction: str = "mean") -> Any:
-    r"""Return the lambda above which the loss itself asks for poor learners.
+    r"""Return the lambda above which the loss itself favours poor learners.
 
     Parameters
     ----------
@@ -76,8 +76,8 @@ def critical_lambda(n_learners: ArrayLike, *, reduction: str = "mean") -> Any:
     :math:`N = 3`, seven times apart at :math:`N = 15`.
 
     It is also where negative correlation learning becomes end-to-end training. With columns :math:`z_i` of mean 0 and
-    mean square 1, their mean :math:`\bar z`, the truth T scaled likewise, :math:`|\cdot|^2` the mean square over the
-    samples and :math:`d = \lambda / \lambda_c`, the loss (mean form, one class) is
+    mean square 1, their mean :math:`\bar z`, the truth T scaled in the same way, :math:`|\cdot|^2` the mean square over
+    the samples and :math:`d = \lambda / \lambda_c`, the loss (mean form, one class) is
 
     .. math:: 2 (\lambda r_{LL} - r_{TL}) + 2 (1 - \lambda)
               = (1 - d) \frac1N \sum_i |T - z_i|^2 + d \, |T - \bar z|^2.
@@ -123,7 +123,7 @@ def operating_point(lam: ArrayLike, n_learners: ArrayLike, *, reduction: str = "
 
     .. math:: r_{TL}^* = \min(1, \lambda_c / \lambda), \qquad r_{LL}^* = \frac{N {r_{TL}^*}^2 - 1}{N - 1}.
 
-    It is where flexible networks go when the loss is driven to its end on the training data. The
+    It is where flexible networks end up when the loss is fully minimised on the training data. The
     maximum is unique except at :math:`\lambda = 0`, where only :math:`r_{TL} = 1` matters, which forces
     :math:`r_{LL} = 1`.
 
@@ -142,7 +142,7 @@ def operating_point(lam: ArrayLike, n_learners: ArrayLike, *, reduction: str = "
 
 
 def best_weights(truth_correlations: ArrayLike, learner_correlations: ArrayLike) -> BestWeights:
-    r"""Return the weighted sum of learners that follows the truth best.
+    r"""Return the weights of the sum of learners that correlates best with the truth.
 
     Parameters
     ----------
@@ -187,6 +187,6 @@ def best_weights(truth_correlations: ArrayLike, learner_correlations: ArrayLike)
             "`truth_correlations`; got one with a negative eigenvalue, an asymmetry or a diagonal "
             "other than 1 (see `nearest_correlation_matrix`)."
         )
-    # An eigenvalue that the check above takes for zero is zero here too.
+    # An eigenvalue that the check above counts as zero is zero here too.
     weights = np.linalg.pinv(matrix, rcond=ROUNDING * len(together), hermitian=True) @ r
     return BestWeights(weights, float(np.sqrt(np.clip(r @ weights, 0.0, 1.0))))

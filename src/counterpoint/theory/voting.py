@@ -41,7 +41,7 @@ __all__ = [
     "vote_accuracy_curve",
 ]
 
-# Under this variance of being correct the learners are always right or always wrong, and c has no effect.
+# Below this variance of being correct, learners count as always right or always wrong, and c has no effect.
 _NO_ROOM = 1e-15
 
 
@@ -237,7 +237,7 @@ def vote_accuracy(
     beta : array_like, default=0.5
         The share of class 1 among the correct answers; equal accuracy in both classes is ``beta=alpha``.
     model : {"probit", "bahadur", "paper"}, default="probit"
-        ``"paper"`` is the paper's equation exactly as printed, with ``r_ll`` in the place of the error correlation;
+        ``"paper"`` is the paper's equation exactly as printed, with ``r_ll`` in place of the error correlation;
         the other two are those of :func:`jury_accuracy`, with the error correlation within each class.
 
     Returns
@@ -291,7 +291,7 @@ def vote_accuracy(
     spread = q * (1 - q)
     gap, room = np.broadcast_arrays(rr * spread - shared, room)
     low = np.maximum(least_error_correlation(a_1, n), least_error_correlation(a_0, n))
-    # What is forgiven is a rounding of r_ll; next to perfect learners c itself is a quotient of roundings.
+    # Only the rounding of r_ll is tolerated; near perfect learners c itself is a quotient of rounding errors.
     _check_feasible(gap, low, room, ROUNDING * spread + _NO_ROOM, rr, n)
     c = np.clip(np.divide(gap, room, out=np.zeros(room.shape), where=room > _NO_ROOM), low, 1)
     compute = probit_majority if model == "probit" else _bahadur
@@ -323,8 +323,8 @@ def vote_accuracy_curve(p: ArrayLike, c: ArrayLike, sizes: ArrayLike) -> FloatAr
 
     Notes
     -----
-    Sizing: "five of my learners have this accuracy and this error correlation; what would fifty give?" More learners
-    of the same kind keep ``p`` and ``c``. With :math:`c > 0` the curve rises to a limit below 1,
+    It answers the question "my five learners have this accuracy and this error correlation; how accurate would fifty
+    be?" More learners of the same kind keep ``p`` and ``c``. With :math:`c > 0` the curve rises to a limit below 1,
 
     .. math:: M_\infty = \Phi\left( \Phi^{-1}(p) / \sqrt{\rho} \right),
 
@@ -393,7 +393,7 @@ def _paper_vote_accuracy(r: FloatArray, rr: FloatArray, n: IntArray, a: FloatArr
 def _check_feasible(
     gap: FloatArray, low: FloatArray, room: FloatArray, slack: FloatArray, r_ll: FloatArray, n: IntArray
 ) -> None:
-    """Refuse correlations that no votes can have, in the words of the caller's arguments."""
+    """Raise an error for correlations that no votes can have, in terms of the caller's arguments."""
     bad = gap < low * room - slack  # c never passes 1, which is r_ll = 1
     if bad.any():
         gap_, low_, room_, r_ll_, n_ = (

@@ -1,6 +1,6 @@
 "use strict";
 (() => {
-  // Figures: what is pointed at, or reached with the arrow keys, is named.
+  // Figures: tooltips for the mark under the pointer or reached with the arrow keys.
   const tip = document.getElementById("tip");
 
   function show(mark) {
@@ -160,7 +160,7 @@
     part("p-out").textContent = percent(p);
     part("c-out").textContent = c.toFixed(3);
     part("vote").textContent = (100 * vote).toFixed(2) + " %";
-    part("limit").textContent = "Ever more such learners would come to " + percent(limit) + ".";
+    part("limit").textContent = "The limit for many such learners is " + percent(limit) + ".";
     part("curve").setAttribute("d", sizes.map((size, k) =>
       (k ? "L" : "M") + place(size).toFixed(1) + " " + height(curve[k]).toFixed(1)).join(""));
     part("ceiling").setAttribute("d", "M" + left + " " + height(limit).toFixed(1) + "H" + right);
