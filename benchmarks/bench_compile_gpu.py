@@ -16,7 +16,7 @@ import torch
 from torch.nn import functional as F
 
 from counterpoint.records import write_json
-from counterpoint.training.preparation import autocast
+from counterpoint.training.precision import autocast
 from counterpoint.vision import backbone
 from paper.device import clock, kernel_search
 from paper.pretrained.laboratory import KERNELS, LR, provenance

@@ -14,8 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from counterpoint.theory import critical_lambda
-from counterpoint.training import IndependentLoss, JointLoss, correlation_loss, correlations
-from counterpoint.training.readout import Readout
+from counterpoint.training import IndependentLoss, JointLoss, Readout, correlation_loss, correlations
 
 PLAIN = MappingProxyType({"independent": IndependentLoss(), "joint": JointLoss()})  # losses of cross-entropy
 _MOST_NUMBERS = 2**26  # that are read out and measured in one piece

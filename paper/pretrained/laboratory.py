@@ -26,12 +26,12 @@ from counterpoint.training import (
     Callback,
     Ensemble,
     State,
+    autocast,
     calibrate,
     fit,
     load_checkpoint,
     save_checkpoint,
 )
-from counterpoint.training.preparation import autocast
 from counterpoint.vision import ImageBatches, backbone, predict_logits
 from paper.device import device_name, kernel_search, to_device
 from paper.pretrained.learning import (

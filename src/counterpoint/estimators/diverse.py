@@ -32,8 +32,7 @@ from counterpoint.estimators._rows import (
     scaled_by,
 )
 from counterpoint.exceptions import LearnerWarning
-from counterpoint.training import Ensemble, History, IndependentLoss, fit, pick_device, seeded
-from counterpoint.training.preparation import autocast
+from counterpoint.training import Ensemble, History, IndependentLoss, autocast, fit, pick_device, seeded
 
 __all__ = ["DiverseEnsembleClassifier"]
 

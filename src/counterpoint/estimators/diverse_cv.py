@@ -19,8 +19,7 @@ from counterpoint.estimators._rows import Rows, check_sample_weight, distinct_ro
 from counterpoint.estimators.candidates import Candidate, Scores, at_best_decay, choose, results, verdict
 from counterpoint.estimators.diverse import DiverseEnsembleClassifier
 from counterpoint.estimators.diversity_path import DiversityPathDisplay
-from counterpoint.training import DiversityLoss, Ensemble, Fold, Schedule, pick_device, seeded
-from counterpoint.training.preparation import autocast
+from counterpoint.training import DiversityLoss, Ensemble, Fold, Schedule, autocast, pick_device, seeded
 from counterpoint.training.tally import Tally
 
 if TYPE_CHECKING:

@@ -14,9 +14,11 @@ import torch
 from torch import Tensor, nn
 
 from counterpoint.training.device import seeded
-from counterpoint.training.ensemble import Ensemble, evaluating
-from counterpoint.training.losses import EnsembleLoss, IndependentLoss
-from counterpoint.training.preparation import autocast
+from counterpoint.training.ensemble import Ensemble
+from counterpoint.training.ensemble_loss import EnsembleLoss
+from counterpoint.training.losses import IndependentLoss
+from counterpoint.training.modules import evaluating
+from counterpoint.training.precision import autocast
 from counterpoint.training.readout import Readout
 from counterpoint.training.stacked import Stacked
 from counterpoint.training.voting import Vote

@@ -12,6 +12,7 @@ from counterpoint.training import (
     Callback,
     CorrelationLoss,
     Ensemble,
+    Vote,
     fit,
     load_checkpoint,
     save_checkpoint,
@@ -107,7 +108,7 @@ def test_a_standing_agrees_with_the_measures():
     pairs = learner_learner_correlation(outputs)[np.triu_indices(3, 1)]
     assert found["r_ll"] == pytest.approx(pairs.mean(), abs=1e-5)
     assert found["soft"] == pytest.approx(100 * (outputs.mean(0).argmax(-1) != y).mean())
-    hard = Ensemble([nn.Identity()] * 3, voting="hard").combine(proba).argmax(-1).numpy()
+    hard = Vote("hard", "identity")(proba).argmax(-1).numpy()
     assert found["hard"] == pytest.approx(100 * (hard != y).mean())
     assert found["learners"] == pytest.approx([100 * (one.argmax(-1) != y).mean() for one in outputs])
 
