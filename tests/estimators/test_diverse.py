@@ -460,7 +460,7 @@ def test_a_warning_of_learners_points_at_the_call():
     X, y = np.zeros((20, 2)), np.arange(20) % 2
     search = DiverseEnsembleClassifierCV(n_estimators=2, epochs=1, cv=2, diversities=(0.5,), random_state=0)
     for model in (small(epochs=1), search):
-        with pytest.warns(LearnerWarning, match="puts out the same for every row") as seen:
+        with pytest.warns(LearnerWarning, match="its output is the same for every sample") as seen:
             model.fit(X, y)
         assert {warning.filename for warning in seen} == {__file__}
 

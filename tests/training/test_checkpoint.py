@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from counterpoint.training import CorrelationLoss, Ensemble, fit, load_checkpoint, save_checkpoint
-from counterpoint.training.checkpoint import random_state, restore_random_state
+from counterpoint.training.checkpoint import restore_rng_state, rng_state
 
 # Runs this short may end with a learner that began on the wrong side.
 pytestmark = pytest.mark.filterwarnings("ignore::counterpoint.exceptions.LearnerWarning")
@@ -113,15 +113,15 @@ def test_the_random_state_brings_back_every_generator(tmp_path):
         torch.rand(2, generator=own).tolist(),
     )
     device = torch.device("cpu")
-    before = random_state(device, [own])
+    before = rng_state(device, [own])
     try:
         draw()
-        save_checkpoint(tmp_path / "run", random_state(device, [own]))
+        save_checkpoint(tmp_path / "run", rng_state(device, [own]))
         expected = draw()
-        restore_random_state(load_checkpoint(tmp_path / "run"), device, [own])
+        restore_rng_state(load_checkpoint(tmp_path / "run"), device, [own])
         assert draw() == expected
     finally:
-        restore_random_state(before, device, [own])
+        restore_rng_state(before, device, [own])
 
 
 # Forked from a process that has imported torch already, each run starts at once.

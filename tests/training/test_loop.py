@@ -544,7 +544,7 @@ def test_a_learner_that_collapses_is_named_once():
         ensemble.body.layers[0].weight[2] = 0
         ensemble.body.layers[0].bias[2] = 0
     messages = caught(ensemble, batched(x, y), optimizer=lambda p: torch.optim.SGD(p, lr=0.1), epochs=4)
-    assert messages == ["Learner 2 puts out the same for every sample: it has collapsed (epoch 1)."]
+    assert messages == ["Learner 2 has collapsed: its output is the same for every sample (epoch 1)."]
 
 
 def against(logits, target):
@@ -568,7 +568,7 @@ def test_a_learner_that_turns_against_the_truth_is_named_once_and_at_once():
     ensemble = mlps()
     train(ensemble, batched(x, y), epochs=10)
     (message,) = caught(ensemble, batched(x, y), **options)
-    assert re.fullmatch(r"Learner 1 is against the truth: .* -0\.\d+ \(epoch 4\)\.", message)
+    assert re.fullmatch(r"Learner 1 opposes the truth: .* -0\.\d+ \(epoch 4\)\.", message)
 
 
 def test_a_learner_that_never_followed_the_truth_is_named_after_five_epochs():
@@ -638,8 +638,16 @@ def test_a_generator_within_a_sampler_goes_on_where_it_was(tmp_path, kind):
             "`precision` must be one of 'auto', 'float32', 'bf16'; got 'float16'",
         ),
         ({"scheduler_steps": "never"}, ValueError, "`scheduler_steps` must be one of"),
-        ({"optimizer": "adam"}, TypeError, "`optimizer` must be or make a torch Optimizer; got 'adam'"),
-        ({"scheduler": lambda o: 3}, TypeError, "`scheduler` must be or make a torch LRScheduler; got 3"),
+        (
+            {"optimizer": "adam"},
+            TypeError,
+            "`optimizer` must be a torch Optimizer, or a callable .*; got 'adam'",
+        ),
+        (
+            {"scheduler": lambda o: 3},
+            TypeError,
+            "`scheduler` must be a torch LRScheduler, or a callable .*; got 3",
+        ),
         (
             {"optimizer": torch.optim.SGD(nn.Linear(2, 2).parameters())},
             ValueError,
@@ -648,12 +656,12 @@ def test_a_generator_within_a_sampler_goes_on_where_it_was(tmp_path, kind):
         (
             {"optimizer": torch.optim.LBFGS},
             TypeError,
-            "`optimizer` must take its steps without a closure, as Adam and SGD do; got LBFGS",
+            "`optimizer` must take steps without a closure, as Adam and SGD do; got LBFGS",
         ),
         (
             {"loss": IndependentLoss},
             TypeError,
-            "`loss` must be an object to be called with logits and targets; got <class .*IndependentLoss",
+            "`loss` must be callable with logits and targets; got <class .*IndependentLoss",
         ),
         (
             {"loss": nn.CrossEntropyLoss()},
@@ -695,7 +703,7 @@ def test_a_generator_within_a_sampler_goes_on_where_it_was(tmp_path, kind):
             ValueError,
             "`metric` must be one of 'vote_accuracy', 'log_loss', 'loss'; got array",
         ),
-        ({"validation": []}, ValueError, "`validation` must give at least one batch; got none"),
+        ({"validation": []}, ValueError, "`validation` must yield at least one batch; got none"),
     ],
 )
 def test_bad_arguments_are_refused(options, error, message):
@@ -714,18 +722,18 @@ def test_bad_arguments_are_refused(options, error, message):
             TypeError,
             r"`batches` must be an iterable of \(x, y\) or \(x, y, sample_weight\); got 5",
         ),
-        ([], ValueError, "`batches` must give at least one batch; got none"),
+        ([], ValueError, "`batches` must yield at least one batch; got none"),
         (
             [torch.zeros(3, 2)],
             TypeError,
-            r"`batches` must give \(x, y\) or \(x, y, sample_weight\); got Tensor",
+            r"`batches` must yield \(x, y\) or \(x, y, sample_weight\); got Tensor",
         ),
         (
             [(torch.ones(3, 2), torch.arange(3), torch.ones(3)), (torch.ones(3, 2), torch.arange(3))],
             ValueError,
-            "`batches` must give weights with each batch or with none; got some of both",
+            "`batches` must yield weights with every batch or with none; got some of both",
         ),
-        ([(np.zeros((3, 2)), np.zeros(3))], TypeError, "`batches` must give tensors; got ndarray"),
+        ([(np.zeros((3, 2)), np.zeros(3))], TypeError, "`batches` must yield tensors; got ndarray"),
     ],
 )
 def test_bad_batches_are_refused(batches, error, message):
@@ -748,7 +756,9 @@ def test_inputs_of_another_type_are_named():
     x, y = blobs()
     for name in ("batches", "validation"):
         given = {"batches": batched(x, y), "validation": batched(x, y)} | {name: batched(x.byte(), y)}
-        message = rf"^`{name}` must give inputs of torch\.float32, as `ensemble` is; got torch\.uint8, and it failed: "
+        message = (
+            rf"^`{name}` must yield inputs of torch\.float32, the dtype of `ensemble`; got torch\.uint8, and"
+        )
         with pytest.raises(TypeError, match=message):
             train(mlps(), given.pop("batches"), **given)
     with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):  # torch's own sentence
@@ -826,7 +836,7 @@ def test_a_data_set_that_knows_only_its_items_gives_batches():
 def test_validation_without_a_batch_is_named_before_the_training_where_that_can_be_seen(empty):
     ensemble = mlps()
     before = state_of(ensemble)
-    with pytest.raises(ValueError, match="`validation` must give at least one batch; got none"):
+    with pytest.raises(ValueError, match="`validation` must yield at least one batch; got none"):
         train(ensemble, batched(*blobs()), validation=empty)
     assert same(before, ensemble.state_dict()) != callable(empty)
 

@@ -19,6 +19,7 @@ from counterpoint.training import (
     correlation_loss,
     correlations,
 )
+from counterpoint.training.ensemble_loss import as_ensemble_loss
 
 LOSSES = [
     CorrelationLoss(0.7),
@@ -580,7 +581,7 @@ def test_soft_targets_keep_the_type_of_the_logits():
 
 def test_a_loss_of_ones_own_may_read_probabilities():
     class Squared(EnsembleLoss):
-        outputs = "identity"
+        activation = "identity"
 
         def score(self, outputs, target):
             return (outputs[..., 1, :] - target).square()
@@ -728,3 +729,26 @@ def test_the_function_takes_the_dial_of_the_class():
         correlation_loss(logits, target, lam=0.1, diversity=0.5)
     with pytest.raises(ValueError, match="`diversity` must be at least 0; got -1"):
         correlation_loss(logits, target, diversity=-1)
+
+
+def test_a_plain_callable_has_the_defaults_of_a_loss():
+    def squared(logits, target):
+        return logits.square().mean()
+
+    wrapped = as_ensemble_loss(squared)
+    assert (wrapped.activation, wrapped.voting, wrapped.needs_readout) == (None, "soft", False)
+    assert wrapped(torch.ones(3, 8, 2), torch.zeros(8)).item() == 1
+    loss = CorrelationLoss()
+    assert as_ensemble_loss(loss) is loss
+
+
+@pytest.mark.parametrize(
+    "loss", [DiversityLoss(), CorrelationLoss(0.8), NegativeCorrelationLoss(0.4)], ids=repr
+)
+def test_progress_scales_the_dial_and_can_be_undone(loss):
+    full = loss.effective_diversity(4)
+    loss.set_progress(0.25)
+    assert loss.effective_diversity(4) == pytest.approx(full / 4)
+    assert loss.dial(4) == {"diversity": pytest.approx(full / 4)}
+    loss.set_progress(1.0)
+    assert loss.effective_diversity(4) == full

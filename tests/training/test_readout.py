@@ -161,13 +161,13 @@ def test_weights_of_next_to_nothing_give_a_finite_read_out(size):
 @pytest.mark.parametrize(
     ("batches", "message"),
     [
-        ([], "`batches` must give at least one batch; got none"),
+        ([], "`batches` must yield at least one batch; got none"),
         (
             [
                 (torch.ones(4, 2), torch.zeros(4).long(), torch.ones(4)),
                 (torch.ones(4, 2), torch.zeros(4).long()),
             ],
-            "`batches` must give weights with each batch or with none; got some of both",
+            "`batches` must yield weights with every batch or with none; got some of both",
         ),
         ([(torch.ones(4, 2), torch.zeros(4))], "`target` must hold 4 labels, or rows of 2"),
         (

@@ -16,6 +16,7 @@ from counterpoint.training import (
     JointLoss,
     Readout,
     SharedTrunk,
+    Vote,
     calibrate,
     fit,
 )
@@ -63,7 +64,7 @@ def test_the_votes_are_means_of_probabilities_of_logits_and_of_choices(weights):
         ensemble = Ensemble(copy.deepcopy(learners), voting=voting, weights=weights)
         assert ensemble.vote == voting
         np.testing.assert_allclose(ensemble.predict_proba(x), found, atol=1e-6)
-        np.testing.assert_allclose(ensemble.combine(proba), found, atol=1e-6)
+        np.testing.assert_allclose(Vote(voting, "identity", ensemble.weights)(proba), found, atol=1e-6)
         assert torch.equal(ensemble.predict(x), ensemble.predict_proba(x).argmax(-1))
 
 

@@ -125,7 +125,9 @@ def test_bytes_are_for_networks_that_take_them():
     found = predict_logits(Normalised(ensemble), [x])
     assert torch.equal(found, predict_logits(ensemble, [x / 255]))
     for wrong in (x, x.double()):
-        message = rf"`batches` must give inputs of torch\.float32, as `ensemble` is; got {wrong.dtype}, and it failed"
+        message = (
+            rf"`batches` must yield inputs of torch\.float32, the dtype of `ensemble`; got {wrong.dtype}, and"
+        )
         with pytest.raises(TypeError, match=message):
             predict_logits(ensemble, [wrong])
         with pytest.raises(TypeError, match=message):
@@ -145,11 +147,11 @@ def test_learners_that_put_out_probabilities_have_no_logits():
 
 def test_wrong_input_is_refused():
     ensemble, (x, y) = trained(), images()
-    with pytest.raises(ValueError, match=r"`batches` must give at least one batch; got none"):
+    with pytest.raises(ValueError, match=r"`batches` must yield at least one batch; got none"):
         predict_logits(ensemble, [])
     for wrong in ((x, y, y, y), (), ([], y), (x.numpy(), y), "x"):
         with pytest.raises(
-            TypeError, match=r"`batches` must give tensors, as x, \(x, y\) or \(x, y, sample_weight\); got"
+            TypeError, match=r"`batches` must yield tensors, as x, \(x, y\) or \(x, y, sample_weight\); got"
         ):
             predict_logits(ensemble, [wrong])
     with pytest.raises(TypeError, match=r"`batches` must be an iterable of batches; got one tensor\.$"):

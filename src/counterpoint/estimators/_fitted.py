@@ -21,11 +21,9 @@ from torch.nn import functional as F
 from counterpoint._validation import FloatArray, check_labels
 from counterpoint.estimators._rows import Rows
 from counterpoint.exceptions import LearnerWarning
-from counterpoint.training import Ensemble, History, correlations
+from counterpoint.training import Ensemble, History, Readout, Vote, autocast
 from counterpoint.training.columns import two_columns
-from counterpoint.training.preparation import autocast
-from counterpoint.training.readout import Readout
-from counterpoint.training.voting import Vote
+from counterpoint.training.watch import learner_complaints
 
 if TYPE_CHECKING:
     from counterpoint.assessment import Assessment
@@ -201,19 +199,8 @@ class FittedNetworks(ClassifierMixin, BaseEstimator):
     def _warn_of_learners(self, rows: Rows) -> None:
         """Name the learners that ended constant, or against the truth."""
         x, y, weight = rows.tensors(self.scaler_, next(self.ensemble_.parameters()).device)
-        proba = self._raw_logits(x).softmax(-1)
-        each = (len(proba), len(y))
-        found = correlations(
-            proba.unsqueeze(1), y.expand(each), sample_weight=None if weight is None else weight.expand(each)
-        )
-        for learner, r_tl in enumerate(found.r_tl.tolist()):  # 0 where nothing is defined
-            if r_tl == 0:
-                message = f"Learner {learner} puts out the same for every row."
-            elif r_tl < -3 / len(y) ** 0.5:
-                message = f"Learner {learner} stands against the truth: their correlation is {r_tl:.3f}."
-            else:
-                continue
-            warnings.warn(message, LearnerWarning, stacklevel=_level_outside())
+        for complaint in learner_complaints(self._raw_logits(x).softmax(-1), y, weight):
+            warnings.warn(f"{complaint}.", LearnerWarning, stacklevel=_level_outside())
 
 
 def _level_outside() -> int:

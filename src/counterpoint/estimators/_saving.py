@@ -11,8 +11,15 @@ from sklearn.preprocessing import StandardScaler
 from torch import nn
 
 from counterpoint.estimators._networks import Module, make_networks, network_parameters
-from counterpoint.training import Ensemble, History, load_checkpoint, pick_device, save_checkpoint, seeded
-from counterpoint.training.readout import Readout
+from counterpoint.training import (
+    Ensemble,
+    History,
+    Readout,
+    load_checkpoint,
+    pick_device,
+    save_checkpoint,
+    seeded,
+)
 
 if TYPE_CHECKING:
     from counterpoint.estimators.diverse import DiverseEnsembleClassifier

@@ -10,16 +10,16 @@ from torch import Tensor, nn
 from counterpoint._validation import check_choice, check_flag, check_number, check_whole
 from counterpoint.estimators._rows import check_class_weight
 from counterpoint.training import (
+    VOTES,
     CorrelationLoss,
     DiversityLoss,
     Ensemble,
     IndependentLoss,
     JointLoss,
     NegativeCorrelationLoss,
+    evaluating,
 )
-from counterpoint.training.ensemble import evaluating
-from counterpoint.training.preparation import check_value
-from counterpoint.training.voting import VOTES
+from counterpoint.training.arguments import check_loss_value
 
 __all__ = ["LOSSES", "check_loss", "check_settings", "make_loss"]
 
@@ -97,7 +97,7 @@ def check_loss(
             found = loss(logits, *some[1:])
         except (IndexError, RuntimeError, TypeError, ValueError) as error:
             raise ValueError(f"`loss` must {rule} do; got {loss!r}, which says: {error}") from error
-    check_value(found, loss)
+    check_loss_value(found, loss)
 
 
 def _refuse_dials(loss: Any, **dials: float | None) -> None:

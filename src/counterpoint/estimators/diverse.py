@@ -24,8 +24,7 @@ from counterpoint.estimators._settings import check_loss, check_settings, make_l
 from counterpoint.estimators.seeds import draw_seeds
 from counterpoint.estimators.table_batches import TableBatches
 from counterpoint.exceptions import LearnerWarning
-from counterpoint.training import Ensemble, History, IndependentLoss, fit, pick_device, seeded
-from counterpoint.training.preparation import autocast
+from counterpoint.training import Ensemble, History, IndependentLoss, autocast, fit, pick_device, seeded
 
 __all__ = ["DiverseEnsembleClassifier"]
 

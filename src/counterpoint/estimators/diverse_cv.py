@@ -28,8 +28,7 @@ from counterpoint.estimators.candidates import (
 from counterpoint.estimators.diverse import DiverseEnsembleClassifier
 from counterpoint.estimators.diversity_path import DiversityPathDisplay
 from counterpoint.estimators.seeds import draw_seeds
-from counterpoint.training import DiversityLoss, Ensemble, Fold, Schedule, pick_device, seeded
-from counterpoint.training.preparation import autocast
+from counterpoint.training import DiversityLoss, Ensemble, Fold, Schedule, autocast, pick_device, seeded
 from counterpoint.training.tally import Tally
 
 if TYPE_CHECKING:

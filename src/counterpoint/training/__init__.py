@@ -17,7 +17,8 @@ from counterpoint.training.checkpoint import load_checkpoint, save_checkpoint  #
 from counterpoint.training.correlation import Correlations, correlations  # noqa: E402
 from counterpoint.training.correlation_losses import CorrelationLoss, correlation_loss  # noqa: E402
 from counterpoint.training.device import pick_device, seeded  # noqa: E402
-from counterpoint.training.ensemble import Ensemble, SharedTrunk  # noqa: E402
+from counterpoint.training.ensemble import Ensemble, SharedTrunk, Voters  # noqa: E402
+from counterpoint.training.ensemble_loss import EnsembleLoss  # noqa: E402
 from counterpoint.training.groups import (  # noqa: E402
     BatchFold,
     Fold,
@@ -31,16 +32,19 @@ from counterpoint.training.history import History  # noqa: E402
 from counterpoint.training.loop import fit  # noqa: E402
 from counterpoint.training.losses import (  # noqa: E402
     DiversityLoss,
-    EnsembleLoss,
     IndependentLoss,
     JointLoss,
     NegativeCorrelationLoss,
 )
+from counterpoint.training.modules import evaluating  # noqa: E402
 from counterpoint.training.networks import mlp  # noqa: E402
+from counterpoint.training.precision import autocast  # noqa: E402
 from counterpoint.training.readout import Readout  # noqa: E402
 from counterpoint.training.stacked import Stacked, can_stack  # noqa: E402
+from counterpoint.training.voting import VOTES, Vote  # noqa: E402
 
 __all__ = [
+    "VOTES",
     "BatchFold",
     "Callback",
     "ClipGradients",
@@ -64,11 +68,15 @@ __all__ = [
     "Stacked",
     "State",
     "TensorBoard",
+    "Vote",
+    "Voters",
+    "autocast",
     "calibrate",
     "can_stack",
     "can_train_together",
     "correlation_loss",
     "correlations",
+    "evaluating",
     "fit",
     "fit_groups",
     "load_checkpoint",

@@ -6,11 +6,11 @@ from typing import Any
 import torch
 
 from counterpoint._validation import check_flag, check_whole
+from counterpoint.training.batches import forward_batch, iter_on_device
 from counterpoint.training.columns import check_sample_weight, class_columns, one_hot
-from counterpoint.training.ensemble import Voters, evaluating
-from counterpoint.training.preparation import outputs_of, placed
+from counterpoint.training.ensemble import Voters
+from counterpoint.training.modules import evaluating, unwrap
 from counterpoint.training.readout import Readout
-from counterpoint.training.unwrapping import unwrapped
 
 __all__ = ["calibrate"]
 
@@ -54,7 +54,7 @@ def calibrate(
     >>> bool((calibrate(ensemble, [(x, y)]).predict(x) == y).float().mean() >= 0.75)
     True
     """
-    bare = unwrapped(ensemble)
+    bare = unwrap(ensemble)
     if not isinstance(bare, Voters):
         raise TypeError(f"`ensemble` must be an Ensemble; got {type(ensemble).__name__}.")
     max_samples = check_whole(max_samples, "max_samples", minimum=1)
@@ -65,8 +65,8 @@ def calibrate(
     device = next(bare.parameters(), bare.weights).device
     logits, targets, weights, seen = [], [], [], 0
     with evaluating(bare):
-        for x, y, *weight in placed(batches, device, "batches"):
-            columns = class_columns(outputs_of(bare, x, "batches"))
+        for x, y, *weight in iter_on_device(batches, device, "batches"):
+            columns = class_columns(forward_batch(bare, x, "batches"))
             logits.append(columns)
             targets.append(one_hot(y, columns).argmax(-2))
             for given in weight:
@@ -76,7 +76,7 @@ def calibrate(
             if seen >= max_samples:
                 break
     if not logits:
-        raise ValueError("`batches` must give at least one batch; got none.")
+        raise ValueError("`batches` must yield at least one batch; got none.")
     raw, target = torch.cat(logits, 2).mT, torch.cat(targets)
     start = Readout.identity(raw.shape[0], raw.shape[-1]).to(device)
     together = torch.cat(weights) if weights else None

@@ -13,10 +13,9 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from counterpoint._extras import import_extra
 from counterpoint._validation import check_number, check_path, check_whole
+from counterpoint.training.ensemble_loss import as_ensemble_loss
 from counterpoint.training.history import History
-from counterpoint.training.losses import EnsembleLoss
 from counterpoint.training.tally import Tally
-from counterpoint.training.unwrapping import unwrapped
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -150,31 +149,23 @@ class DiversityWarmup(Callback):
         self.epochs = check_whole(epochs, "epochs", minimum=1)
 
     def on_train_begin(self, state: State) -> None:
-        """Find the dial of the loss."""
-        dials = {name: getattr(state.loss, name, None) for name in ("lam", "diversity")}
-        self._name = "diversity" if dials["lam"] is None else "lam"
-        self._value = dials[self._name]
-        self._full: Any = self._value
-        if self._full is None and isinstance(
-            state.loss, EnsembleLoss
-        ):  # its default hangs on the number of learners
-            learners = getattr(unwrapped(state.ensemble), "n_learners", 1)
-            self._full = state.loss.effective_diversity(learners)
-        if not isinstance(self._full, int | float | Tensor):
-            raise ValueError(f"`loss` must have a diversity, to be warmed up; got {state.loss!r}.")
+        """Refuse a loss without a dial."""
+        as_ensemble_loss(state.loss).set_progress(1.0)
 
     def on_epoch_begin(self, state: State) -> None:
         """Set the dial of the epoch."""
-        setattr(state.loss, self._name, self._full * min(1.0, (state.epoch - 1) / self.epochs))
+        as_ensemble_loss(state.loss).set_progress(min(1.0, (state.epoch - 1) / self.epochs))
 
     def on_epoch_end(self, state: State) -> None:
-        """Put the dial on record, and back to its value."""
-        state.history[-1].setdefault(self._name, float(getattr(state.loss, self._name)))
+        """Record the dial, and restore it."""
+        n_learners = state.logits.shape[-3]
+        for name, value in as_ensemble_loss(state.loss).dial(n_learners).items():
+            state.history[-1].setdefault(name, value)
         self.on_train_end(state)
 
     def on_train_end(self, state: State) -> None:
-        """Put the dial back to its value."""
-        setattr(state.loss, self._name, self._value)
+        """Restore the dial."""
+        as_ensemble_loss(state.loss).set_progress(1.0)
 
 
 class TensorBoard(Callback):

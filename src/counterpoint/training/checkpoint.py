@@ -14,7 +14,7 @@ from torch import Tensor
 from counterpoint._files import replacing
 from counterpoint._validation import check_path
 
-__all__ = ["load_checkpoint", "random_state", "restore_random_state", "save_checkpoint"]
+__all__ = ["load_checkpoint", "restore_rng_state", "rng_state", "save_checkpoint"]
 
 _HEADER = "counterpoint"
 
@@ -92,7 +92,7 @@ def load_checkpoint(path: str | os.PathLike[str]) -> dict[str, Any]:
     return state
 
 
-def random_state(device: torch.device, generators: Iterable[torch.Generator] = ()) -> dict[str, Any]:
+def rng_state(device: torch.device, generators: Iterable[torch.Generator] = ()) -> dict[str, Any]:
     """Return the states of the generators that training may draw from: torch, NumPy, Python and those given."""
     numpy_state = np.random.get_state(legacy=False)  # noqa: NPY002 - user code may draw from it
     assert isinstance(numpy_state, dict)
@@ -106,10 +106,10 @@ def random_state(device: torch.device, generators: Iterable[torch.Generator] = (
     }
 
 
-def restore_random_state(
+def restore_rng_state(
     state: Mapping[str, Any], device: torch.device, generators: Iterable[torch.Generator] = ()
 ) -> None:
-    """Put the generators back to where :func:`random_state` found them."""
+    """Put the generators back to where :func:`rng_state` found them."""
     torch.set_rng_state(state["torch"])
     if device.type == "cuda" and state["cuda"] is not None:
         torch.cuda.set_rng_state(state["cuda"], device)

@@ -14,7 +14,7 @@ from counterpoint._validation import check_choice, check_number
 from counterpoint.theory import critical_lambda
 from counterpoint.training.columns import check_axes
 from counterpoint.training.correlation import Standardised, loss_and_state
-from counterpoint.training.losses import EnsembleLoss, check_diversity
+from counterpoint.training.ensemble_loss import EnsembleLoss, check_diversity
 
 __all__ = ["CorrelationLoss", "correlation_loss"]
 
@@ -64,6 +64,7 @@ class CorrelationLoss(EnsembleLoss):
     (torch.Size([5, 32, 3]), torch.Size([]))
     """
 
+    activation: str
     _last: Standardised | None = None
 
     def __init__(
@@ -115,15 +116,27 @@ class CorrelationLoss(EnsembleLoss):
         """Return the lambda in use for this number of learners."""
         if self.diversity is None:
             assert self.lam is not None
-            return self.lam
-        return self.diversity * _critical_lambda(n_learners, self.reduction) if n_learners > 1 else 0.0
+            return self._scaled(self.lam)
+        return (
+            self._scaled(self.diversity) * _critical_lambda(n_learners, self.reduction)
+            if n_learners > 1
+            else 0.0
+        )
 
     def effective_diversity(self, n_learners: int) -> float | Tensor:
         """Return the dial in use for this number of learners: their lambda over the critical one."""
         if self.diversity is not None:
-            return self.diversity
+            return self._scaled(self.diversity)
         assert self.lam is not None
-        return self.lam / _critical_lambda(n_learners, self.reduction) if n_learners > 1 else 0.0
+        return (
+            self._scaled(self.lam) / _critical_lambda(n_learners, self.reduction) if n_learners > 1 else 0.0
+        )
+
+    def dial(self, n_learners: int) -> dict[str, float]:
+        """Return the dial in use by its name: ``lam`` if it was given, else ``diversity``."""
+        if self.diversity is not None:
+            return super().dial(n_learners)
+        return {"lam": float(self.effective_lambda(n_learners))}
 
     @property
     def kind(self) -> tuple[Any, ...]:

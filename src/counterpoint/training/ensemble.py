@@ -1,7 +1,6 @@
 """Networks that vote: an ensemble of any networks as one module, and one network with several heads."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import torch
@@ -9,11 +8,13 @@ from torch import Tensor, nn
 
 from counterpoint._validation import check_choice, check_weights, check_whole
 from counterpoint.training.columns import two_columns
+from counterpoint.training.ensemble_loss import EnsembleLoss
+from counterpoint.training.modules import evaluating
 from counterpoint.training.readout import Readout
 from counterpoint.training.stacked import Stacked, can_stack
-from counterpoint.training.voting import VOTES, Vote, combine
+from counterpoint.training.voting import VOTES, Vote
 
-__all__ = ["Ensemble", "SharedTrunk", "Voters", "evaluating"]
+__all__ = ["Ensemble", "SharedTrunk", "Voters"]
 
 
 class Voters(nn.Module):
@@ -71,9 +72,9 @@ class Voters(nn.Module):
             kind = "geometric" if decodes else self._trained_vote
         return Vote(kind, self.activation, self.weights, self.readout)
 
-    def trained_by(self, loss: Any) -> None:
-        """Take over the vote that a loss trains; :func:`fit` does so."""
-        self._trained_vote = check_choice(getattr(loss, "voting", "soft"), "voting", VOTES)
+    def trained_by(self, loss: EnsembleLoss) -> None:
+        """Adopt the vote that a loss trains, as :func:`fit` does."""
+        self._trained_vote = check_choice(loss.voting, "voting", VOTES)
 
     def learner_proba(self, x: Tensor | list[Tensor]) -> Tensor:
         """Return the probabilities of each learner, (n_learners, batch, n_classes), in evaluation mode."""
@@ -101,11 +102,6 @@ class Voters(nn.Module):
     def predict(self, x: Tensor | list[Tensor]) -> Tensor:
         """Return the class that wins the vote, (batch,)."""
         return self.predict_proba(x).argmax(-1)
-
-    def combine(self, proba: Tensor) -> Tensor:
-        """Return the vote (batch, n_classes) of probabilities (n_learners, batch, n_classes)."""
-        tiny = torch.finfo(proba.dtype).tiny
-        return combine(proba.clamp(min=tiny).log(), self.vote, self.weights)
 
     def get_extra_state(self) -> Tensor:
         """Return which vote was trained."""
@@ -294,16 +290,3 @@ def _make_room(module: nn.Module, state_dict: Mapping[str, Any], prefix: str, *_
             ensemble.readout = room.to(ensemble.weights.device)
     elif any(name.startswith((f"{prefix}body.", f"{prefix}net.")) for name in state_dict):
         ensemble.readout = None
-
-
-@contextmanager
-def evaluating(module: nn.Module) -> Iterator[None]:
-    """Switch to evaluation, without gradients, and back to the modes that were set."""
-    modes = {part: part.training for part in module.modules()}
-    module.eval()
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        for part, mode in modes.items():
-            part.training = mode

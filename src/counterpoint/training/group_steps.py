@@ -9,7 +9,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from counterpoint.training.ensemble import Ensemble
-from counterpoint.training.losses import EnsembleLoss
+from counterpoint.training.ensemble_loss import EnsembleLoss
 from counterpoint.training.stacked import Stacked
 
 __all__ = ["GroupLoss", "Steps", "adamw", "trained_parameters"]

@@ -13,11 +13,14 @@ import torch
 from torch import Tensor, nn
 
 from counterpoint._validation import check_whole
-from counterpoint.training.checkpoint import random_state, restore_random_state
-from counterpoint.training.ensemble import Ensemble, evaluating
+from counterpoint.training.arguments import check_loss
+from counterpoint.training.batches import find_generators
+from counterpoint.training.checkpoint import restore_rng_state, rng_state
+from counterpoint.training.ensemble import Ensemble
+from counterpoint.training.ensemble_loss import EnsembleLoss
 from counterpoint.training.group_batches import BatchFold, Fold, GroupBatch, StreamedBatches
-from counterpoint.training.losses import EnsembleLoss
-from counterpoint.training.preparation import autocast, check_loss, generators
+from counterpoint.training.modules import evaluating
+from counterpoint.training.precision import autocast
 from counterpoint.training.readout import Readout
 from counterpoint.training.stacked import Stacked
 from counterpoint.training.voting import Vote
@@ -219,15 +222,15 @@ class GroupedEnsembles:
             logits = self.logits([cast(Fold, group.fold).x for group in self.groups])
             return logits, [(fold.y, fold.sample_weight) for fold in rows]
         streams = cast(list[BatchFold], self.folds)
-        own = [one for fold in streams for one in generators(fold.batches)]
-        before = random_state(self.device, own)
+        own = [one for fold in streams for one in find_generators(fold.batches)]
+        before = rng_state(self.device, own)
         seen: list[tuple[Tensor, GroupBatch]] = []
         with evaluating(self.networks), autocast("float32", self.device):
             for batch in StreamedBatches(streams):
                 seen.append((self.forward(batch), batch))
                 if sum(one.y.shape[1] for _, one in seen) >= _READOUT_SAMPLES:
                     break
-        restore_random_state(before, self.device, own)  # as if the batches had not been drawn
+        restore_rng_state(before, self.device, own)  # as if the batches had not been drawn
         y = torch.cat([batch.y for _, batch in seen], 1)
         y = y.argmax(-1) if y.dim() == 3 else y
         known = [batch.sample_weight for _, batch in seen if batch.sample_weight is not None]

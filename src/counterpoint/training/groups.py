@@ -11,6 +11,7 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from counterpoint._validation import check_whole
 from counterpoint.training.device import seeded
+from counterpoint.training.ensemble_loss import EnsembleLoss
 from counterpoint.training.group_batches import (
     BatchFold,
     Fold,
@@ -21,8 +22,8 @@ from counterpoint.training.group_batches import (
 )
 from counterpoint.training.group_steps import GroupLoss, Steps, adamw, trained_parameters
 from counterpoint.training.grouped_ensembles import Group, GroupedEnsembles
-from counterpoint.training.losses import EnsembleLoss, IndependentLoss
-from counterpoint.training.preparation import autocast
+from counterpoint.training.losses import IndependentLoss
+from counterpoint.training.precision import autocast
 
 __all__ = [
     "BatchFold",

@@ -1,9 +1,7 @@
-r"""One family of losses for an ensemble: the learners' own losses, and that of their pool.
+r"""The losses of the family, but for the paper's, which :mod:`counterpoint.training.correlation_losses` holds.
 
-.. math:: L = (1 - d) \frac1N \sum_i \ell(q_i) + d \, \ell(\bar q)
-
-The dial d is the *diversity*: 0 trains each learner by itself, 1 trains the pool end to end. Learners differ in what is
-pooled and how it is scored:
+All are :math:`L = (1 - d) \frac1N \sum_i \ell(q_i) + d \, \ell(\bar q)` with a dial d. They differ in what is pooled
+and how it is scored:
 
 ======================== ============================ ====================== =====================================
 class                    outputs q                    pool                   own loss
@@ -18,140 +16,34 @@ Logits are ``(..., n_learners, batch, n_classes)``; leading axes are groups that
 its own. ``docs/theory.md`` has the proofs.
 """
 
-import copy
 import math
-from typing import Any, Self
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
-from counterpoint._validation import check_choice, check_number
+from counterpoint._validation import check_choice
 from counterpoint.training.columns import (
-    average,
     check_classes,
     class_columns,
     is_one_hot,
     of_truth,
     one_hot,
 )
+from counterpoint.training.ensemble_loss import EnsembleLoss, check_diversity
 from counterpoint.training.pooled import pooled_cross_entropy
 
 __all__ = [
     "DiversityLoss",
-    "EnsembleLoss",
     "IndependentLoss",
     "JointLoss",
     "NegativeCorrelationLoss",
-    "check_diversity",
 ]
 
 # Cross-entropy skips one label, and it should be none that anybody gives.
 _NO_LABEL = torch.iinfo(torch.int64).min
 _SMALL = 1e-6  # a dial whose inverse is no trouble
-
-
-class EnsembleLoss(nn.Module):
-    r"""Base of the family: ``(1 - diversity) * mean of the learners' losses + diversity * loss of their pool``.
-
-    A learner says how columns of logits become what is pooled (:meth:`transform`), how that is pooled (:meth:`pool`),
-    and what an output costs (:meth:`score`).
-
-    Parameters
-    ----------
-    diversity : float, Tensor of the shape of the groups, or None
-        The dial; None is ``1 - 1 / n_learners``.
-
-    Attributes
-    ----------
-    activation : {"softmax", "identity"}
-        How the loss reads what the learners put out; that of an :class:`Ensemble` must be the same.
-    voting : {"soft", "geometric"}
-        The vote that the loss trains, with which :class:`Ensemble` predicts after :func:`fit`.
-    needs_readout : bool
-        Whether the loss leaves scale and offset of the outputs open, for a read-out to fit.
-
-    Examples
-    --------
-    >>> class AbsoluteError(EnsembleLoss):
-    ...     def transform(self, columns):  # (..., n_learners, n_classes, batch)
-    ...         return columns.softmax(-2)
-    ...     def score(self, outputs, target):
-    ...         return (outputs - one_hot(target, outputs).unsqueeze(-3)).abs().sum(-2)
-    >>> AbsoluteError(0.5)(torch.zeros(3, 8, 2), torch.zeros(8, dtype=torch.long))
-    tensor(1.)
-    """
-
-    activation: str = "softmax"
-    voting: str = "soft"
-    needs_readout: bool = False
-
-    def __init__(self, diversity: float | Tensor | None) -> None:
-        super().__init__()
-        self.diversity = None if diversity is None else check_diversity(diversity)
-
-    def forward(self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> Tensor:
-        """Return the loss of a batch.
-
-        Parameters
-        ----------
-        logits : Tensor, shape (..., n_learners, batch, n_classes)
-            What the learners put out; one column (binary networks with one logit) stands for two.
-        target : Tensor, shape (..., batch) or (..., batch, n_classes)
-            Labels as integers, or rows of floating point that sum to one: one-hot, smoothed or mixed labels.
-        sample_weight : Tensor, shape (..., batch), optional
-            Weights of the samples, none negative, which :func:`fit` checks where they come from the CPU.
-
-        Returns
-        -------
-        Tensor
-            One loss for each group: a scalar where there are no leading axes.
-        """
-        outputs = self.transform(class_columns(logits, self.activation))
-        d = self.effective_diversity(outputs.shape[-3])
-        if isinstance(d, float) and d in (0, 1):
-            return self.cost(self.pool(outputs) if d else outputs, target, sample_weight)
-        own, pooled = (self.cost(q, target, sample_weight) for q in (outputs, self.pool(outputs)))
-        return torch.lerp(own, pooled, d.to(own) if isinstance(d, Tensor) else d)
-
-    def effective_diversity(self, n_learners: int) -> float | Tensor:
-        """Return the dial in use for this number of learners."""
-        return 1 - 1 / n_learners if self.diversity is None else self.diversity
-
-    def transform(self, columns: Tensor) -> Tensor:
-        """Return what is pooled, of logits ``(..., n_learners, n_classes, batch)``."""
-        return columns
-
-    def pool(self, outputs: Tensor) -> Tensor:
-        """Return the pooled output, with one learner on the axis of the learners."""
-        return outputs.mean(-3, keepdim=True)
-
-    def cost(self, outputs: Tensor, target: Tensor, sample_weight: Tensor | None) -> Tensor:
-        """Return the mean loss of outputs over learners and samples."""
-        return average(self.score(outputs, target).mean(-2), sample_weight)
-
-    def score(self, outputs: Tensor, target: Tensor) -> Tensor:
-        """Return the loss of each output on each sample, ``(..., n_learners, batch)``."""
-        raise NotImplementedError
-
-    @property
-    def kind(self) -> tuple[Any, ...]:
-        """What losses share that differ in nothing but the number of their dial: groups of them are computed as one."""
-        return (id(self),) if isinstance(self.diversity, Tensor) else (type(self), *self._settings())
-
-    def with_diversity(self, diversity: float | Tensor) -> Self:
-        """Return the same loss with another dial."""
-        twin = copy.copy(self)
-        twin.diversity = diversity
-        return twin
-
-    def _settings(self) -> tuple[Any, ...]:
-        """Return the settings beside the dial."""
-        return ()
-
-    def extra_repr(self) -> str:
-        """Return the settings."""
-        return f"diversity={self.diversity!r}"
 
 
 class DiversityLoss(EnsembleLoss):
@@ -328,8 +220,3 @@ class NegativeCorrelationLoss(EnsembleLoss):
     def score(self, outputs: Tensor, target: Tensor) -> Tensor:
         """Return the squared distances from the truth, summed over the classes."""
         return (outputs - one_hot(target, outputs).unsqueeze(-3)).square().sum(-2)
-
-
-def check_diversity(value: object, *, most: float = 1.0) -> float | Tensor:
-    """Return a dial: a number up to ``most``, or a tensor with one for each group."""
-    return value if isinstance(value, Tensor) else check_number(value, "diversity", 0, most)

@@ -16,7 +16,8 @@ from counterpoint._validation import FloatArray
 from counterpoint.training.columns import class_columns, is_one_hot, one_hot
 from counterpoint.training.correlation import standardise
 from counterpoint.training.ensemble import Voters
-from counterpoint.training.unwrapping import unwrapped
+from counterpoint.training.ensemble_loss import as_ensemble_loss
+from counterpoint.training.modules import unwrap
 from counterpoint.training.voting import Vote
 
 __all__ = ["NotFiniteError", "Tally"]
@@ -67,12 +68,12 @@ class Tally:
         first: int = 0,
         keep: bool = False,
     ) -> None:
-        ensemble = unwrapped(ensemble)
+        ensemble, loss = unwrap(ensemble), as_ensemble_loss(loss)
         self._every, self._first = every, first
         if isinstance(ensemble, Voters):
             self._rule = ensemble.rule
         else:
-            self._rule = Vote(getattr(loss, "voting", "soft"), getattr(loss, "activation", "softmax"))
+            self._rule = Vote(loss.voting, loss.activation or "softmax")
         self._activation = self._rule.activation
         self._held: list[_Batch] = []
         self._kept: list[_Batch] | None = [] if keep else None

@@ -1,4 +1,4 @@
-"""How what the learners put out becomes the probabilities of their vote."""
+"""The vote: how the outputs of the learners become the probabilities of the ensemble."""
 
 from typing import NamedTuple
 
@@ -14,9 +14,28 @@ VOTES = ("soft", "hard", "geometric")
 
 
 class Vote(NamedTuple):
-    """A vote, with all that it depends on besides what the learners put out.
+    """A vote with all it depends on, other than the outputs of the learners.
 
-    It holds the read-out of now, so that the vote stays what it is if the ensemble gets another.
+    It holds the read-out at the time, so that it stays the same if the ensemble is calibrated again.
+
+    Attributes
+    ----------
+    kind : {"soft", "hard", "geometric"}
+        Average the probabilities, count the votes, or average the log-probabilities.
+    activation : {"softmax", "identity"}
+        How outputs become probabilities.
+    weights : Tensor of shape (n_learners,), optional
+        Weights of the learners, which sum to one; equal by default.
+    readout : Readout, optional
+        Applied to the outputs first.
+
+    Examples
+    --------
+    >>> logits = torch.tensor([[[2.0, 0.0]], [[0.0, 1.0]]])  # (n_learners, batch, n_classes)
+    >>> Vote("soft")(logits).round(decimals=3)
+    tensor([[0.5750, 0.4250]])
+    >>> Vote("hard")(logits)
+    tensor([[0.5000, 0.5000]])
     """
 
     kind: str
@@ -25,11 +44,11 @@ class Vote(NamedTuple):
     readout: Readout | None = None
 
     def __call__(self, logits: Tensor) -> Tensor:
-        """Return the probabilities (batch, n_classes) of what the learners put out, (n_learners, batch, n_classes)."""
+        """Return the probabilities (batch, n_classes) for outputs (n_learners, batch, n_classes)."""
         return combine(self.learners(logits), self.kind, self.weights)
 
     def learners(self, logits: Tensor) -> Tensor:
-        """Return the logarithms of the probabilities that are combined, (n_learners, batch, n_classes)."""
+        """Return the log-probabilities that are combined, (n_learners, batch, n_classes)."""
         logits = two_columns(logits, self.activation)
         logits = logits if logits.dtype == torch.float64 else logits.float()
         if self.activation == "identity":
@@ -53,5 +72,5 @@ def combine(log_proba: Tensor, kind: str, weights: Tensor | None = None) -> Tens
 
 
 def _weighted_sum(share: Tensor, outputs: Tensor) -> Tensor:
-    # As a matrix product it would be rounded under autocast.
+    # A matrix product would be rounded under autocast.
     return (share[:, None, None] * outputs).sum(0)

@@ -8,11 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from counterpoint._validation import check_flag
+from counterpoint.training import Readout, Voters, autocast, evaluating
+from counterpoint.training.batches import forward_batch, is_iterable
 from counterpoint.training.columns import two_columns
-from counterpoint.training.ensemble import Voters, evaluating
-from counterpoint.training.preparation import autocast, gives, outputs_of
-from counterpoint.training.readout import Readout
-from counterpoint.training.unwrapping import unwrapped
+from counterpoint.training.modules import unwrap
 
 __all__ = ["predict_logits", "predict_proba"]
 
@@ -52,7 +51,7 @@ def predict_logits(
     torch.Size([3, 8, 10])
     """
     together = _raw_logits(ensemble, batches, flip, precision)
-    readout = getattr(unwrapped(ensemble), "readout", None)
+    readout = getattr(unwrap(ensemble), "readout", None)
     with torch.no_grad():  # a layer of that name in another module has done its work already
         return readout(together) if isinstance(readout, Readout) else together
 
@@ -82,7 +81,7 @@ def predict_proba(
     >>> predict_proba(ensemble, [torch.rand(4, 3, 32, 32)]).shape
     torch.Size([4, 10])
     """
-    bare = unwrapped(ensemble)
+    bare = unwrap(ensemble)
     if not isinstance(bare, Voters):
         raise TypeError(f"`ensemble` must be an Ensemble; got {type(ensemble).__name__}.")
     logits = _raw_logits(ensemble, batches, flip, precision)
@@ -96,7 +95,7 @@ def _raw_logits(ensemble: nn.Module, batches: Iterable[Any], flip: bool, precisi
     check_flag(flip, "flip")
     if isinstance(batches, Tensor):
         raise TypeError("`batches` must be an iterable of batches; got one tensor.")
-    if not gives(batches):
+    if not is_iterable(batches):
         raise TypeError(f"`batches` must be an iterable of batches; got {batches!r}.")
     held = next(chain(ensemble.parameters(), ensemble.buffers()), None)
     device = torch.device("cpu") if held is None else held.device
@@ -107,14 +106,14 @@ def _raw_logits(ensemble: nn.Module, batches: Iterable[Any], flip: bool, precisi
             logits = _outputs(ensemble, x)
             found.append((logits + _outputs(ensemble, _mirrored(x))) / 2 if flip else logits)
     if not found:
-        raise ValueError("`batches` must give at least one batch; got none.")
+        raise ValueError("`batches` must yield at least one batch; got none.")
     return two_columns(torch.cat(found, 1))
 
 
 def _check_ensemble(ensemble: Any) -> None:
     if not isinstance(ensemble, nn.Module):
         raise TypeError(f"`ensemble` must be a torch Module; got {type(ensemble).__name__}.")
-    bare = unwrapped(ensemble)
+    bare = unwrap(ensemble)
     if isinstance(bare, Voters) and bare.activation == "identity":
         raise ValueError(
             "`ensemble` must put out logits; got one that puts out probabilities, which its `learner_proba` gives."
@@ -128,7 +127,7 @@ def _images(batch: Any, device: torch.device) -> Images:
     views = x if isinstance(x, list | tuple) else [x]
     if not views or not all(isinstance(view, Tensor) for view in views):
         raise TypeError(
-            f"`batches` must give tensors, as x, (x, y) or (x, y, sample_weight); got {type(batch).__name__}."
+            f"`batches` must yield tensors, as x, (x, y) or (x, y, sample_weight); got {type(batch).__name__}."
         )
     moved: list[Tensor] = [view.to(device, non_blocking=True) for view in views]
     return moved[0] if isinstance(x, Tensor) else moved
@@ -136,7 +135,7 @@ def _images(batch: Any, device: torch.device) -> Images:
 
 def _outputs(ensemble: nn.Module, x: Images) -> Tensor:
     """Return the outputs (n_learners, batch, n_classes) in float32."""
-    outputs = outputs_of(ensemble, x, "batches")
+    outputs = forward_batch(ensemble, x, "batches")
     if not isinstance(outputs, Tensor) or outputs.dim() != 3:
         got = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
         raise ValueError(f"`ensemble` must put out (n_learners, batch, n_classes); got {got}.")

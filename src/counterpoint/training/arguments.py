@@ -1,0 +1,148 @@
+"""Checks of the arguments of :func:`~counterpoint.training.fit`."""
+
+import os
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import CyclicLR, LRScheduler, OneCycleLR
+
+from counterpoint._validation import check_choice, check_flag, check_path, check_whole
+from counterpoint.training.callbacks import Callback
+from counterpoint.training.ensemble import Voters
+from counterpoint.training.ensemble_loss import as_ensemble_loss
+from counterpoint.training.modules import unwrap
+
+__all__ = [
+    "Metric",
+    "check_callbacks",
+    "check_checkpoint",
+    "check_loss",
+    "check_loss_value",
+    "check_optimizer",
+    "check_patience",
+    "metric_name",
+    "resolve",
+    "steps_by_batch",
+    "trainable_parameters",
+]
+
+Metric = str | Callable[[Tensor, Tensor], float]
+T = TypeVar("T")
+
+
+def resolve(given: Any, kind: type[T], name: str, *arguments: Any) -> T:
+    """Return an object of a kind: the one that was given, or the result of a factory that was given."""
+    found = given(*arguments) if callable(given) and not isinstance(given, kind) else given
+    if not isinstance(found, kind):
+        raise TypeError(
+            f"`{name}` must be a torch {kind.__name__}, or a callable that returns one; got {found!r}."
+        )
+    return found
+
+
+def trainable_parameters(ensemble: Any) -> list[nn.Parameter]:
+    """Return the parameters that are not frozen; there must be at least one."""
+    if not isinstance(ensemble, nn.Module):
+        raise TypeError(f"`ensemble` must be a torch Module; got {ensemble!r}.")
+    found = [parameter for parameter in ensemble.parameters() if parameter.requires_grad]
+    if not found:
+        raise ValueError(f"`ensemble` must have parameters to train; got {ensemble!r}.")
+    return found
+
+
+def check_callbacks(callbacks: Any) -> tuple[Any, ...]:
+    """Return the callbacks; an object without any of the hooks would be ignored silently."""
+    hooks = [name for name in vars(Callback) if name.startswith("on_")]
+    given = tuple(callbacks) if isinstance(callbacks, Iterable) else (callbacks,)
+    known = all(not isinstance(one, type) and any(hasattr(one, hook) for hook in hooks) for one in given)
+    if not known or not isinstance(callbacks, Iterable):
+        raise TypeError(
+            f"`callbacks` must be a list of objects with hooks such as {hooks[0]}; got {callbacks!r}."
+        )
+    return given
+
+
+def check_optimizer(optimizer: Optimizer, ensemble: nn.Module, loss: Any) -> None:
+    """Refuse an optimizer of other parameters, such as those of learners that were copied when stacked."""
+    own = {id(p) for p in ensemble.parameters()}
+    own |= {id(p) for p in as_ensemble_loss(loss).parameters()}
+    held = [p for group in optimizer.param_groups for p in group["params"]]
+    if isinstance(optimizer, torch.optim.LBFGS):
+        raise TypeError("`optimizer` must take steps without a closure, as Adam and SGD do; got LBFGS.")
+    if strangers := sum(id(p) not in own for p in held):
+        raise ValueError(
+            f"`optimizer` must hold parameters of `ensemble`, which copies the learners it stacks; "
+            f"got {strangers} of {len(held)} that are not its own."
+        )
+
+
+def check_loss(loss: Any, ensemble: nn.Module) -> None:
+    """Refuse an object that is not a loss of an ensemble, or that reads its outputs differently."""
+    if isinstance(loss, type) or not callable(loss):
+        raise TypeError(f"`loss` must be callable with logits and targets; got {loss!r}.")
+    if isinstance(loss, nn.CrossEntropyLoss | nn.NLLLoss) or loss in (F.cross_entropy, F.nll_loss):
+        raise TypeError(
+            f"`loss` must take the logits (n_learners, batch, n_classes) of an ensemble, as IndependentLoss does for "
+            f"the cross-entropy; got {loss!r}."
+        )
+    activation, bare = as_ensemble_loss(loss).activation, unwrap(ensemble)
+    if activation is not None and isinstance(bare, Voters) and activation != bare.activation:
+        raise ValueError(
+            f"`activation` must be the same for the loss and the ensemble; got {activation!r} and {bare.activation!r}."
+        )
+
+
+def check_loss_value(value: Any, loss: Any) -> None:
+    """Refuse the value of a loss if it is not a scalar tensor.
+
+    Parameters
+    ----------
+    value : Tensor
+        What the loss returned.
+    loss : callable
+        The loss, for the error.
+    """
+    if not isinstance(value, Tensor) or value.dim():
+        got = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else repr(value)
+        raise ValueError(f"`loss` must return one number, as a tensor; got {loss!r}, which returns {got}.")
+
+
+def check_checkpoint(path: str | os.PathLike[str] | None, resume: bool) -> bool:
+    """Return True if there is a checkpoint to resume from; refuse to overwrite one."""
+    check_flag(resume, "resume")
+    if path is None or not check_path(path, "checkpoint").exists():
+        return False
+    if not resume:
+        raise FileExistsError(
+            f"`checkpoint` must not exist unless `resume` is True; got {os.fspath(path)!r}. Pass resume=True to "
+            "continue that run, or remove the file."
+        )
+    return True
+
+
+def check_patience(patience: int | None, validation: Any) -> None:
+    """Refuse a patience that is not a count, or that comes without validation data."""
+    if patience is None:
+        return
+    check_whole(patience, "patience", minimum=1)
+    if validation is None:
+        raise ValueError(f"`patience` must be None without `validation`; got {patience}.")
+
+
+def steps_by_batch(scheduler: LRScheduler | None, steps: str) -> bool:
+    """Return True if the scheduler steps after each batch, and not after each epoch."""
+    check_choice(steps, "scheduler_steps", ("auto", "epoch", "batch"))
+    return isinstance(scheduler, OneCycleLR | CyclicLR) if steps == "auto" else steps == "batch"
+
+
+def metric_name(metric: Metric) -> str:
+    """Return the name of a metric in the history."""
+    known = ("vote_accuracy", "log_loss", "loss")
+    if not callable(metric):
+        return str(check_choice(metric, "metric", known))
+    name = getattr(metric, "__name__", "metric")
+    return name if name.isidentifier() and name not in known else "metric"

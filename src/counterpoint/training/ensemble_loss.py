@@ -1,0 +1,182 @@
+r"""The base of all losses of an ensemble, and what training asks of a loss.
+
+.. math:: L = (1 - d) \frac1N \sum_i \ell(q_i) + d \, \ell(\bar q)
+
+The dial d is the *diversity*: 0 trains each learner independently, 1 trains the pool end to end. ``docs/theory.md`` has
+the proofs.
+"""
+
+import copy
+from collections.abc import Callable
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from counterpoint._validation import check_number
+from counterpoint.training.columns import average, class_columns
+
+__all__ = ["EnsembleLoss", "as_ensemble_loss", "check_diversity"]
+
+
+class EnsembleLoss(nn.Module):
+    r"""Base of the losses: ``(1 - diversity) * mean of the learners' losses + diversity * loss of their pool``.
+
+    A subclass defines what is pooled (:meth:`transform`), how it is pooled (:meth:`pool`) and the loss of one output
+    (:meth:`score`), or overrides :meth:`forward`.
+
+    Parameters
+    ----------
+    diversity : float, Tensor of the shape of the groups, or None
+        The dial; None means ``1 - 1 / n_learners``.
+
+    Attributes
+    ----------
+    activation : {"softmax", "identity"}
+        How outputs of the learners become probabilities. The :class:`Ensemble` must have the same.
+    voting : {"soft", "geometric"}
+        The vote that the loss trains. An :class:`Ensemble` with ``voting="auto"`` predicts with it after :func:`fit`.
+    needs_readout : bool
+        Whether the loss leaves the scale and offset of the outputs undetermined, so that :func:`fit` has to calibrate
+        the ensemble.
+
+    Notes
+    -----
+    These attributes, :meth:`set_progress` and :meth:`dial` are all that training uses besides the value of the loss.
+    :func:`fit` also takes a plain callable, which has the defaults of the attributes and no dial.
+
+    Examples
+    --------
+    >>> from counterpoint.training.columns import one_hot
+    >>> class AbsoluteError(EnsembleLoss):
+    ...     def transform(self, columns):  # (..., n_learners, n_classes, batch)
+    ...         return columns.softmax(-2)
+    ...     def score(self, outputs, target):
+    ...         return (outputs - one_hot(target, outputs).unsqueeze(-3)).abs().sum(-2)
+    >>> AbsoluteError(0.5)(torch.zeros(3, 8, 2), torch.zeros(8, dtype=torch.long))
+    tensor(1.)
+    """
+
+    activation: str | None = "softmax"
+    voting: str = "soft"
+    needs_readout: bool = False
+    _progress: float = 1.0
+
+    def __init__(self, diversity: float | Tensor | None) -> None:
+        super().__init__()
+        self.diversity = None if diversity is None else check_diversity(diversity)
+
+    def forward(self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> Tensor:
+        """Return the loss of a batch.
+
+        Parameters
+        ----------
+        logits : Tensor, shape (..., n_learners, batch, n_classes)
+            Outputs of the learners. A single column (binary networks with one logit) stands for two classes.
+        target : Tensor, shape (..., batch) or (..., batch, n_classes)
+            Labels as integers, or floating-point rows that sum to one: one-hot, smoothed or mixed labels.
+        sample_weight : Tensor, shape (..., batch), optional
+            Non-negative weights of the samples. :func:`fit` checks those on the CPU.
+
+        Returns
+        -------
+        Tensor
+            One loss for each group; a scalar if there are no leading axes.
+        """
+        outputs = self.transform(class_columns(logits, self.activation or "softmax"))
+        d = self.effective_diversity(outputs.shape[-3])
+        if isinstance(d, float) and d in (0, 1):
+            return self.cost(self.pool(outputs) if d else outputs, target, sample_weight)
+        own, pooled = (self.cost(q, target, sample_weight) for q in (outputs, self.pool(outputs)))
+        return torch.lerp(own, pooled, d.to(own) if isinstance(d, Tensor) else d)
+
+    def set_progress(self, fraction: float) -> None:
+        """Scale the dial by a fraction, as a warm-up does; 1 restores it."""
+        self._progress = fraction
+
+    def dial(self, n_learners: int) -> dict[str, float]:
+        """Return the dial in use by its name, for the history of a warm-up."""
+        return {"diversity": float(self.effective_diversity(n_learners))}
+
+    def effective_diversity(self, n_learners: int) -> float | Tensor:
+        """Return the diversity in use for this number of learners."""
+        return self._scaled(1 - 1 / n_learners if self.diversity is None else self.diversity)
+
+    def transform(self, columns: Tensor) -> Tensor:
+        """Return what is pooled, from logits ``(..., n_learners, n_classes, batch)``."""
+        return columns
+
+    def pool(self, outputs: Tensor) -> Tensor:
+        """Return the pooled output, with a learner axis of length one."""
+        return outputs.mean(-3, keepdim=True)
+
+    def cost(self, outputs: Tensor, target: Tensor, sample_weight: Tensor | None) -> Tensor:
+        """Return the mean loss of outputs over learners and samples."""
+        return average(self.score(outputs, target).mean(-2), sample_weight)
+
+    def score(self, outputs: Tensor, target: Tensor) -> Tensor:
+        """Return the loss of each output on each sample, ``(..., n_learners, batch)``."""
+        raise NotImplementedError
+
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """Key that is equal for losses that differ only in their dial; groups with equal keys are computed as one."""
+        return (id(self),) if isinstance(self.diversity, Tensor) else (type(self), *self._settings())
+
+    def with_diversity(self, diversity: float | Tensor) -> Self:
+        """Return a copy of the loss with another diversity."""
+        twin = copy.copy(self)
+        twin.diversity, twin._progress = diversity, 1.0
+        return twin
+
+    def _scaled(self, dial: float | Tensor) -> float | Tensor:
+        return dial if self._progress == 1.0 else self._progress * dial
+
+    def _settings(self) -> tuple[Any, ...]:
+        """Return the settings other than the dial."""
+        return ()
+
+    def extra_repr(self) -> str:
+        """Return the settings."""
+        return f"diversity={self.diversity!r}"
+
+
+class _PlainLoss(EnsembleLoss):
+    """Any callable, with the defaults of a loss and no dial."""
+
+    activation = None  # a plain callable does not tell
+
+    def __init__(self, function: Callable[..., Tensor]) -> None:
+        super().__init__(None)
+        self.function = function
+
+    def forward(self, logits: Tensor, target: Tensor, *sample_weight: Tensor) -> Tensor:  # type: ignore[override]
+        return self.function(logits, target, *sample_weight)
+
+    def set_progress(self, fraction: float) -> None:
+        raise ValueError(f"`loss` must have a diversity, to be warmed up; got {self.function!r}.")
+
+
+def as_ensemble_loss(loss: Callable[..., Tensor]) -> EnsembleLoss:
+    """Return the loss itself, or a plain callable wrapped as one.
+
+    Parameters
+    ----------
+    loss : callable
+        ``loss(logits, target)`` or ``loss(logits, target, sample_weight)``.
+
+    Returns
+    -------
+    EnsembleLoss
+
+    Examples
+    --------
+    >>> as_ensemble_loss(lambda logits, target: logits.square().mean()).voting
+    'soft'
+    """
+    return loss if isinstance(loss, EnsembleLoss) else _PlainLoss(loss)
+
+
+def check_diversity(value: object, *, most: float = 1.0) -> float | Tensor:
+    """Return a dial: a number up to ``most``, or a tensor with one number for each group."""
+    return value if isinstance(value, Tensor) else check_number(value, "diversity", 0, most)

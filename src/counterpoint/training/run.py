@@ -1,0 +1,265 @@
+"""One run of :func:`~counterpoint.training.fit`: epochs, steps, the best state and checkpoints."""
+
+import math
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
+
+from counterpoint.exceptions import LearnerWarning
+from counterpoint.training.arguments import (
+    Metric,
+    check_loss_value,
+    check_patience,
+    metric_name,
+    steps_by_batch,
+)
+from counterpoint.training.batches import (
+    Batches,
+    check_batches,
+    find_generators,
+    forward_batch,
+    iter_on_device,
+    n_batches,
+)
+from counterpoint.training.calibration import calibrate
+from counterpoint.training.callbacks import State, call, hooks
+from counterpoint.training.checkpoint import load_checkpoint, restore_rng_state, rng_state, save_checkpoint
+from counterpoint.training.ensemble import Voters
+from counterpoint.training.ensemble_loss import as_ensemble_loss
+from counterpoint.training.history import History
+from counterpoint.training.identity import check_identity, run_identity
+from counterpoint.training.modules import all_finite, copy_state, evaluating, unwrap
+from counterpoint.training.precision import autocast, gradients_enabled
+from counterpoint.training.tally import NotFiniteError, Tally
+from counterpoint.training.watch import LearnerWatch
+
+__all__ = ["Run"]
+
+
+@dataclass
+class Run:
+    """One call of :func:`~counterpoint.training.fit`: its parts, its steps and its checkpoints."""
+
+    state: State
+    batches: Batches
+    validation: Batches | None
+    metric: Metric
+    patience: int | None
+    callbacks: tuple[Any, ...]
+    precision: str
+    scheduler_steps: str
+
+    def __post_init__(self) -> None:
+        state = self.state
+        check_batches(self.batches, self.validation)
+        check_patience(self.patience, self.validation)
+        self.by_batch = steps_by_batch(state.scheduler, self.scheduler_steps)
+        self.device = next(state.ensemble.parameters()).device
+        self.autocast = autocast(self.precision, self.device)
+        self.monitor = f"val_{metric_name(self.metric)}"
+        self.generators = find_generators(self.batches)
+        self.loss = as_ensemble_loss(state.loss)
+        self.identity = run_identity(state) | {"metric": None if self.validation is None else self.monitor}
+        self.on_gradients = hooks(self.callbacks, "on_gradients")
+        self.on_batch_end = hooks(self.callbacks, "on_batch_end")
+        self.last = copy_state(state.ensemble)  # after the last epoch
+        self.best: dict[str, Any] = {}  # after the best epoch, if there is one
+        self.watch = LearnerWatch()
+
+    def calibrate(self, max_samples: int = 10_000) -> None:
+        """Fit a read-out if the loss needs one."""
+        ensemble = unwrap(self.state.ensemble)
+        if isinstance(ensemble, Voters) and self.loss.needs_readout:
+            before = rng_state(self.device, self.generators)
+            batches = self.batches(self.state.epoch) if callable(self.batches) else self.batches
+            with self.autocast:
+                calibrate(ensemble, batches, max_samples=max_samples, decode=True)
+            restore_rng_state(before, self.device, self.generators)  # as if the batches had not been drawn
+
+    def prepare_vote(self) -> None:
+        """Drop the read-out of an earlier run, and adopt the vote that the loss trains."""
+        self.forget_readout()
+        if isinstance(ensemble := unwrap(self.state.ensemble), Voters):
+            ensemble.trained_by(self.loss)
+
+    def forget_readout(self) -> None:
+        """Drop the read-out of the ensemble."""
+        if isinstance(ensemble := unwrap(self.state.ensemble), Voters):
+            ensemble.readout = None
+
+    def is_finished(self) -> bool:
+        """Return True if training is finished."""
+        history = self.state.history
+        waited = len(history) - (history.best_epoch or 0)
+        impatient = self.patience is not None and waited >= self.patience
+        return self.state.stop or impatient or len(history) >= self.state.epochs
+
+    def begin_epoch(self) -> None:
+        """Count the epoch and start its clock."""
+        self.state.epoch += 1
+        self.started = time.perf_counter()
+        call(hooks(self.callbacks, "on_epoch_begin"), self.state)
+
+    def train(self) -> dict[str, float]:
+        """Train for an epoch and return its measures."""
+        state = self.state
+        batches = self.batches(state.epoch) if callable(self.batches) else self.batches
+        state.n_batches, lr = n_batches(batches), float(state.optimizer.param_groups[0]["lr"])
+        # With small networks, measuring every batch would take a tenth of the time.
+        every = min(max((state.n_batches or 0) // 8, 1), 4)
+        tally = Tally(state.ensemble, state.loss, every=every, first=state.epoch % every)
+        with gradients_enabled(self.precision, self.device):
+            self.run_epoch(batches, self.train_step, "batches", tally)
+        record = {"epoch": state.epoch, **tally.means(), "lr": lr}
+        for complaint in self.watch.complaints(tally):
+            warnings.warn(
+                f"{complaint} (epoch {state.epoch}).", LearnerWarning, stacklevel=3
+            )  # at fit's call
+        return record
+
+    def validate(self) -> dict[str, float]:
+        """Return the measures of the validation data."""
+        if self.validation is None:
+            return {}
+        if self.metric in ("vote_accuracy", "log_loss"):
+            self.calibrate(max_samples=2_000)
+        tally = Tally(self.state.ensemble, self.state.loss, keep=callable(self.metric))
+        self.forget_readout()  # it belongs to these weights alone
+        try:
+            with evaluating(self.state.ensemble):
+                batches = self.validation(self.state.epoch) if callable(self.validation) else self.validation
+                self.run_epoch(batches, self.validation_step, "validation", tally)
+            record = {f"val_{name}": value for name, value in tally.means().items()}
+        except NotFiniteError as error:
+            raise NotFiniteError(f"{error} of the validation") from None
+        if callable(self.metric):
+            record[self.monitor] = float(self.metric(*tally.outputs()))
+        return record
+
+    def run_epoch(
+        self, batches: Iterable[Any], step: Callable[..., tuple[Tensor, Tensor]], name: str, tally: Tally
+    ) -> None:
+        """Take a step with each batch and tally its outputs."""
+        self.state.batch = 0
+        for x, y, *weight in iter_on_device(batches, self.device, name):
+            self.state.batch += 1
+            logits, loss = step(x, y, *weight)
+            tally.add(logits, y, weight[0] if weight else None, loss)
+        if self.state.batch == 0:
+            raise ValueError(f"`{name}` must yield at least one batch; got none in epoch {self.state.epoch}.")
+
+    def train_step(self, x: Any, y: Tensor, *weight: Tensor) -> tuple[Tensor, Tensor]:
+        """Train on a batch; return its logits and loss, detached."""
+        state = self.state
+        with self.autocast:
+            logits = forward_batch(state.ensemble, x, "batches")
+            loss = state.loss(logits, y, *weight)
+        check_loss_value(loss, state.loss)
+        _clear_gradients(state.optimizer)
+        loss.backward()  # type: ignore[no-untyped-call]
+        call(self.on_gradients, state)
+        state.optimizer.step()
+        if self.by_batch and state.scheduler is not None:
+            state.scheduler.step()
+        state.logits, state.batch_loss = logits.detach(), loss.detach()
+        state.target, state.sample_weight = y, weight[0] if weight else None
+        call(self.on_batch_end, state)
+        return state.logits, state.batch_loss
+
+    def validation_step(self, x: Any, y: Tensor, *weight: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the logits and the loss of a batch."""
+        with self.autocast:
+            logits = forward_batch(self.state.ensemble, x, "validation")
+            return logits, self.state.loss(logits, y, *weight)
+
+    def end_epoch(self, record: dict[str, float]) -> None:
+        """Record the epoch, keep its weights and step the scheduler."""
+        state, history = self.state, self.state.history
+        if not all_finite(state.ensemble):
+            raise NotFiniteError("the weights must stay finite; got NaN or infinity after the last batch")
+        self.last = copy_state(state.ensemble)
+        history.append({**record, "seconds": time.perf_counter() - self.started})
+        if self.validation is not None and self.is_best(record[self.monitor]):
+            self.best, history.best_epoch = self.last, state.epoch
+        if state.scheduler is not None and not self.by_batch:
+            _step_scheduler(state.scheduler, record)
+        call(hooks(self.callbacks, "on_epoch_end"), state)
+
+    def is_best(self, value: float) -> bool:
+        """Return True if a value of the metric beats the best so far; NaN does not."""
+        history, sign = self.state.history, -1 if self.metric in ("log_loss", "loss") else 1
+        best = history[history.best_epoch - 1][self.monitor] if history.best_epoch else -sign * math.inf
+        return bool(sign * value > sign * best)
+
+    @contextmanager
+    def restoring_if_not_finite(self) -> Iterator[None]:
+        """Restore the ensemble to its last finite state if the loss or a weight is not finite."""
+        try:
+            yield
+        except NotFiniteError as error:
+            self.state.ensemble.load_state_dict(self.last)
+            epoch = self.state.epoch
+            raise FloatingPointError(
+                f"{error} of epoch {epoch}. The ensemble is back to its weights after epoch {epoch - 1}; a lower "
+                "learning rate or ClipGradients may help."
+            ) from None
+
+    def save(self, path: str | os.PathLike[str] | None) -> None:
+        """Write a checkpoint from which the run resumes exactly."""
+        if path is None:
+            return
+        state = self.state
+        saved = {
+            "identity": self.identity,
+            "ensemble": state.ensemble.state_dict(),
+            "best": self.best,
+            "loss": self.loss.state_dict(),
+            "optimizer": state.optimizer.state_dict(),
+            "scheduler": None if state.scheduler is None else state.scheduler.state_dict(),
+            "history": state.history.to_dict(),
+            "watch": self.watch.state(),
+            "stop": state.stop,
+            "random": rng_state(self.device, self.generators),
+        }
+        save_checkpoint(path, saved)
+
+    def load(self, path: str | os.PathLike[str]) -> dict[str, Any]:
+        """Restore a run from its checkpoint, except for the random state."""
+        state, saved = self.state, load_checkpoint(path)
+        check_identity(saved, self.identity, path)
+        state.ensemble.load_state_dict(saved["ensemble"])
+        self.loss.load_state_dict(saved["loss"])
+        state.optimizer.load_state_dict(saved["optimizer"])
+        if state.scheduler is not None:
+            state.scheduler.load_state_dict(saved["scheduler"])
+        state.history = History.from_dict(saved["history"])
+        state.epoch, state.stop = len(state.history), saved["stop"]
+        self.watch.restore(saved["watch"])
+        self.last, self.best = copy_state(state.ensemble), saved["best"]
+        return saved
+
+
+def _clear_gradients(optimizer: Optimizer) -> None:
+    """Do what ``zero_grad`` does, without its profiler hook, which takes as long as a layer of small networks."""
+    if getattr(optimizer.zero_grad, "__func__", None) is not Optimizer.zero_grad:  # it may do more
+        optimizer.zero_grad()
+        return
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            parameter.grad = None
+
+
+def _step_scheduler(scheduler: LRScheduler, record: Mapping[str, float]) -> None:
+    """Step a scheduler after an epoch; ReduceLROnPlateau takes the loss, of the validation data if there are any."""
+    if isinstance(scheduler, ReduceLROnPlateau):
+        scheduler.step(record.get("val_loss", record["loss"]))
+    else:
+        scheduler.step()
