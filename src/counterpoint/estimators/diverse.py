@@ -365,4 +365,5 @@ class DiverseEnsembleClassifier(FittedNetworks):
                         history.append({**record, "epoch": before + record["epoch"]})
                     history.best_epoch = None if part.best_epoch is None else before + part.best_epoch
         self.ensemble_.eval()
+        self.__dict__.pop("_modules", None)  # of the weights before
         return history
