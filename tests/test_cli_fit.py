@@ -162,7 +162,10 @@ def test_notes_go_to_stderr_and_leave_stdout_to_the_predictions(home, here, caps
         (["fit", "gaps.csv", "-t", "y"], "it is missing in data row 2 (line 3 of the file)."),
         (["fit", "rare.csv", "-t", "y"], "got one of 'b', data row 2 (line 3 of the file)."),
         (["fit", "empty.csv", "-t", "y"], "empty.csv must have columns; it is empty."),
-        (["fit", "data.csv", "-t", "label", "--out", "mine"], "mine must be new, empty, or hold only a model"),
+        (
+            ["fit", "data.csv", "-t", "label", "--out", "mine"],
+            "mine must be new, empty, or hold only a model",
+        ),
         (
             ["fit", "data.csv", "-t", "label", "--diversity", "lots"],
             "Invalid value for '--diversity'",

@@ -338,7 +338,9 @@ def test_partial_fit_goes_by_the_parameters_of_now(iris):
         torch.testing.assert_close(before, after, atol=1e-8, rtol=0)
     model.set_params(weight_decay=1e12).partial_fit(X, y)  # which leaves nothing: 1 - 1e-12 * 1e12
     assert all(p.abs().max() < 1e-3 for p in model.ensemble_.parameters())
-    with pytest.raises(ValueError, match="`standardize` must stay as it was in partial_fit; got False"):
+    with pytest.raises(
+        ValueError, match="`standardize` must not change between calls of partial_fit; got False"
+    ):
         model.set_params(standardize=False).partial_fit(X, y)
 
 
