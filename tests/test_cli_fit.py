@@ -145,7 +145,7 @@ def test_notes_go_to_stderr_and_leave_stdout_to_the_predictions(home, here, caps
     assert len(row.split(",")) == 6
     assert end == ""
     ignored, unknown = captured.err.splitlines()
-    assert ignored == "new.csv: ignored what the model does not know: 'when'."
+    assert ignored == "new.csv: ignored columns that the model does not know: 'when'."
     assert "'[green]' in data row 1 (line 2 of the file)" in unknown
 
 
@@ -162,7 +162,10 @@ def test_notes_go_to_stderr_and_leave_stdout_to_the_predictions(home, here, caps
         (["fit", "gaps.csv", "-t", "y"], "it is missing in data row 2 (line 3 of the file)."),
         (["fit", "rare.csv", "-t", "y"], "got one of 'b', data row 2 (line 3 of the file)."),
         (["fit", "empty.csv", "-t", "y"], "empty.csv must have columns; it is empty."),
-        (["fit", "data.csv", "-t", "label", "--out", "mine"], "mine must be new, empty, or hold a model"),
+        (
+            ["fit", "data.csv", "-t", "label", "--out", "mine"],
+            "mine must be new, empty, or hold only a model",
+        ),
         (
             ["fit", "data.csv", "-t", "label", "--diversity", "lots"],
             "Invalid value for '--diversity'",
@@ -184,7 +187,7 @@ def test_notes_go_to_stderr_and_leave_stdout_to_the_predictions(home, here, caps
         (["fit", "data.csv", "-t", "label", "--out", ""], "'--out': a path must not be empty."),
         (["predict", "", "data.csv"], "Invalid value for 'MODEL': a path must not be empty."),
         (["predict", "model", ""], "Invalid value for 'NEW': a path must not be empty."),
-        (["predict", "none", "data.csv"], "none must be a model that counterpoint saved; it is not there."),
+        (["predict", "none", "data.csv"], "none must be a model that counterpoint saved; it does not exist."),
         (
             ["predict", "mine", "data.csv"],
             "mine must be a model that counterpoint saved; it has no model.json.",

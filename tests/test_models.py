@@ -232,7 +232,7 @@ def test_the_diversity_is_chosen_by_folds_where_that_is_asked_for(table):
     ("options", "message"),
     [
         ({"test_share": 0.0}, "`test_share` must be strictly between 0 and 1; got 0"),
-        ({"test_share": 0.001}, "`test_share` must leave rows to judge by"),
+        ({"test_share": 0.001}, "`test_share` must hold out at least one row"),
         ({"n_learners": 1}, "`n_learners` must be at least 2; got 1"),
         ({"epochs": 0}, "`epochs` must be at least 1; got 0"),
         ({"random_state": -1}, "`random_state` must be at least 0; got -1"),
@@ -296,6 +296,16 @@ def test_a_saved_model_predicts_the_same_to_the_bit(fit, saved, table):
     assert (saved / "report.html").read_text() == "<p>page</p>"
 
 
+def test_the_networks_run_once_for_a_prediction(fit, table):
+    calls = []
+    hook = fit.model.estimator.ensemble_.register_forward_hook(lambda *_: calls.append(1))
+    found = fit.model.predict(table.path)
+    hook.remove()
+    assert len(calls) == -(-len(found.labels) // 256)
+    X = fit.model.transformer.transform(table.frame)
+    np.testing.assert_allclose(found.proba, fit.model.estimator.predict_proba(X), atol=1e-12)
+
+
 def test_the_columns_of_new_data_may_stand_in_any_order_and_beside_others(saved, tmp_path, table):
     lines = [line.split(",") for line in animals()]
     path = tmp_path / "new.csv"
@@ -307,7 +317,7 @@ def test_the_columns_of_new_data_may_stand_in_any_order_and_beside_others(saved,
     np.testing.assert_array_equal(found.learners, model.predict(table.path).learners)
     assert found.truth is None
     assert found.n_judged == 0
-    assert found.notes == (f"{path}: ignored what the model does not know: 'extra'.",)
+    assert found.notes == (f"{path}: ignored columns that the model does not know: 'extra'.",)
 
 
 def test_an_unknown_category_is_noted_and_a_gap_is_not(saved, tmp_path):
@@ -317,8 +327,8 @@ def test_an_unknown_category_is_noted_and_a_gap_is_not(saved, tmp_path):
     assert np.isfinite(found.proba).all()
     np.testing.assert_array_equal(found.learners[:, 2], found.learners[:, 3])
     (note,) = found.notes
-    assert "column 'colour' has 2 values that training did not" in note
-    assert "in data row 3 (line 4 of the file); taken as none of the known ones." in note
+    assert "column 'colour' has 2 values not seen in training" in note
+    assert "in data row 3 (line 4 of the file); treated as none of the known ones." in note
 
 
 def test_rare_values_share_a_column_and_unknown_ones_join_them(tmp_path):
@@ -330,7 +340,7 @@ def test_rare_values_share_a_column_and_unknown_ones_join_them(tmp_path):
     assert model.transformer.transform(table.frame).shape[1] <= 33
     (tmp_path / "new.csv").write_text("code,x\nv9999,0\n")
     (note,) = model.predict(tmp_path / "new.csv").notes
-    assert note.endswith("taken as rare ones.")
+    assert note.endswith("treated as rare ones.")
 
 
 @pytest.mark.parametrize(
@@ -371,9 +381,7 @@ def rewrite(folder, name, content):
 def test_a_model_with_a_type_that_none_needs_is_refused_before_it_is_made(saved, tmp_path):
     bait = ColumnTransformer([("number", FunctionTransformer(os.system), ["size"])])
     rewrite(saved, "columns.skops", skops.io.dumps(bait))
-    with pytest.raises(
-        ValueError, match=r"must hold only what a model needs; it is not loaded, for it holds \w+\.system"
-    ):
+    with pytest.raises(ValueError, match=r"must hold only types that a model needs; got \w+\.system"):
         load_model(saved)
 
 
@@ -405,7 +413,7 @@ def test_a_model_holds_no_pickle(saved):
         (lambda f: rewrite(f, "ensemble.safetensors", b"x" * 20), "it is damaged"),
         (lambda f: (f / "model.json").unlink(), "it has no model.json"),
         (lambda f: (f / "model.json").write_text("{"), "its model.json is damaged"),
-        (lambda f: (f / "model.json").write_text("[]"), "its model.json is something else"),
+        (lambda f: (f / "model.json").write_text("[]"), "its model.json is of another kind"),
         (lambda f: change(f, version=2), "2. A newer counterpoint wrote it: pip install -U counterpoint"),
         (lambda f: change(f, columns=None), "it is damaged"),
     ],
@@ -431,7 +439,7 @@ def test_a_model_is_replaced_and_nothing_else_is(fit, saved, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
     (saved / "notes.txt").write_text("mine")
     with pytest.raises(
-        ValueError, match=r"model of counterpoint alone, which is replaced; it holds 'notes.txt'"
+        ValueError, match=r"only a model of counterpoint, which is replaced; it holds 'notes.txt'"
     ):
         save_model(fit.model, saved)
     (tmp_path / "file").write_text("mine")
@@ -440,7 +448,7 @@ def test_a_model_is_replaced_and_nothing_else_is(fit, saved, tmp_path):
     (tmp_path / "empty").mkdir()
     assert check_destination(tmp_path / "empty") == tmp_path / "empty"
     (tmp_path / "empty" / "model.json").write_text('{"mine": 1}')
-    with pytest.raises(ValueError, match=r"its model\.json is something else"):
+    with pytest.raises(ValueError, match=r"its model\.json is of another kind"):
         check_destination(tmp_path / "empty")
 
 

@@ -9,6 +9,7 @@ import torch
 from sklearn.datasets import load_breast_cancer, load_iris, make_classification
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import balanced_accuracy_score
+from sklearn.model_selection import GridSearchCV
 from torch import nn
 
 from counterpoint import assess_estimator
@@ -57,7 +58,9 @@ class Pair(nn.Linear):
 def test_every_loss_learns(iris, loss, voting):
     model = small(loss=loss, voting=voting, batch_size=32).fit(*iris)
     assert model.score(*iris) > 0.9
-    np.testing.assert_allclose(model.predict_proba(iris[0]).sum(axis=1), 1)
+    assert hasattr(model, "predict_proba") == (voting != "hard")
+    if voting != "hard":
+        np.testing.assert_allclose(model.predict_proba(iris[0]).sum(axis=1), 1)
 
 
 def test_the_default_diversity_is_one_less_the_share_of_a_learner(iris, tmp_path):
@@ -142,8 +145,16 @@ def test_the_vote_is_that_of_the_learners(iris):
     assert learners.shape == (3, 150, 3)
     np.testing.assert_allclose(model.predict_proba(X), learners.mean(axis=0))
     hard = small(voting="hard").fit(X, y)
-    shares = np.eye(3)[hard.learner_predict_proba(X).argmax(axis=2)].mean(axis=0)
-    np.testing.assert_allclose(hard.predict_proba(X), shares)
+    votes = np.eye(3)[hard.learner_predict_proba(X).argmax(axis=2)].sum(axis=0)
+    np.testing.assert_array_equal(hard.predict(X), votes.argmax(axis=1))
+
+
+def test_a_hard_vote_has_no_probabilities_as_that_of_voting_classifier(iris):
+    for model in (small(voting="hard"), small(voting="hard", epochs=1).fit(*iris)):
+        with pytest.raises(AttributeError, match="has no attribute 'predict_proba'") as error:
+            model.predict_proba(iris[0])
+        assert str(error.value.__cause__).startswith("predict_proba is not available when voting='hard'")
+    assert model.set_params(voting="soft").predict_proba(iris[0]).shape == (150, 3)
 
 
 def test_the_estimators_are_ordinary_modules_that_say_what_the_learners_say(iris):
@@ -153,6 +164,48 @@ def test_the_estimators_are_ordinary_modules_that_say_what_the_learners_say(iris
     with torch.no_grad():
         found = np.stack([net(x).softmax(-1).numpy() for net in model.estimators_])
     np.testing.assert_allclose(found, model.learner_predict_proba(X), atol=1e-5)
+
+
+@pytest.mark.parametrize("loss", ["diversity", "correlation"])
+def test_the_estimators_are_built_once_for_each_fit(iris, loss):
+    X, y = iris
+    model = small(loss=loss, epochs=2, warm_start=True).fit(X, y)
+    before = model.estimators_
+    assert all(one is other for one, other in zip(before, model.estimators_, strict=True))
+    weights = torch.nn.utils.parameters_to_vector(before[0].parameters())
+    for train in (model.fit, model.partial_fit):
+        now = torch.nn.utils.parameters_to_vector(train(X, y).estimators_[0].parameters())
+        assert not torch.equal(weights, now)
+        weights = now
+    again = pickle.loads(pickle.dumps(model))
+    assert "_modules" not in again.__dict__
+    assert torch.equal(torch.nn.utils.parameters_to_vector(again.estimators_[0].parameters()), weights)
+
+
+def test_a_failed_fit_leaves_the_estimators_as_they_were(iris):
+    X, y = iris
+    model = small(epochs=2, warm_start=True).fit(X, y)
+    before = model.estimators_
+    with pytest.raises(FloatingPointError):
+        model.set_params(learning_rate=1e14).fit(X, y)
+    np.testing.assert_array_equal(
+        *(
+            torch.nn.utils.parameters_to_vector(one[0].parameters()).detach()
+            for one in (before, model.estimators_)
+        )
+    )
+
+
+def test_a_grid_search_over_losses_takes_a_list_of_grids(iris):
+    X, y = iris
+    grids = [{"loss": ["independent"]}, {"loss": ["diversity", "ncl"], "diversity": [0.5, 1.0]}]
+    search = GridSearchCV(small(epochs=2), grids, cv=2, error_score="raise").fit(X, y)
+    assert len(search.cv_results_["params"]) == 5
+    one = {"loss": ["independent", "diversity"], "diversity": [0.5]}
+    with pytest.raises(
+        ValueError, match=r"`diversity` must be None with the loss 'independent'.*list of grids"
+    ):
+        GridSearchCV(small(epochs=2), one, cv=2, error_score="raise").fit(X, y)
 
 
 def test_assess_says_where_the_ensemble_stands(iris):
@@ -285,7 +338,9 @@ def test_partial_fit_goes_by_the_parameters_of_now(iris):
         torch.testing.assert_close(before, after, atol=1e-8, rtol=0)
     model.set_params(weight_decay=1e12).partial_fit(X, y)  # which leaves nothing: 1 - 1e-12 * 1e12
     assert all(p.abs().max() < 1e-3 for p in model.ensemble_.parameters())
-    with pytest.raises(ValueError, match="`standardize` must stay as it was in partial_fit; got False"):
+    with pytest.raises(
+        ValueError, match="`standardize` must not change between calls of partial_fit; got False"
+    ):
         model.set_params(standardize=False).partial_fit(X, y)
 
 
@@ -315,6 +370,7 @@ def test_training_does_not_go_on_with_networks_other_than_those_asked_for(
 
 
 def test_a_list_of_nets_may_not_change_either(iris):
+    torch.manual_seed(0)
     nets = [nn.Linear(4, 3), nn.Linear(4, 3)]
     model = small(nets, epochs=1, warm_start=True).fit(*iris)
     copy.deepcopy(model).set_params(n_estimators=9).fit(*iris)  # which does not count

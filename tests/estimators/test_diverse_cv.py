@@ -177,7 +177,7 @@ def test_a_lead_within_the_standard_error_is_left_for_independent_training(monke
     for lead, expected in ((0.01, 0.0), (0.1, 0.5)):
         # accuracies of the vote: the spread of the differences is 0.03 either way
         votes = iter([0.8, 0.8, 0.8, *(0.8 + lead + np.array([-0.03, 0.0, 0.03]))])
-        monkeypatch.setattr(diverse_cv._Part, "score", lambda *_, v=votes: scores(next(v)))
+        monkeypatch.setattr(diverse_cv.SearchFold, "score", lambda *_, v=votes: scores(next(v)))
         search = small(epochs=1, diversities=(0.5,)).fit(X, y)
         assert search.test_.difference == pytest.approx(lead)
         assert search.best_diversity_ == expected
@@ -205,7 +205,7 @@ def scored(monkeypatch, grid, **more):
     """Return a search whose candidates are given these accuracies; a learner of candidate c is right on c tenths."""
     flat = iter(grid.ravel())
     places = iter(np.repeat(np.arange(len(grid)), 3) / 10)
-    monkeypatch.setattr(diverse_cv._Part, "score", lambda *_: scores(next(flat), next(places)))
+    monkeypatch.setattr(diverse_cv.SearchFold, "score", lambda *_: scores(next(flat), next(places)))
     settings = {"epochs": 1, "weight_decay": (0.3, 0.03)} | more
     return small(**settings).fit(*load_iris(return_X_y=True))
 
@@ -361,22 +361,26 @@ def test_differences_without_spread_have_a_p_value_too():
 
 BAD = [
     ({"diversities": ()}, ValueError, r"`diversities` must hold at least one number; got \(\)"),
-    ({"diversities": (0.5, 0.5)}, ValueError, "`diversities` must be distinct numbers"),
-    ({"diversities": 0.5}, ValueError, "`diversities` must be distinct numbers"),
+    ({"diversities": (0.5, 0.5)}, ValueError, "`diversities` must be a sequence of distinct numbers"),
+    ({"diversities": 0.5}, ValueError, "`diversities` must be a sequence of distinct numbers"),
     ({"diversities": (-0.5,)}, ValueError, "`diversities` must be between 0 and 1; got -0.5"),
     ({"weight_decay": ()}, TypeError, "`weight_decay` must be a number or an array of numbers"),
     (
         {"weight_decay": (0.1, 0.1)},
         ValueError,
-        "`weight_decay` must be a number or distinct numbers in a row",
+        "`weight_decay` must be a number or a sequence of distinct numbers",
     ),
-    ({"weight_decay": [[0.1]]}, ValueError, "`weight_decay` must be a number or distinct numbers in a row"),
+    (
+        {"weight_decay": [[0.1]]},
+        ValueError,
+        "`weight_decay` must be a number or a sequence of distinct numbers",
+    ),
     ({"weight_decay": (0.1, -1)}, ValueError, "`weight_decay` must be at least 0; got -1"),
     ({"weight_decay": (0.1, np.inf)}, ValueError, r"`weight_decay` must be between 0 and 1e\+15; got inf"),
     ({"diversities": (0.5, np.inf)}, ValueError, "`diversities` must be between 0 and 1; got inf"),
     ({"epochs": 0}, ValueError, "`epochs` must be at least 1; got 0"),
     ({"voting": "loud"}, ValueError, "`voting` must be one of"),
-    ({"cv": [(np.arange(90), np.arange(90, 121))]}, ValueError, "`cv` must give at least two folds; got 1"),
+    ({"cv": [(np.arange(90), np.arange(90, 121))]}, ValueError, "`cv` must yield at least two folds; got 1"),
     ({"verbose": "x"}, TypeError, "`verbose` must be an integer; got 'x'"),
     (
         {"class_weight": np.ones(3)},
@@ -430,7 +434,7 @@ def test_a_fold_is_scored_where_there_is_no_double_precision(table, voting):
     rows = Rows(np.asarray(X, dtype=np.float64), np.asarray(y), np.ones(len(y)))
     search = small(voting=voting)
     search.classes_ = np.unique(y)
-    part = diverse_cv._Part(search, rows, np.arange(0, len(y), 2), np.arange(1, len(y), 2), 0)
+    part = diverse_cv.SearchFold(search, rows, np.arange(0, len(y), 2), np.arange(1, len(y), 2), 0)
     ensemble = Ensemble(part.fold.networks, voting=voting)
     expected = part.score(ensemble)
     part.fold = part.fold._replace(x=part.fold.x.as_subclass(OnAppleGPU))

@@ -1,4 +1,4 @@
-"""What fitted networks do, however they were trained: answer, vote, be looked at, be deployed."""
+"""Prediction, assessment and export, for every estimator whose learners are networks."""
 
 import copy
 import inspect
@@ -6,13 +6,14 @@ import os
 import warnings
 from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
@@ -32,13 +33,23 @@ __all__ = ["FittedNetworks", "all_or_nothing"]
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
-# Rows go through the networks in blocks of this size, the last one filled up: a product of matrices rounds by its
-# shape, and the answer for a row should not depend on how many others are asked about.
+# The networks run on blocks of this many rows, the last one padded: rounding in a matrix product depends on its shape,
+# and the prediction for a row must not depend on how many others there are.
 _BLOCK = 256
 
 
+def _has_probabilities(estimator: "FittedNetworks") -> bool:
+    """Return True unless the vote is hard, as scikit-learn's ``VotingClassifier`` does."""
+    if isinstance(estimator.voting, str) and estimator.voting == "hard":
+        raise AttributeError(
+            "predict_proba is not available when voting='hard', which counts votes; use predict, or "
+            "learner_predict_proba for the probabilities of each network."
+        )
+    return True
+
+
 class FittedNetworks(ClassifierMixin, BaseEstimator):
-    """Classifier whose learners are networks; ``fit`` is left to the classes that train them."""
+    """Classifier whose learners are networks; subclasses implement ``fit``."""
 
     voting: str
     ensemble_: Ensemble
@@ -46,6 +57,7 @@ class FittedNetworks(ClassifierMixin, BaseEstimator):
     history_: History
     classes_: NDArray[Any]
     n_features_in_: int
+    _modules: "_Modules"
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the class that wins the vote, for each row.
@@ -59,11 +71,12 @@ class FittedNetworks(ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n_samples,)
         """
-        proba = self.predict_proba(X)
+        proba = self._vote(X)  # first, so that an unfitted estimator raises NotFittedError
         return self.classes_[proba.argmax(axis=1)]  # type: ignore[no-any-return]
 
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> FloatArray:
-        """Return the probabilities of the vote, or the shares of the votes if it is hard.
+        """Return the probabilities of the vote; not available where ``voting`` is "hard".
 
         Parameters
         ----------
@@ -74,7 +87,7 @@ class FittedNetworks(ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n_samples, n_classes)
         """
-        return self._rule()(self._logits(X)).numpy()
+        return self._vote(X)
 
     def learner_predict_proba(self, X: Any) -> FloatArray:
         """Return the probabilities of each network.
@@ -111,12 +124,12 @@ class FittedNetworks(ClassifierMixin, BaseEstimator):
         return rule.learners(logits).exp().numpy(), rule.kind
 
     def assess(self, X: Any, y: ArrayLike) -> "Assessment":
-        """Say where the ensemble stands on some data, what its ceiling is and what would help.
+        """Assess the ensemble on data: where it stands, what its ceiling is and what would help.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            A table of numbers, best one that was not trained on.
+            A table of numbers, preferably one that was not trained on.
         y : array-like of shape (n_samples,)
             The classes.
 
@@ -136,11 +149,15 @@ class FittedNetworks(ClassifierMixin, BaseEstimator):
 
     @property
     def estimators_(self) -> list[nn.Module]:
-        """The networks as ordinary modules."""
-        learners = [learner.eval() for learner in self.ensemble_.learners]
-        if (readout := self.readout_) is None:
-            return learners
-        return [nn.Sequential(learner, readout.of(i)) for i, learner in enumerate(learners)]
+        """The networks as ordinary modules, built on first access after a fit."""
+        ensemble, readout = self.ensemble_, self.readout_
+        cached: _Modules | None = self.__dict__.get("_modules")
+        if cached is None or cached.ensemble is not ensemble or cached.readout is not readout:
+            learners = [learner.eval() for learner in ensemble.learners]
+            if readout is not None:
+                learners = [nn.Sequential(one, readout.of(i)) for i, one in enumerate(learners)]
+            cached = self._modules = _Modules(ensemble, readout, learners)
+        return list(cached.learners)
 
     @property
     def readout_(self) -> Readout | None:
@@ -148,18 +165,18 @@ class FittedNetworks(ClassifierMixin, BaseEstimator):
         return self.ensemble_.readout
 
     def to_onnx(self, path: str | os.PathLike[str]) -> None:
-        """Write the ensemble as one ONNX file: rows of features in, the probabilities of the vote out.
+        """Write the ensemble to one ONNX file that maps rows of features to the probabilities of the vote.
 
         Parameters
         ----------
         path : path
             The file. Input ``features`` (n_samples, n_features) and output ``probabilities`` (n_samples, n_classes) are
-            float32; the classes stand in its metadata, as JSON.
+            float32. Under hard voting the output holds shares of the votes. The metadata holds the classes, as JSON.
 
         Notes
         -----
-        Features that float32 cannot hold, such as times in seconds that differ by a minute, are refused. Where
-        onnxruntime is installed, the file is run and held against the estimator before it is written.
+        Features that float32 cannot represent, such as times in seconds that differ by a minute, are refused. Where
+        onnxruntime is installed, its output is compared with that of the estimator before the file is written.
         """
         from counterpoint.estimators._onnx import export
 
@@ -167,44 +184,60 @@ class FittedNetworks(ClassifierMixin, BaseEstimator):
         export(self, path)
 
     def _check_table(self, X: Any, y: ArrayLike, *, reset: bool = True) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return a table to train on, and classes that can be told and saved."""
+        """Return a table to train on, and classes that can be printed and saved."""
         X, y = validate_data(self, X, y, reset=reset, dtype=[np.float64, np.float32])
         check_classification_targets(y)
         check_labels(y, "y")
         return X, np.asarray(y)
 
     def _logits(self, X: Any) -> Tensor:
-        """Return what the networks put out for a table, before any read-out, in double precision on the CPU."""
+        """Return the outputs of the networks for a table, before the read-out, in double precision on the CPU."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
         rows = Rows(X, np.zeros(len(X), dtype=np.int64), np.ones(len(X)))
         x, *_ = rows.tensors(self.scaler_, next(self.ensemble_.parameters()).device)
         return self._raw_logits(x).cpu().double()
 
+    def _vote(self, X: Any) -> FloatArray:
+        """Return the probabilities of the vote, or the shares of the votes under hard voting."""
+        return self._rule()(self._logits(X)).numpy()
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_modules"}
+
     def _rule(self) -> Vote:
-        """Return the vote of now, on the CPU."""
+        """Return the present rule of the vote, on the CPU."""
         check_is_fitted(self)
-        rule = self.ensemble_.rule_for(self.voting)  # which may have changed since the fit
+        rule = self.ensemble_.rule_for(self.voting)  # the parameter may have changed since the fit
         readout = None if rule.readout is None else copy.deepcopy(rule.readout).cpu()
         return rule._replace(weights=None, readout=readout)
 
     @torch.no_grad()
     def _raw_logits(self, x: Tensor) -> Tensor:
-        """Return what the networks put out, before the read-out, with a column for each class."""
+        """Return the outputs of the networks, before the read-out, with a column for each class."""
         filled = F.pad(x, (0, 0, 0, -len(x) % _BLOCK))
         with autocast("float32", x.device):
             logits = torch.cat([self.ensemble_(block) for block in torch.split(filled, _BLOCK)], 1)
         return two_columns(logits[:, : len(x)])
 
     def _warn_of_learners(self, rows: Rows) -> None:
-        """Name the learners that ended constant, or against the truth."""
+        """Warn of learners that ended constant, or against the truth."""
         x, y, weight = rows.tensors(self.scaler_, next(self.ensemble_.parameters()).device)
         for complaint in learner_complaints(self._raw_logits(x).softmax(-1), y, weight):
             warnings.warn(f"{complaint}.", LearnerWarning, stacklevel=_level_outside())
 
 
+class _Modules(NamedTuple):
+    """The networks as ordinary modules, and what they were built from."""
+
+    ensemble: Ensemble
+    readout: Readout | None
+    learners: list[nn.Module]
+
+
 def _level_outside() -> int:
-    """Return how far above its caller the library was called: a search, say, fits in its turn."""
+    """Return the stack level of the call into the library, seen from the caller of this function."""
     frame, level = inspect.currentframe(), 0
     while frame is not None and frame.f_globals.get("__name__", "").startswith("counterpoint."):
         frame, level = frame.f_back, level + 1
@@ -212,7 +245,7 @@ def _level_outside() -> int:
 
 
 def all_or_nothing(method: Method) -> Method:
-    """Decorate a way to fit: an estimator for which it fails is what it was before, not one that half knows."""
+    """Decorate a fit method: if it fails, the estimator is restored to its previous state."""
 
     @wraps(method)
     def fit(self: FittedNetworks, *args: Any, **kwargs: Any) -> Any:

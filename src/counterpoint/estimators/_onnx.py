@@ -57,8 +57,8 @@ def export(estimator: "DiverseEnsembleClassifier", path: str | os.PathLike[str])
     rows = _rows(estimator, deployed)
     buffer = io.BytesIO()
     with warnings.catch_warnings():
-        # The exporter that needs no further package calls itself the old one, tells of constants that it leaves as they
-        # are, and doubts code of our own that looks at its numbers. What it says of the networks is for the user.
+        # The exporter that needs no further package warns that it is the old one, of constants that it does not fold,
+        # and of data-dependent code of the library. Its warnings about the networks are for the user.
         for kind in (DeprecationWarning, FutureWarning):
             warnings.simplefilter("ignore", kind)
         warnings.filterwarnings("ignore", "Constant folding", UserWarning)
@@ -77,7 +77,7 @@ def export(estimator: "DiverseEnsembleClassifier", path: str | os.PathLike[str])
     onnx.checker.check_model(model)
     content = model.SerializeToString()
     if find_spec("onnxruntime") is not None:
-        _hold_against(estimator, rows, content, path)
+        _compare(estimator, rows, content, path)
     with replacing(target) as file:
         file.write(content)
 
@@ -99,7 +99,7 @@ def _rows(estimator: "DiverseEnsembleClassifier", deployed: _Deployed) -> Tensor
     return rows.float()
 
 
-def _hold_against(
+def _compare(
     estimator: "DiverseEnsembleClassifier", rows: Tensor, content: bytes, path: str | os.PathLike[str]
 ) -> None:
     import onnxruntime
@@ -109,13 +109,13 @@ def _hold_against(
         (found,) = session.run(["probabilities"], {"features": rows[:count].numpy()})
         if not np.allclose(found, _proba(estimator, rows[:count]), atol=1e-4):
             raise RuntimeError(
-                f"'{os.fspath(path)}' must say what the estimator says; onnxruntime finds otherwise, and it was not "
-                "written."
+                f"'{os.fspath(path)}' must agree with the estimator; onnxruntime finds other probabilities. The file "
+                "was not written."
             )
 
 
 def _proba(estimator: "DiverseEnsembleClassifier", rows: Tensor) -> FloatArray:
-    """Return what the estimator says, without a word about names that the rows do not have."""
+    """Return the vote of the estimator, without the warning that the rows have no feature names."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
-        return estimator.predict_proba(rows.double().numpy())
+        return estimator._vote(rows.double().numpy())

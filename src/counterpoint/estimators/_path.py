@@ -33,19 +33,19 @@ def train_path(
     Parameters
     ----------
     folds : sequence of Fold
-        What is trained on; the networks are left as they are.
+        Training rows and initial networks, which are left as they are.
     diversities : sequence of float
-        Those that are tried; 0 is independent training.
+        Diversities to try; 0 is independent training.
     schedule : Schedule
-        How to train.
+        Length of the training and settings of the optimizer.
     weight_decays : sequence of float or None, default=(None,)
-        Those of each; None is that of the schedule.
+        Weight decays to try with each diversity; None is that of the schedule.
     warmup_epochs : int, default=0
-        Epochs of independent training, before a diversity.
+        Number of initial epochs with independent training.
     voting : str, default="auto"
-        That of the ensembles.
+        Vote of the ensembles.
     progress : bool, default=False
-        Whether to show a bar over the epochs.
+        Whether to show a progress bar over the epochs.
     """
     losses = [DiversityLoss(diversity) for diversity in diversities]
     candidates = [(loss, decay) for loss in losses for decay in weight_decays]

@@ -103,4 +103,7 @@ def check_loss(
 def _refuse_dials(loss: Any, **dials: float | None) -> None:
     for name, value in dials.items():
         if value is not None:
-            raise ValueError(f"`{name}` must be None with the loss {loss!r}; got {value!r}.")
+            raise ValueError(
+                f"`{name}` must be None with the loss {loss!r}; got {value!r}. A grid search over losses needs a list "
+                f"of grids, with `{name}` only in those whose losses use it."
+            )

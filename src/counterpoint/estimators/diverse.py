@@ -1,4 +1,4 @@
-"""An ensemble of networks, trained to be accurate and diverse, as a scikit-learn classifier."""
+"""A scikit-learn classifier: an ensemble of networks trained to be accurate and diverse."""
 
 import os
 import warnings
@@ -30,27 +30,28 @@ __all__ = ["DiverseEnsembleClassifier"]
 
 
 class DiverseEnsembleClassifier(FittedNetworks):
-    """Networks that are trained together to be accurate and to differ, and that vote.
+    """Ensemble of networks that are trained together to be accurate and diverse, and that vote.
 
     Equal networks run as one batched program, so that fifteen small ones cost little more than one.
 
     Parameters
     ----------
     module : callable, list of Module, or None, default=None
-        The networks: ``module(n_features, n_classes)`` makes one, and is called once for each; a list holds them, also
-        different and pretrained ones, of which copies are trained; None means multi-layer perceptrons.
+        The networks. A callable is called once for each network, as ``module(n_features, n_classes)``. A list holds
+        networks, which may differ or be pretrained; copies are trained. None means multilayer perceptrons.
     n_estimators : int, default=15
-        The number of networks; where ``module`` is a list, its length counts.
+        Number of networks; ignored if ``module`` is a list.
     hidden_layer_sizes : int or sequence of int, default=(64,)
-        The hidden layers of the perceptrons.
+        Numbers of units in the hidden layers of the perceptrons.
     loss : {"diversity", "independent", "joint", "ncl", "correlation"} or Module, default="diversity"
-        What is trained: :class:`~counterpoint.training.DiversityLoss`, ``IndependentLoss``, ``JointLoss``,
-        ``NegativeCorrelationLoss``, ``CorrelationLoss`` (the paper's), or a module that is called as they are.
+        The loss: :class:`~counterpoint.training.DiversityLoss`, ``IndependentLoss``, ``JointLoss``,
+        ``NegativeCorrelationLoss``, ``CorrelationLoss`` (the paper's), or a module with the same call.
     diversity : float, optional
         The dial of the loss, from 0, independent training, to 1, training of the vote end to end. None is the default
-        of the loss: ``1 - 1 / n_estimators`` for "diversity", 0.5 for "ncl" and "correlation".
+        of the loss: ``1 - 1 / n_estimators`` for "diversity", 0.5 for "ncl" and "correlation". It must be None for
+        "independent" and "joint", so a grid search over losses needs a list of grids.
     lam : float, optional
-        The weight in the paper's loss, "correlation", in the place of ``diversity``.
+        Weight in the paper's loss, "correlation", in place of ``diversity``.
     reduction : {"mean", "sum"}, default="mean"
         Whether ``lam`` weighs averaged correlations, as the paper's equation, or summed ones, as its algorithm.
     warmup_epochs : int, default=0
@@ -58,14 +59,14 @@ class DiverseEnsembleClassifier(FittedNetworks):
     epochs : int, default=100
         Number of passes over the rows.
     learning_rate, weight_decay : float, default=0.003, 0.1
-        Of the AdamW optimizer.
+        Settings of the AdamW optimizer.
     batch_size : int, default=32
-        The largest batch. An epoch is cut into batches whose sizes differ by one at most.
+        Largest size of a batch. An epoch is split into batches whose sizes differ by at most one.
     validation_fraction : float, default=0.0
-        The share of each class that is set aside; the networks of the epoch with the least loss on it are kept, at the
-        end of the warm-up and at the end.
+        Share of each class that is set aside for validation. The weights of the epoch with the lowest validation loss
+        are kept, at the end of the warm-up and at the end.
     patience : int, optional
-        End the warm-up, and the training, after so many epochs without a lower loss on the rows set aside.
+        Number of epochs without a lower validation loss after which the warm-up, or the training, stops.
     voting : {"auto", "soft", "geometric", "hard"}, default="auto"
         Average the probabilities, average the logits, or count the votes. "auto" is the vote that the loss trains:
         geometric for "diversity", soft for "independent".
@@ -74,11 +75,11 @@ class DiverseEnsembleClassifier(FittedNetworks):
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes; "balanced" gives every class the same sum.
     warm_start : bool, default=False
-        Whether ``fit`` goes on with the networks it finds, whose own parameters must then stay.
+        Whether ``fit`` continues with the fitted networks; the parameters that define them must not change.
     device : str or device, default="auto"
         Where to train; "auto" is the GPU if there is one.
     random_state : int, RandomState or None, default=None
-        What the initial weights, the batches and dropout are drawn from. Fits in several threads take turns.
+        Source of the initial weights, the batches and dropout. Fits in several threads take turns.
     verbose : int, default=0
         Whether to show a progress bar.
 
@@ -87,34 +88,34 @@ class DiverseEnsembleClassifier(FittedNetworks):
     classes_ : ndarray of shape (n_classes,)
         The classes.
     estimators_ : list of Module
-        The networks, ordinary modules that take standardised features and put out logits.
+        The networks, ordinary modules that map standardised features to logits.
     ensemble_ : Ensemble
-        The networks as they are trained: it puts out logits before the read-out, and its ``predict_proba`` applies it.
+        The networks as they are trained. It returns logits before the read-out, which its ``predict_proba`` applies.
     readout_ : Module or None
-        What reads probabilities from the networks after training by the correlation loss.
+        The read-out that turns outputs into probabilities after training by the correlation loss.
     voting_ : {"soft", "geometric", "hard"}
         The vote in use.
     scaler_ : StandardScaler or None
-        What standardises the features.
+        The scaler of the features.
     history_ : History
-        What was measured in each epoch, before the read-out.
+        Measures of each epoch, before the read-out.
     n_features_in_ : int
         The number of features.
     feature_names_in_ : ndarray of str
-        Their names, where they have some.
+        Names of the features, if they have any.
 
     See Also
     --------
-    DiverseEnsembleClassifierCV : Chooses the diversity, and says whether it pays.
+    DiverseEnsembleClassifierCV : Choose the diversity, and test whether it pays.
 
     Notes
     -----
-    A correlation does not see shift and scale, and so says nothing about where a network draws the line between
-    classes. After training by the correlation loss there is a read-out, fitted to the training rows: one that decodes
-    the mean of the networks' standardised outputs for the vote, and one of each network for its own predictions.
+    A correlation is invariant to shift and scale, so it does not determine the decision boundary of a network. After
+    training by the correlation loss, read-outs are fitted to the training rows: one that decodes the mean of the
+    networks' standardised outputs for the vote, and one for each network's own predictions.
 
-    Rows that are equal are merged and their weights summed. A row of weight 0 is absent, one of weight 2 is there
-    twice, and the order of rows does not matter.
+    Equal rows are merged and their weights summed. A row of weight 0 is the same as no row, a row of weight 2 the same
+    as the row twice, and the order of rows does not matter.
 
     Examples
     --------
@@ -128,7 +129,7 @@ class DiverseEnsembleClassifier(FittedNetworks):
     """
 
     _continued: torch.optim.Optimizer | None  # of the calls of partial_fit
-    _networks: dict[str, Any]  # the parameters that they were made by
+    _networks: dict[str, Any]  # the parameters that define them
 
     def __init__(
         self,
@@ -217,7 +218,7 @@ class DiverseEnsembleClassifier(FittedNetworks):
     def partial_fit(
         self, X: Any, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Go once through some rows, on from where the networks are.
+        """Continue training with one pass over some rows.
 
         Parameters
         ----------
@@ -226,7 +227,7 @@ class DiverseEnsembleClassifier(FittedNetworks):
         y : array-like of shape (n_samples,)
             The classes.
         classes : array-like of shape (n_classes,), optional
-            All classes there will be; needed in the first call.
+            All classes; required in the first call.
         sample_weight : array-like of shape (n_samples,), optional
             Weights of the samples.
 
@@ -236,8 +237,8 @@ class DiverseEnsembleClassifier(FittedNetworks):
 
         Notes
         -----
-        The mean and the standard deviation of the features are those of all rows so far. No rows are set aside, and
-        there is no warm-up. Parameters may change between calls, but not ``standardize`` and those of the networks.
+        Features are standardised by the mean and standard deviation of all rows so far. No rows are set aside, and
+        there is no warm-up. Parameters may change between calls, except ``standardize`` and those of the networks.
         """
         first = not hasattr(self, "ensemble_")
         self._check_parameters()
@@ -251,8 +252,10 @@ class DiverseEnsembleClassifier(FittedNetworks):
         if first:
             self._begin(every, draw_seeds(self.random_state)[0])
             self.scaler_, self.history_ = None, History()
-        elif self.standardize != (self.scaler_ is not None):  # there is no scaler of the rows so far
-            raise ValueError(f"`standardize` must stay as it was in partial_fit; got {self.standardize}.")
+        elif self.standardize != (self.scaler_ is not None):  # no scaler has seen the rows so far
+            raise ValueError(
+                f"`standardize` must not change between calls of partial_fit; got {self.standardize}."
+            )
         check_networks(self, self._networks)
         self.scaler_ = fit_scaler(rows, self.scaler_) if self.standardize else None
         optimizer = self._continued = self._optimizer(getattr(self, "_continued", None))
@@ -260,9 +263,12 @@ class DiverseEnsembleClassifier(FittedNetworks):
         known = self.readout_
         for record in self._train(rows, None, optimizer, 1, seed):
             self.history_.append({**record, "epoch": len(self.history_) + 1})
-        if known is not None and self.readout_ is not None:  # a few rows move what all before them have given
+        if known is not None and self.readout_ is not None:  # few rows move a read-out of many rows a little
             x, codes, weight = self._tensors(rows)
-            logits, hold = self._raw_logits(x), 1e-3 * len(self.history_)  # as many times as there were calls
+            logits, hold = (
+                self._raw_logits(x),
+                1e-3 * len(self.history_),
+            )  # in proportion to the number of calls
             own = known.refit(logits, codes, weight, ridge=hold)
             self.ensemble_.readout = own.refit_pool(logits, codes, weight, ridge=hold)
         return self
@@ -278,7 +284,7 @@ class DiverseEnsembleClassifier(FittedNetworks):
 
         See Also
         --------
-        load : The way back.
+        load : Read the file.
         """
         from counterpoint.estimators._saving import save
 
@@ -296,10 +302,10 @@ class DiverseEnsembleClassifier(FittedNetworks):
         path : path
             The file.
         module : callable or list of Module, optional
-            What makes the networks, or networks of the same make, where they are not the built-in perceptrons: a file
-            holds numbers, not code.
+            As for the constructor, required where the networks are not the built-in perceptrons: a file holds numbers,
+            not code.
         loss : Module, optional
-            The loss, where it was not one of the named ones; without it the estimator predicts, but does not train.
+            The loss, if it was a module. Without it the estimator can predict, but not train.
 
         Returns
         -------
@@ -317,7 +323,7 @@ class DiverseEnsembleClassifier(FittedNetworks):
         return make_loss(self.loss, self.diversity, self.lam, self.reduction)
 
     def _begin(self, classes: NDArray[Any], seed: int) -> None:
-        """Make new networks for the task."""
+        """Create new networks."""
         device = pick_device(self.device)
         with seeded(device, seed):
             networks = make_networks(
@@ -331,7 +337,7 @@ class DiverseEnsembleClassifier(FittedNetworks):
         return rows.balanced(self.class_weight, self.classes_).tensors(self.scaler_, device)
 
     def _optimizer(self, known: torch.optim.Optimizer | None = None) -> torch.optim.Optimizer:
-        """Return AdamW by the parameters of now; one that is known keeps its moments."""
+        """Return AdamW with the present settings; an optimizer that is given keeps its moments."""
         optimizer = known or torch.optim.AdamW(check_trained(self.ensemble_))
         for group in optimizer.param_groups:
             group.update(lr=float(self.learning_rate), weight_decay=float(self.weight_decay))
@@ -340,7 +346,7 @@ class DiverseEnsembleClassifier(FittedNetworks):
     def _train(
         self, rows: Rows, held: Rows | None, optimizer: torch.optim.Optimizer, epochs: int, seed: int
     ) -> History:
-        """Train, first each network by itself if there is a warm-up."""
+        """Train; during a warm-up, each network independently."""
         device = next(self.ensemble_.parameters()).device
         x, y, weight = self._tensors(rows)
         batches = TableBatches(x, y, weight, int(self.batch_size), torch.Generator().manual_seed(seed))
@@ -350,11 +356,11 @@ class DiverseEnsembleClassifier(FittedNetworks):
             more |= {"validation": [validation], "metric": "loss", "patience": self.patience}
         check_loss(self._loss(), self.ensemble_, x, y, weight)
         warmup = int(self.warmup_epochs) if epochs > 1 else 0
-        self.ensemble_.voting = self.voting  # which may have changed since the ensemble was made
-        self.ensemble_.readout = None  # fit gives one where the loss needs it
+        self.ensemble_.voting = self.voting  # the parameter may have changed
+        self.ensemble_.readout = None  # fit adds one if the loss needs it
         history = History()
         with seeded(device, seed), autocast("float32", device), warnings.catch_warnings():
-            # A few small batches may leave a learner where chance put it; fit looks at the end.
+            # After a few small batches a learner may still be near its start; the check is at the end.
             warnings.simplefilter("ignore", LearnerWarning)
             for loss, count in ((IndependentLoss(), warmup), (self._loss(), epochs - warmup)):
                 if count:
@@ -364,4 +370,5 @@ class DiverseEnsembleClassifier(FittedNetworks):
                         history.append({**record, "epoch": before + record["epoch"]})
                     history.best_epoch = None if part.best_epoch is None else before + part.best_epoch
         self.ensemble_.eval()
+        self.__dict__.pop("_modules", None)  # of the weights before
         return history

@@ -1,4 +1,4 @@
-"""The diversity, and the weight decay if wanted, chosen by cross-validation, and whether diversity pays."""
+"""Cross-validated choice of the diversity and the weight decay, and a test of whether diversity pays."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,9 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from counterpoint._validation import FloatArray, IntArray, check_interval
 from counterpoint.estimators._fitted import FittedNetworks, all_or_nothing
-from counterpoint.estimators._networks import Module, make_networks
+from counterpoint.estimators._networks import Module
 from counterpoint.estimators._path import train_path
-from counterpoint.estimators._rows import Rows, check_sample_weight, distinct_rows, fit_scaler
+from counterpoint.estimators._rows import Rows, check_sample_weight
+from counterpoint.estimators._search_fold import SearchFold
 from counterpoint.estimators.candidates import (
     Candidate,
     Scores,
@@ -28,61 +29,59 @@ from counterpoint.estimators.candidates import (
 from counterpoint.estimators.diverse import DiverseEnsembleClassifier
 from counterpoint.estimators.diversity_path import DiversityPathDisplay
 from counterpoint.estimators.seeds import draw_seeds
-from counterpoint.training import DiversityLoss, Ensemble, Fold, Schedule, autocast, pick_device, seeded
-from counterpoint.training.tally import Tally
+from counterpoint.training import Schedule
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["DiverseEnsembleClassifierCV"]
 
-_TRY = (0.25, 0.5, 0.75, 0.9, 1.0)
-# Folds that train as one program take as many steps. One that is smaller than this share of the largest would have
-# batches too small for it, and trains in a program of its own.
-_ALIKE = 0.8
+_DIVERSITIES = (0.25, 0.5, 0.75, 0.9, 1.0)
+# Folds that train as one program take the same number of steps. The batches of a fold smaller than this share of the
+# largest would be too small, so it trains in a program of its own.
+_SIMILAR = 0.8
 
 
 class DiverseEnsembleClassifierCV(FittedNetworks):
-    """Choose the diversity by cross-validation, and say whether it beats independent training of the same networks.
+    """Choose the diversity by cross-validation, and test whether it beats independent training of the same networks.
 
-    All diversities, weight decays, networks and folds of about one size train as one batched program. Then the choice
-    is trained on all rows.
+    All diversities, weight decays and networks train as one batched program, on all folds of similar size. The choice
+    is then trained on all rows.
 
     Parameters
     ----------
     module, n_estimators, hidden_layer_sizes
         The networks, as for :class:`DiverseEnsembleClassifier`.
     diversities : sequence of float, default=(0.25, 0.5, 0.75, 0.9, 1.0)
-        The dials of :class:`~counterpoint.training.DiversityLoss` to try. Independent training, diversity 0, is always
-        tried too.
+        Dials of :class:`~counterpoint.training.DiversityLoss` to try, besides independent training, diversity 0.
     cv : int, splitter or iterable, default=5
-        The number of stratified folds, or any splitter of scikit-learn; with repeated folds the verdict is sharper.
+        Number of stratified folds, or any splitter of scikit-learn. Repeated folds sharpen the verdict.
     warmup_epochs, epochs, learning_rate, batch_size
         How to train, as for :class:`DiverseEnsembleClassifier`.
     weight_decay : float or sequence of float, default=0.1
-        That of all networks, or those to try with each diversity and with independent training.
+        Weight decay, or several to try with each diversity and with independent training.
     voting, standardize, class_weight, device, random_state, verbose
         As for :class:`DiverseEnsembleClassifier`.
 
     Attributes
     ----------
     best_diversity_ : float
-        The choice; 0 is independent training.
+        The chosen diversity; 0 is independent training.
     best_weight_decay_ : float
-        That of the choice.
+        The chosen weight decay.
     verdict_ : str
         Whether explicit diversity beats independent training of the same networks on this data, with the test.
     test_ : PairedTest
-        Of the best diversity against independent training, each at its best weight decay: mean difference in accuracy,
-        standard error, p-value.
+        Test of the best diversity against independent training, each at its best weight decay: mean difference in
+        accuracy, standard error, p-value.
     cv_results_ : dict of arrays
-        As that of ``GridSearchCV``, a row for each diversity and weight decay, with independent training first:
-        the accuracy of the vote, ``mean_test_log_loss``, ``mean_test_brier_score`` and
+        As that of ``GridSearchCV``, one row for each diversity and weight decay, independent training first: the
+        accuracy of the vote, ``mean_test_log_loss``, ``mean_test_brier_score`` and
         ``mean_test_calibration_error``, and the accuracy of the learners on their own training rows.
     best_index_ : int
-        The row of the choice.
+        Row of the choice in ``cv_results_``.
     best_estimator_ : DiverseEnsembleClassifier
-        The choice, trained on all rows; it has ``save``.
+        The choice, trained on all rows. It has ``save``.
     classes_, estimators_, ensemble_, readout_, scaler_, history_, n_features_in_, feature_names_in_
         As for :class:`DiverseEnsembleClassifier`, of the choice.
 
@@ -117,7 +116,7 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
         module: Module = None,
         n_estimators: int = 15,
         *,
-        diversities: Sequence[float] = _TRY,
+        diversities: Sequence[float] = _DIVERSITIES,
         cv: Any = 5,
         hidden_layer_sizes: int | Sequence[int] = (64,),
         warmup_epochs: int = 0,
@@ -151,7 +150,7 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
 
     @all_or_nothing
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Train the path on the folds, choose, and train the choice on all rows.
+        """Train all candidates on the folds, choose one, and train it on all rows.
 
         Parameters
         ----------
@@ -181,10 +180,10 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
         splitting, refitting = draw_seeds(rng)
         splits = self._splits(rows, n_samples, kept, splitting)
         if len(splits) < 2:
-            raise ValueError(f"`cv` must give at least two folds; got {len(splits)}.")
+            raise ValueError(f"`cv` must yield at least two folds; got {len(splits)}.")
         seeds = draw_seeds(rng, len(splits))
-        parts = [_Part(self, rows, *split, seed) for split, seed in zip(splits, seeds, strict=True)]
-        self._judge(diversities, decays, parts)
+        folds = [SearchFold(self, rows, *split, seed) for split, seed in zip(splits, seeds, strict=True)]
+        self._judge(diversities, decays, folds)
         self.best_estimator_ = self.estimator(
             self.best_diversity_, refitting, weight_decay=self.best_weight_decay_
         )
@@ -203,9 +202,9 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
         diversity : float
             A candidate; 0 is independent training.
         random_state : int, RandomState or None, default=None
-            Its randomness.
+            Source of randomness.
         weight_decay : float, optional
-            That of the candidate; by default the only one, or the first to try.
+            Weight decay of the candidate; by default the only one, or the first to try.
 
         Returns
         -------
@@ -220,7 +219,7 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
         return DiverseEnsembleClassifier(**shared, diversity=diversity, random_state=random_state)
 
     def plot_path(self, ax: "Axes | None" = None) -> "DiversityPathDisplay":
-        """Draw the accuracy over the diversities, beside that of independent training; each at its best weight decay.
+        """Draw the accuracy over the diversities, beside independent training, each at its best weight decay.
 
         Parameters
         ----------
@@ -240,11 +239,13 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
             raise ValueError(f"`diversities` must hold at least one number; got {self.diversities!r}.")
         diversities: FloatArray = check_interval(np.asarray(self.diversities), "diversities", 0, 1)
         if diversities.ndim != 1 or len(np.unique(diversities)) < len(diversities):
-            raise ValueError(f"`diversities` must be distinct numbers in a row; got {self.diversities!r}.")
+            raise ValueError(
+                f"`diversities` must be a sequence of distinct numbers; got {self.diversities!r}."
+            )
         decays: FloatArray = check_interval(np.asarray(self.weight_decay), "weight_decay", 0)
         if decays.ndim > 1 or len(np.unique(decays)) < decays.size:
             raise ValueError(
-                f"`weight_decay` must be a number or distinct numbers in a row; got {self.weight_decay!r}."
+                f"`weight_decay` must be a number or a sequence of distinct numbers; got {self.weight_decay!r}."
             )
         for diversity, decay in product(diversities.tolist(), decays.ravel().tolist()):
             self.estimator(diversity, weight_decay=decay)._check_parameters()
@@ -256,7 +257,7 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
     def _splits(
         self, rows: Rows, n_samples: int, kept: IntArray, seed: int
     ) -> list[tuple[IntArray, IntArray]]:
-        """Return the folds, as places among the rows with a weight."""
+        """Return the folds, as positions among the rows of positive weight."""
         if isinstance(self.cv, int | np.integer):
             folds = StratifiedKFold(int(self.cv), shuffle=True, random_state=seed)
             return list(folds.split(rows.X, rows.codes))
@@ -268,13 +269,13 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
         splits = [(place[train], place[test]) for train, test in found]
         return [(train[train >= 0], test[test >= 0]) for train, test in splits]
 
-    def _judge(self, diversities: list[float], decays: list[float], parts: "list[_Part]") -> None:
-        """Train the path, score it, choose and give the verdict."""
+    def _judge(self, diversities: list[float], decays: list[float], folds: list[SearchFold]) -> None:
+        """Train and score all candidates, choose one, and set the verdict."""
         candidates = [Candidate(d, decay) for d in diversities for decay in decays]
-        scores = self._scores(diversities, decays, parts)
+        scores = self._scores(diversities, decays, folds)
         votes = scores.accuracy
         rows = at_best_decay(votes, len(decays))  # independent training first
-        self._test_share = float(np.mean([part.n_test / part.n_train for part in parts]))
+        self._test_share = float(np.mean([fold.n_test / fold.n_train for fold in folds]))
         chosen, best, test = choose_diversity(votes[rows], self._test_share)
         n_tried = len(candidates) - len(decays)
         self.test_ = test._replace(p_value=min(1.0, test.p_value * n_tried))
@@ -283,19 +284,19 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
         self.cv_results_ = results(candidates, scores)
         self.verdict_ = verdict(candidates, rows[best], rows[0], votes, self.test_)
 
-    def _scores(self, diversities: list[float], decays: list[float], parts: "list[_Part]") -> Scores:
-        """Return how each candidate does on each fold."""
-        scores = np.empty((len(Scores._fields), len(diversities) * len(decays), len(parts)))
-        for places in _alike([part.n_rows for part in parts]):
-            some = [parts[k] for k in places]
+    def _scores(self, diversities: list[float], decays: list[float], folds: list[SearchFold]) -> Scores:
+        """Return the scores of each candidate on each fold."""
+        scores = np.empty((len(Scores._fields), len(diversities) * len(decays), len(folds)))
+        for places in _similar([fold.n_rows for fold in folds]):
+            some = [folds[k] for k in places]
             schedule = Schedule(
                 epochs=int(self.epochs),
-                n_batches=math.ceil(max(part.n_rows for part in some) / int(self.batch_size)),
+                n_batches=math.ceil(max(fold.n_rows for fold in some) / int(self.batch_size)),
                 learning_rate=float(self.learning_rate),
                 weight_decay=decays[0],
             )
             path = train_path(
-                [part.fold for part in some],
+                [fold.fold for fold in some],
                 diversities,
                 schedule,
                 weight_decays=decays,
@@ -305,70 +306,22 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
             )
             for c, row in enumerate(path):
                 for k, ensemble in zip(places, row, strict=True):
-                    scores[:, c, k] = parts[k].score(ensemble)
+                    scores[:, c, k] = folds[k].score(ensemble)
         return Scores(*scores)
 
 
-def _alike(sizes: list[int]) -> list[list[int]]:
-    """Return the places of folds that train as one program.
+def _similar(sizes: list[int]) -> list[list[int]]:
+    """Return the positions of folds of similar size, which train as one program.
 
     Examples
     --------
-    >>> _alike([100, 99, 30, 100])
+    >>> _similar([100, 99, 30, 100])
     [[0, 1, 3], [2]]
     """
     sets: list[list[int]] = []
     for k in np.argsort(sizes, kind="stable")[::-1].tolist():
-        if sets and sizes[k] >= _ALIKE * sizes[sets[-1][0]]:
+        if sets and sizes[k] >= _SIMILAR * sizes[sets[-1][0]]:
             sets[-1].append(k)
         else:
             sets.append([k])
     return [sorted(places) for places in sets]
-
-
-class _Part:
-    """A fold: what it trains on, from which networks, and what it is scored on."""
-
-    def __init__(
-        self, search: DiverseEnsembleClassifierCV, rows: Rows, train: IntArray, test: IntArray, seed: int
-    ) -> None:
-        if not len(test) or not len(train):
-            raise ValueError("`cv` must give folds with rows of a weight above zero; got one without.")
-        self.n_train, self.n_test = len(train), len(test)
-        device = pick_device(search.device)
-        taken = distinct_rows(*rows.take(train))
-        scaler = fit_scaler(taken) if search.standardize else None
-        weighted = taken.balanced(search.class_weight, search.classes_)
-        x, y, weight = weighted.tensors(scaler, device)
-        self.n_rows = len(y)  # the distinct ones of a class with a weight
-        net_seed, order_seed = draw_seeds(seed)
-        with seeded(device, net_seed):
-            networks = make_networks(
-                search.module,
-                search.n_estimators,
-                search.hidden_layer_sizes,
-                x.shape[1],
-                len(search.classes_),
-            )
-        self.fold = Fold(x, y, weight, networks, order_seed)
-        held = rows.take(test)
-        self.test_x, self.test_y, _ = held.tensors(scaler, device)
-        share = held.weight / held.weight.max()  # of any size, also below what float32 can hold
-        self.test_weight = torch.as_tensor(share, dtype=torch.float32, device=device)
-        self.train_weight = taken.weight[np.isin(taken.codes, weighted.codes)]
-
-    @torch.no_grad()
-    def score(self, ensemble: Ensemble) -> Scores:
-        """Return the scores of the vote on the test rows, and of the learners on the training rows."""
-        with autocast("float32", self.fold.x.device):
-            held, own = ensemble(self.test_x), ensemble.learner_proba(self.fold.x)
-        tally = Tally(ensemble, DiversityLoss(0.0))
-        found = tally.add(held, self.test_y, self.test_weight, held.new_zeros(())).means()
-        right = (own.argmax(-1) == self.fold.y).cpu().numpy().mean(axis=0)
-        return Scores(
-            found["vote_accuracy"],
-            found["log_loss"],
-            found["brier_score"],
-            found["calibration_error"],
-            float(np.average(right, weights=self.train_weight)),
-        )

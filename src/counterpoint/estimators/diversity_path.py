@@ -1,4 +1,4 @@
-"""The path of the diversities as a plot."""
+"""Plot of the accuracy over the diversities of a search."""
 
 from typing import TYPE_CHECKING, Any, Self
 
@@ -16,18 +16,18 @@ __all__ = ["DiversityPathDisplay"]
 
 
 class DiversityPathDisplay:
-    """Accuracy of the vote on held-out rows over the diversity, beside that of independent training.
+    """Accuracy of the vote on held-out rows over the diversity, beside independent training.
 
     Parameters
     ----------
     diversities : ndarray of shape (n_diversities,)
         In increasing order.
     scores : ndarray of shape (n_diversities, n_folds)
-        Accuracies of the vote; where several weight decays were tried, at the best of each diversity.
+        Accuracies of the vote, at the best weight decay of each diversity.
     independent : ndarray of shape (n_folds,)
-        Those of the same networks, trained independently, likewise.
+        Accuracies of independent training, at its best weight decay.
     test_share : float, default=0.0
-        Test rows over training rows, of a fold; 0 where folds share no training rows.
+        Number of test rows over that of training rows, in a fold; 0 if folds share no training rows.
 
     Attributes
     ----------
@@ -78,10 +78,10 @@ class DiversityPathDisplay:
         return cls(diversities[order], votes[order], votes[0], search._test_share).plot(ax)
 
     def plot(self, ax: "Axes | None" = None) -> Self:
-        """Draw the mean over the folds, with one standard error of the difference to independent training.
+        """Draw the mean over the folds, with one standard error of the difference from independent training.
 
-        The error is the corrected one by which the search chooses: a diversity whose whole bar lies above
-        independent training leads it by more than that.
+        The error is the corrected one by which the search chooses: a diversity whose whole bar lies above independent
+        training leads by more than that.
 
         Parameters
         ----------

@@ -1,6 +1,6 @@
-"""Models of tables with numbers, categories and gaps: from a file to a folder, and from the folder to predictions.
+"""Models of tables with numbers, categories and missing values: fit from a file, save to a folder, predict.
 
-The networks need torch and the folder skops; both are imported on first use.
+Networks need torch and saving needs skops; both are imported on first use.
 """
 
 from counterpoint.io import Column, TrainingTable, read_training_table

@@ -1,4 +1,4 @@
-"""An ensemble fitted to a table: judged on rows held out, then trained again on all of them."""
+"""Fit an ensemble to a table: assess it on held-out rows, then train it again on all rows."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,20 +23,20 @@ _FOLDS = 5
 
 @dataclass(frozen=True, eq=False)
 class TableFit:
-    """A model, and what was learned about it on the way.
+    """A model, and its assessment on held-out rows.
 
     Attributes
     ----------
     model : TableModel
         Trained on all rows.
     assessment : Assessment
-        Of the same ensemble trained without the rows held out, on these rows.
+        Assessment, on the held-out rows, of the same ensemble trained without them.
     trajectory : OperatingPoint
-        The way which that ensemble took in training, epoch by epoch.
+        Operating point of that ensemble after each epoch.
     diversity : float
-        The diversity: given, chosen or by default; 0 is independent training.
+        The diversity: given, chosen or the default; 0 is independent training.
     verdict : str or None
-        Whether explicit diversity pays here, where cross-validation chose it.
+        Whether explicit diversity pays on this table, if cross-validation chose it.
 
     Examples
     --------
@@ -62,7 +62,7 @@ def fit_table(
     random_state: int = 0,
     progress: bool = False,
 ) -> TableFit:
-    """Train an ensemble on a table, and judge it on rows that it has not seen.
+    """Train an ensemble on a table, and assess it on held-out rows.
 
     Parameters
     ----------
@@ -72,23 +72,23 @@ def fit_table(
         The dial of :class:`~counterpoint.training.DiversityLoss`, from 0 (independent training) to 1; by default
         ``1 - 1 / n_learners``.
     search : bool, default=False
-        Let folds of the training rows choose the diversity, and say whether explicit diversity pays. ``diversity`` must
-        then be None.
+        Choose the diversity by cross-validation on the training rows, and report whether explicit diversity pays.
+        ``diversity`` must then be None.
     n_learners : int, default=15
-        The number of networks.
+        Number of networks.
     epochs : int, default=100
         Number of passes over the rows.
     test_share : float, default=0.2
-        The share of each class that is held out for the assessment. Two rows of a class stay to train on.
+        Share of each class that is held out for the assessment. At least two rows of each class are trained on.
     random_state : int, default=0
         Seed of every random draw.
     progress : bool, default=False
-        Show on stderr how far it is.
+        Show progress on stderr.
 
     Returns
     -------
     TableFit
-        The model is trained once more on all rows, those held out too, with the same settings.
+        Its model is trained again on all rows, with the same settings.
 
     Examples
     --------
@@ -109,7 +109,7 @@ def fit_table(
         raise TypeError(f"`table` must be a TrainingTable; got {type(table).__name__}.")
     check_whole(n_learners, "n_learners", minimum=2)
     check_whole(epochs, "epochs", minimum=1)
-    check_whole(random_state, "random_state", minimum=0, maximum=2**32 - 1)  # what scikit-learn takes
+    check_whole(random_state, "random_state", minimum=0, maximum=2**32 - 1)  # the range of scikit-learn
     check_flag(progress, "progress")
     if diversity is not None:
         check_number(diversity, "diversity", 0, 1)
@@ -155,7 +155,7 @@ def fit_table(
 
 
 def _split(table: TrainingTable, test_share: float, seed: int) -> tuple[IntArray, IntArray]:
-    """Return the rows to train on and those to judge by, with two of each class among the first."""
+    """Return the training rows, with at least two of each class, and the held-out rows."""
     share = check_number(test_share, "test_share", 0, 1, closed=False)
     rng = np.random.default_rng(seed)
     held = np.zeros(len(table.y), dtype=bool)
@@ -164,14 +164,14 @@ def _split(table: TrainingTable, test_share: float, seed: int) -> tuple[IntArray
         held[rows[: min(round(share * len(rows)), len(rows) - 2)]] = True
     if not held.any():
         raise ValueError(
-            f"`test_share` must leave rows to judge by, with two of each class to train on; "
+            f"`test_share` must hold out at least one row and leave two of each class to train on; "
             f"got {share:g} of the {len(held)} rows of {table.path}."
         )
     return np.flatnonzero(~held), np.flatnonzero(held)
 
 
 def _search(X: Any, y: Any, settings: dict[str, Any]) -> "tuple[DiverseEnsembleClassifier, str]":
-    """Return the ensemble that cross-validation chose, trained on all of these rows, and the verdict."""
+    """Return the ensemble that cross-validation chose, trained on these rows, and the verdict."""
     from counterpoint.estimators import DiverseEnsembleClassifierCV
 
     folds = min(_FOLDS, int(np.unique(y, return_counts=True)[1].min()))
@@ -188,12 +188,12 @@ def _estimator(
 
 
 @contextmanager
-def _spinner(what: str, shown: bool) -> Iterator[None]:
-    """Show on stderr what is being done, and for how long."""
+def _spinner(description: str, visible: bool) -> Iterator[None]:
+    """Show a description and the elapsed time on stderr."""
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not shown) as bar:
-        bar.add_task(what, total=None)
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not visible) as bar:
+        bar.add_task(description, total=None)
         yield

@@ -1,4 +1,4 @@
-"""A model of a table: from the cells of a file to classes."""
+"""A model that predicts the rows of a table file."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -19,6 +19,7 @@ from counterpoint.io import (
     open_table,
     read_cells,
 )
+from counterpoint.measures import combine
 
 if TYPE_CHECKING:
     from sklearn.compose import ColumnTransformer
@@ -27,13 +28,14 @@ if TYPE_CHECKING:
 
 __all__ = ["TableModel", "TablePredictions", "make_transformer"]
 
-# One-hot columns of a category; rarer values share one. A value in a hundredth of the rows is no outlier when scaled.
-MOST_VALUES = 32
-LEAST_SHARE = 0.01
+# Limits of the one-hot columns of a category; rarer values share one column. A value in a hundredth of the rows is no
+# outlier after scaling.
+MAX_VALUES = 32
+MIN_SHARE = 0.01
 
 
 def make_transformer(columns: tuple[Column, ...]) -> "ColumnTransformer":
-    """Return the transformer of some columns to numbers, not yet fitted."""
+    """Return an unfitted transformer that turns columns into numbers."""
     from sklearn.compose import ColumnTransformer
     from sklearn.impute import SimpleImputer
     from sklearn.preprocessing import OneHotEncoder
@@ -41,8 +43,8 @@ def make_transformer(columns: tuple[Column, ...]) -> "ColumnTransformer":
     numbers = SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True)
     categories = OneHotEncoder(
         handle_unknown="infrequent_if_exist",
-        max_categories=MOST_VALUES,
-        min_frequency=LEAST_SHARE,
+        max_categories=MAX_VALUES,
+        min_frequency=MIN_SHARE,
         sparse_output=False,
     )
     parts = [
@@ -55,7 +57,7 @@ def make_transformer(columns: tuple[Column, ...]) -> "ColumnTransformer":
 
 @dataclass(frozen=True, eq=False)
 class TablePredictions:
-    """What a model says of the rows of a file.
+    """Predictions for the rows of a file.
 
     Attributes
     ----------
@@ -64,15 +66,15 @@ class TablePredictions:
     proba : array of shape (n_rows, n_classes)
         The probabilities of the vote.
     learners : array of shape (n_learners, n_rows, n_classes)
-        Those of each learner.
+        Probabilities of each learner.
     classes : array of shape (n_classes,)
         The classes.
     target : str
-        The name of the column of the classes.
+        Name of the target column.
     truth : array of shape (n_rows,) or None
-        Its cells, as strings or None, where the file has them.
+        Cells of the target column, strings or None, if the file has it.
     notes : tuple of str
-        What in the file was not used, or is not known from training.
+        Columns that were ignored, and values that training did not see.
 
     Examples
     --------
@@ -96,12 +98,12 @@ class TablePredictions:
 
     @property
     def n_judged(self) -> int:
-        """The number of rows whose class is known."""
+        """Number of rows with a known class."""
         return 0 if self.truth is None else sum(label is not None for label in self.truth.tolist())
 
     @property
     def n_right(self) -> int:
-        """The number of them that are predicted right."""
+        """Number of rows with a known class that are predicted correctly."""
         truth = [] if self.truth is None else self.truth.tolist()
         return sum(label == str(found) for label, found in zip(truth, self.labels, strict=False))
 
@@ -114,7 +116,7 @@ class TablePredictions:
         return ["prediction", *(f"probability:{label}" for label in labels if what == "proba")]
 
     def rows(self, what: str) -> Iterator[list[str]]:
-        """Yield the cells of the rows, as :meth:`columns` names them."""
+        """Yield the cells of each row, for the header that :meth:`columns` returns."""
         for row, label in enumerate(self.labels):
             if what == "learners":
                 truth = [] if self.truth is None else [self.truth[row] or ""]
@@ -125,23 +127,23 @@ class TablePredictions:
 
 @dataclass(frozen=True, eq=False)
 class TableModel:
-    """An ensemble with the columns it was trained on and how they become numbers.
+    """An ensemble, the columns it was trained on, and their transformation to numbers.
 
     Attributes
     ----------
     target : str
-        The column of the classes.
+        Name of the target column.
     columns : tuple of Column
-        What is needed to predict.
+        Columns that prediction needs.
     unused : tuple of str
-        Other columns that the training data had.
+        Other columns of the training data.
     transformer : ColumnTransformer
-        Makes numbers of the columns: gaps among numbers get the median and a column that marks them; a category becomes
-        a column for each value, with rare values in one.
+        Turns the columns into numbers. Missing numbers become the median, with an indicator column; a category becomes
+        one column for each value, with rare values in one.
     estimator : DiverseEnsembleClassifier
-        The ensemble, fitted on these numbers.
+        The ensemble, fitted to these numbers.
     facts : mapping
-        How it was trained, as JSON knows it.
+        How it was trained, in types of JSON.
 
     Examples
     --------
@@ -165,7 +167,7 @@ class TableModel:
     facts: Mapping[str, Any]
 
     def predict(self, path: str | Path, *, progress: bool = False) -> TablePredictions:
-        """Predict the rows of a file, whose columns are found by name.
+        """Predict the rows of a file. Columns are matched by name.
 
         Parameters
         ----------
@@ -189,10 +191,13 @@ class TableModel:
                     f"{'is' if len(missing) == 1 else 'are'} missing.{did_you_mean(missing[0], names)}"
                 )
             cells = read_cells(table, needed + [self.target] * (self.target in names))
-        strangers = [name for name in names if name not in {*needed, *self.unused, self.target}]
-        notes = [f"{path}: ignored what the model does not know: {listed(strangers)}."] if strangers else []
+        unknown = [name for name in names if name not in {*needed, *self.unused, self.target}]
+        notes = (
+            [f"{path}: ignored columns that the model does not know: {listed(unknown)}."] if unknown else []
+        )
         X = self.transformer.transform(frame_of(cells, self.columns))
-        learners, proba = self.estimator.learner_predict_proba(X), self.estimator.predict_proba(X)
+        learners, voting = self.estimator.vote_learners(X)
+        proba = combine(learners, voting=voting)
         return TablePredictions(
             self.estimator.classes_[proba.argmax(axis=1)],
             proba,
@@ -211,7 +216,7 @@ class TableModel:
         return truth
 
     def _unknown_values(self, cells: Cells) -> Iterator[str]:
-        """Yield a note for each category with values that training did not see."""
+        """Yield a note for each category with values not seen in training."""
         names = [column.name for column in self.columns if column.kind == "category"]
         if not names:
             return
@@ -221,8 +226,8 @@ class TableModel:
             if unknown := column.present() - set(known.tolist()):
                 row = column.first(unknown)
                 count = "a value" if len(unknown) == 1 else f"{len(unknown)} values"
-                taken = "none of the known ones" if rare is None else "rare ones"
+                role = "none of the known ones" if rare is None else "rare ones"
                 yield (
-                    f"{cells.path}: column {name!r} has {count} that training did not, such as "
-                    f"{column.labels[column.codes[row]]!r} in {cells.row(row)}; taken as {taken}."
+                    f"{cells.path}: column {name!r} has {count} not seen in training, such as "
+                    f"{column.labels[column.codes[row]]!r} in {cells.row(row)}; treated as {role}."
                 )

@@ -1,4 +1,4 @@
-"""A model on disk: a folder of JSON, safetensors and skops, written whole or not at all. No pickle, no code."""
+"""A model on disk: a folder of JSON, safetensors and skops, written atomically. No pickle, no code."""
 
 import json
 import os
@@ -26,27 +26,27 @@ __all__ = ["check_destination", "load_model", "save_model"]
 
 FORMAT = "counterpoint table model"
 VERSION = 1
-# All that the transformer of a model holds besides what skops trusts of itself, plain data and scikit-learn's own.
+# The only type of a model's transformer that skops does not trust by default.
 TRUSTED = ("numpy.dtype",)
 
 _MODEL, _COLUMNS, _ENSEMBLE, REPORT = "model.json", "columns.skops", "ensemble.safetensors", "report.html"
 _PACKAGES = ("numpy", "pandas", "scikit-learn", "skops", "torch")
-# What a file that is not as it should be makes its reader raise.
+# Exceptions that readers raise for a damaged file.
 _DAMAGE = (AttributeError, BadZipFile, EOFError, LookupError, RuntimeError, TypeError, ValueError)
 
 
 def check_destination(folder: str | Path) -> Path:
-    """Return the folder to save a model to, or say what is in the way, before time is spent on training.
+    """Return the folder to save a model to, or raise if it cannot be used, before time is spent on training.
 
     Parameters
     ----------
     folder : path
-        A folder that is not there yet, is empty, or holds a model and nothing else, which is to be replaced.
+        A folder that does not exist, is empty, or holds only a model, which is then replaced.
 
     Returns
     -------
     Path
-        Where it is, links followed.
+        The resolved path.
 
     Examples
     --------
@@ -59,12 +59,12 @@ def check_destination(folder: str | Path) -> Path:
     import_extra("skops.io", "train")
     if not target.exists():
         return target
-    rule = f"{folder} must be new, empty, or hold a model of counterpoint alone, which is replaced"
+    rule = f"{folder} must be new, empty, or hold only a model of counterpoint, which is replaced"
     if not target.is_dir():
         raise ValueError(f"{rule}; it is a file.")
     found = sorted(path.name for path in target.iterdir())
-    if strangers := [name for name in found if name not in (_MODEL, _COLUMNS, _ENSEMBLE, REPORT)]:
-        raise ValueError(f"{rule}; it holds {strangers[0]!r}.")
+    if others := [name for name in found if name not in (_MODEL, _COLUMNS, _ENSEMBLE, REPORT)]:
+        raise ValueError(f"{rule}; it holds {others[0]!r}.")
     if found:
         _read_facts(target)
     return target
@@ -78,9 +78,9 @@ def save_model(model: TableModel, folder: str | Path, *, report: str | None = No
     model : TableModel
         The model.
     folder : path
-        As for :func:`check_destination`. It is written under another name beside its place and then renamed.
+        As for :func:`check_destination`. It is written under a temporary name and then renamed.
     report : str, optional
-        A page that goes with it, as ``report.html``.
+        HTML page to store with it, as ``report.html``.
 
     Returns
     -------
@@ -89,8 +89,8 @@ def save_model(model: TableModel, folder: str | Path, *, report: str | None = No
 
     Notes
     -----
-    ``model.json`` has the columns, the classes, how it was trained and the versions; ``columns.skops`` how columns
-    become numbers; ``ensemble.safetensors`` the networks.
+    ``model.json`` holds the columns, the classes, the training settings and the versions; ``columns.skops`` the
+    transformation to numbers; ``ensemble.safetensors`` the networks.
 
     Examples
     --------
@@ -124,7 +124,7 @@ def load_model(folder: str | Path) -> TableModel:
     Parameters
     ----------
     folder : path
-        What :func:`save_model` wrote.
+        A folder that :func:`save_model` wrote.
 
     Returns
     -------
@@ -133,18 +133,18 @@ def load_model(folder: str | Path) -> TableModel:
     Raises
     ------
     ValueError
-        If it is something else, damaged, of a newer version, or holds types that no model needs.
+        If it is no model, is damaged, was written by a newer version, or holds types that no model needs.
 
     Notes
     -----
-    Nothing is unpickled. skops makes only what it knows to be plain data or part of scikit-learn, and numpy dtypes; a
-    file with anything else is refused.
+    Nothing is unpickled. skops creates only plain data, parts of scikit-learn and numpy dtypes; a file with anything
+    else is refused.
 
     Examples
     --------
     >>> load_model("no/such/model")
     Traceback (most recent call last):
-    ValueError: no/such/model must be a model that counterpoint saved; it is not there.
+    ValueError: no/such/model must be a model that counterpoint saved; it does not exist.
     """
     folder = check_path(folder, "folder", kind="folder")
     facts = _read_facts(folder)
@@ -169,7 +169,7 @@ def load_model(folder: str | Path) -> TableModel:
 
 
 class _ModelError(ValueError):
-    """A folder that is no model, and the reason."""
+    """Raised for a folder that is no model, with the reason."""
 
 
 def _write(model: TableModel, folder: Path, report: str | None) -> None:
@@ -196,7 +196,7 @@ def _write(model: TableModel, folder: Path, report: str | None) -> None:
 
 
 def _swap(new: Path, target: Path) -> None:
-    """Put a folder in the place of another, which stays if that fails."""
+    """Replace a folder by another; it is restored if that fails."""
     old = target.with_name(f".{target.name}.{os.getpid()}.old")
     if target.exists():
         target.rename(old)
@@ -212,7 +212,7 @@ def _swap(new: Path, target: Path) -> None:
 def _read_facts(folder: Path) -> Mapping[str, Any]:
     rule = f"{folder} must be a model that counterpoint saved"
     if not folder.is_dir():
-        raise ValueError(f"{rule}; it is {'not a folder' if folder.exists() else 'not there'}.")
+        raise ValueError(f"{rule}; it {'is not a folder' if folder.exists() else 'does not exist'}.")
     try:
         facts = json.loads((folder / _MODEL).read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -220,11 +220,11 @@ def _read_facts(folder: Path) -> Mapping[str, Any]:
     except ValueError:
         raise ValueError(f"{rule}; its {_MODEL} is damaged.") from None
     if not isinstance(facts, dict) or facts.get("format") != FORMAT:
-        raise ValueError(f"{rule}; its {_MODEL} is something else.")
+        raise ValueError(f"{rule}; its {_MODEL} is of another kind.")
     found = facts.get("version")
     if not isinstance(found, int) or found > VERSION:
         raise ValueError(
-            f"{folder} must have a format that this counterpoint knows, {VERSION} at most; got {found!r}. "
+            f"{folder} must have a format that this version knows, at most {VERSION}; got {found!r}. "
             "A newer counterpoint wrote it: pip install -U counterpoint."
         )
     return facts
@@ -238,11 +238,11 @@ def _check_whole(folder: Path, name: str, digest: str) -> None:
 
 
 def _load_transformer(path: Path, columns: tuple[Column, ...]) -> "ColumnTransformer":
-    """Return the transformer of a file, if it is one that a model of these columns has."""
+    """Return the transformer of a file, if it fits these columns."""
     skops = import_extra("skops.io", "train")
     if strange := sorted(set(skops.get_untrusted_types(file=path)) - set(TRUSTED)):
         raise _ModelError(
-            f"{path} must hold only what a model needs; it is not loaded, for it holds {', '.join(strange)}."
+            f"{path} must hold only types that a model needs; got {', '.join(strange)}. It was not loaded."
         )
     found = skops.load(path, trusted=list(TRUSTED))
     wanted = make_transformer(columns)
