@@ -111,8 +111,8 @@ def _refuse_settings(context: typer.Context) -> None:
     """Refuse settings of a run if there is no run."""
     for name in context.params:
         source = context.get_parameter_source(name)
-        given = source is not None and source.name == "COMMANDLINE"
-        if given and name not in ("data", "out", "smoke", "report_only"):  # which say where the cells are
+        was_typed = source is not None and source.name == "COMMANDLINE"
+        if was_typed and name not in ("data", "out", "smoke", "report_only"):  # these name the folder
             raise ValueError(f"`--{name.replace('_', '-')}` has no meaning with `--report-only`.")
 
 
@@ -135,9 +135,9 @@ def _tables(
     from counterpoint._validation import check_choice
     from counterpoint.arena.tables import SMALL_FIRST, read_suite, read_table
 
-    given = [name for name, value in (("data", data), ("suite", suite), ("sets", sets)) if value is not None]
-    if len(given) > 1:
-        raise ValueError(f"`--{given[1]}` must not be given together with `--{given[0]}`.")
+    chosen = [name for name, value in (("data", data), ("suite", suite), ("sets", sets)) if value is not None]
+    if len(chosen) > 1:
+        raise ValueError(f"`--{chosen[1]}` must not be given together with `--{chosen[0]}`.")
     if (data is None) != (target is None):
         raise ValueError("`--data` and `--target` must be given together; got one of them.")
     if data is not None and target is not None:
