@@ -1,4 +1,4 @@
-"""The command that compares methods on a table: arena."""
+"""The command that lets methods compete: arena."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,7 +19,7 @@ counterpoint arena --data animals.csv --target species --out out/animals
 counterpoint arena --suite uci15 --jobs 4 --repeats 3"""
 
 SUITES = ("uci15",)
-# A copy, because importing them would slow every command; a test compares the two.
+# written out, since to import them would make every command wait
 METHODS = (
     "one-net, independent, bagged, joint, joint-logits, ncl, diversity, diversity-0.5, diversity-0.9, diverse-cv, "
     "correlation-0.25, correlation-0.5, correlation-0.9, correlation-1.0, correlation-cv, decorate-tree, decorate-net, "
@@ -30,7 +30,7 @@ Methods = Annotated[
     str | None,
     typer.Option(
         metavar="A,B,...",
-        help=f"Methods to compare; by default all that are installed: {METHODS}.",
+        help=f"Who competes; by default all that are installed: {METHODS}.",
         show_default=False,
     ),
 ]
@@ -38,8 +38,8 @@ Results = Annotated[
     Path | None,
     typer.Option(
         file_okay=False,
-        help="Folder for the results; by default results/arena, for a file out/arena-NAME, with --smoke "
-        "out/arena-smoke or out/arena-NAME-smoke.",
+        help="Folder of results; by default results/arena, for a file out/arena-NAME, with --smoke out/arena-smoke or "
+        "out/arena-NAME-smoke.",
         show_default=False,
     ),
 ]
@@ -54,43 +54,40 @@ def arena(
         ),
     ] = None,
     target: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Its column with the classes.", show_default=False)
+        str | None, typer.Option(metavar="COLUMN", help="Column of the classes in it.", show_default=False)
     ] = None,
     suite: Annotated[
         str | None, typer.Option(help="uci15: the fifteen tables of the DECORATE study.", show_default=False)
     ] = None,
     sets: Annotated[
-        str | None, typer.Option(metavar="A,B,...", help="Some tables of that suite.", show_default=False)
+        str | None, typer.Option(metavar="A,B,...", help="Some of those tables.", show_default=False)
     ] = None,
     data_dir: Annotated[
         Path | None,
-        typer.Option(
-            help="Folder with the tables; by default the variable COUNTERPOINT_DATA.", show_default=False
-        ),
+        typer.Option(help="Folder of tables; by default what COUNTERPOINT_DATA names.", show_default=False),
     ] = None,
     methods: Methods = None,
-    repeats: Annotated[int, typer.Option(min=1, help="Number of repeats of the cross-validation.")] = 1,
+    repeats: Annotated[int, typer.Option(min=1, help="Times that all folds are gone through.")] = 1,
     folds: Annotated[
         int | None,
-        typer.Option(min=2, help="Number of outer folds; by default 10, with --smoke 3.", show_default=False),
+        typer.Option(min=2, help="Outer folds; by default 10, with --smoke 3.", show_default=False),
     ] = None,
     out: Results = None,
     jobs: Annotated[
-        int,
-        typer.Option(help="Number of parallel folds, for methods other than networks; -1: one per core."),
+        int, typer.Option(help="Folds of trees and the like that run at the same time; -1: one a core.")
     ] = 1,
-    device: Annotated[str, typer.Option(help="Device for the networks, such as cpu or cuda.")] = "auto",
+    device: Annotated[str, typer.Option(help="Where networks train, such as cpu or cuda.")] = "auto",
     smoke: Annotated[
         bool,
         typer.Option(
-            "--smoke", help="Run in seconds with tiny learners, on labor and iris unless you name tables."
+            "--smoke", help="Run in seconds, with tiny learners; on labor and iris unless tables are named."
         ),
     ] = False,
     report_only: Annotated[
-        bool, typer.Option("--report-only", help="Write the report from the results in --out; run nothing.")
+        bool, typer.Option("--report-only", help="Make the report of what --out holds, run nothing.")
     ] = False,
 ) -> None:
-    """Compare methods on the same folds, and see whether explicit diversity pays."""
+    """Let ensembles compete on the same folds, and see whether explicit diversity pays."""
     from counterpoint.arena import arena as run
     from counterpoint.arena.page import write_report
 
@@ -108,16 +105,16 @@ def arena(
 
 
 def _refuse_settings(context: typer.Context) -> None:
-    """Refuse settings of a run if there is no run."""
+    """Refuse what says how to run where nothing is run: the cells have it all."""
     for name in context.params:
         source = context.get_parameter_source(name)
-        was_typed = source is not None and source.name == "COMMANDLINE"
-        if was_typed and name not in ("data", "out", "smoke", "report_only"):  # these name the folder
+        given = source is not None and source.name == "COMMANDLINE"
+        if given and name not in ("data", "out", "smoke", "report_only"):  # which say where the cells are
             raise ValueError(f"`--{name.replace('_', '-')}` has no meaning with `--report-only`.")
 
 
 def _folder(data: Path | None, *, smoke: bool) -> Path:
-    """Return the default folder of results; a file and a smoke run get folders of their own."""
+    """Return where results go by default: those of a file, or of tiny learners, are not mixed with the suite's."""
     if data is None:
         return Path("out/arena-smoke" if smoke else "results/arena")
     return Path(f"out/arena-{data.stem}{'-smoke' if smoke else ''}")
