@@ -19,9 +19,10 @@ from counterpoint.records import write_json
 from counterpoint.training.preparation import autocast
 from counterpoint.vision import backbone
 from paper.device import clock, kernel_search
-from paper.pretrained.laboratory import KERNELS, LR, provenance
-from paper.pretrained.learning import Compiled
+from paper.pretrained.networks import Compiled
 from paper.pretrained.paper import TABLE_5
+from paper.pretrained.recipe import LR
+from paper.pretrained.trainer import KERNELS, provenance
 
 NETWORKS = ("resnet18", "mobilenet_v2", "efficientnet_b0")
 N_TRAIN = 45_000  # images in an epoch of the tables

@@ -24,7 +24,7 @@ import numpy as np
 
 import counterpoint
 from counterpoint import measures
-from counterpoint.outputs import Outputs, tally
+from counterpoint.outputs import Outputs, sufficient_statistics
 
 N_LEARNERS, N_SAMPLES = 50, 10_000
 PEER_NAMES = {
@@ -115,7 +115,7 @@ def bench_tally() -> list[dict[str, Any]]:
                 n = n_samples // share
                 tracemalloc.start()
                 load, cpu, start = os.getloadavg()[0], time.process_time(), time.perf_counter()
-                tally(Outputs(votes[:, :n], y_true[:n]), columns=True, correctness=True)
+                sufficient_statistics(Outputs(votes[:, :n], y_true[:n]), columns=True, correctness=True)
                 rows.append(
                     {
                         "n_learners": n_learners,

@@ -22,8 +22,11 @@ import torch
 from sklearn.model_selection import RepeatedStratifiedKFold, train_test_split
 
 from counterpoint.datasets import load
-from counterpoint.estimators import DiverseEnsembleClassifier, DiverseEnsembleClassifierCV
-from counterpoint.estimators.paired import corrected_paired_test
+from counterpoint.estimators import (
+    DiverseEnsembleClassifier,
+    DiverseEnsembleClassifierCV,
+    corrected_paired_test,
+)
 from counterpoint.training import DiversityLoss
 
 ROOT = Path(__file__).parents[1]

@@ -2,35 +2,37 @@
 
 ``python benchmarks/choose_image_recipe.py --data DIR --weights DIR --out DIR`` fine-tunes single networks on CIFAR-10
 with every variant, as the tables do before any ensemble, and measures them on the tenth of the training images that
-is held out; test images take no part. Each network is written as soon as it is measured, so that a killed run goes on,
-and ``--variants`` may be divided among processes that share the folder. ``--choose DIR`` prints the learning rate and
-the cutout of the best variant in a folder, ``--join`` puts the files of ``--out`` together and prints them as a table.
+is held out; test images are not used. Each network is a job with a file of its own: a killed run goes on, and several
+processes may share the folder. ``--choose DIR`` prints the learning rate and the cutout of the best variant in a
+folder, ``--join`` joins the files of ``--out`` and prints them as a table.
 """
 
 import argparse
 import json
-import warnings
+from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from counterpoint._plain import plain
-from counterpoint._validation import check_choice
-from counterpoint.records import read_record, write_json
+from counterpoint.records import Job, RunStore, run_jobs, write_json
 from counterpoint.training import Ensemble, pick_device
-from paper.pretrained.laboratory import Laboratory, Settings, start_of
+from paper.pretrained.images import load_images
+from paper.pretrained.networks import start_of
 from paper.pretrained.paper import TABLE_5
-from paper.pretrained.study import SMOKE_NETWORKS, check_weights, load_images
+from paper.pretrained.recipe import Settings
+from paper.pretrained.study import SMOKE_NETWORKS, check_weights
+from paper.pretrained.trainer import Trainer, provenance
 
 NAME = "choose_image_recipe"
 RESULTS = Path(__file__).parents[1] / "results" / f"{NAME}.json"
 VARIANTS = tuple(product((3e-4, 1e-3), (0, 12)))  # learning rate, cutout
 NETWORKS = ("resnet18",)
 SEED = 100  # of no trunk in the tables
-OWN = ("variant", "lr", "cutout", "network", "start")  # what the files of a folder may differ in
+OWN = ("variant", "lr", "cutout", "network", "start")  # settings in which the jobs of a folder may differ
 
 Part = dict[str, Any]
 
@@ -50,7 +52,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("out"), help="folder of the files and of the trunks")
+    parser.add_argument("--out", type=Path, default=Path("out"), help="folder of the jobs and of the trunks")
     parser.add_argument("--data", type=Path, help="folder of cifar10.npz; by default a download")
     parser.add_argument("--weights", type=Path, help="folder of NAME.safetensors; by default a download")
     parser.add_argument("--networks", help="such as resnet18,efficientnet_b0")
@@ -65,68 +67,71 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def measure_all(given: argparse.Namespace) -> None:
-    """Measure every network with every variant, but for what is measured; what fails is left out, with a warning."""
-    smoke = given.smoke
+    """Measure every network with every variant, unless that is done."""
+    smoke, device = given.smoke, pick_device(given.device)
     networks = tuple(given.networks.split(",")) if given.networks else SMOKE_NETWORKS if smoke else NETWORKS
-    numbers = [int(n) for n in given.variants.split(",")] if given.variants else range(len(VARIANTS))
-    shared: dict[str, Any] = {
-        "weights": check_weights(given.weights, networks, smoke=smoke),
-        "folder": given.out / "trunks",
-        "device": pick_device(given.device),
-    }
+    weights = check_weights(given.weights, networks, smoke=smoke)
     images = load_images(TABLE_5, given.data, smoke=smoke)
     small: dict[str, Any] = {"batch_size": 32, "width": 4} if smoke else {}
     epochs, size = given.epochs or (1 if smoke else 12), given.size or (16 if smoke else 128)
-    for number in numbers:
-        lr, cutout = VARIANTS[check_choice(number, "--variants", range(len(VARIANTS)))]
+    jobs = []
+    for number in check_variants(given.variants):
+        lr, cutout = VARIANTS[number]
         settings = Settings(epochs=epochs, more_epochs=0, size=size, lr=lr, cutout=cutout, **small)
-        laboratory = Laboratory(images, settings, **shared)
-        for network in networks:
-            try:
-                measure(laboratory, number, network, given.out)
-            except (FloatingPointError, RuntimeError) as error:  # the other networks are worth having
-                warnings.warn(f"variant {number}, {network} was left out: {error}", stacklevel=2)
+        trainer = Trainer(images, settings, weights=weights, folder=given.out / "trunks", device=device)
+        jobs += [job_of(trainer, number, network) for network in networks]
+    store = RunStore(given.out / NAME)
+    run_jobs(
+        jobs, store, title="Learning rate and cutout of Tables 5 and 6", about=provenance(device)
+    ).check()
 
 
-def measure(laboratory: Laboratory, number: int, network: str, out: Path) -> None:
-    """Train a network and write its error on held-out images, in percent, unless it is written already."""
-    parts = laboratory.images.parts
+def check_variants(given: str | None) -> Sequence[int]:
+    numbers = [int(n) for n in given.split(",")] if given else range(len(VARIANTS))
+    for number in numbers:
+        if number not in range(len(VARIANTS)):
+            known = ", ".join(map(str, range(len(VARIANTS))))
+            raise ValueError(f"`--variants` must be one of {known}; got {number}.")
+    return numbers
+
+
+def job_of(trainer: Trainer, number: int, network: str) -> Job:
+    parts = trainer.images.parts
     config = {
         "variant": number,
         "network": network,
-        "start": start_of(network, laboratory.weights),
+        "start": start_of(network, trainer.weights),
         "seed": SEED,
-        "images": laboratory.images.name,
+        "images": trainer.images.name,
         **{f"n_{part}": len(parts[part][1]) for part in ("train", "held_out")},
-        **{key: value for key, value in asdict(laboratory.settings).items() if key != "more_epochs"},
+        **{key: value for key, value in asdict(trainer.settings).items() if key != "more_epochs"},
     }
-    path = out / f"{NAME}-{number}-{network}.json"
-    if path.exists():
-        if read_record(path)["config"] != plain(config):
-            raise ValueError(f"`--out` must be a folder without {path.name} of other settings; got '{out}'.")
-        return
-    trunk = laboratory.trunk(network, SEED)
-    ensemble = Ensemble([laboratory.from_trunk(network, SEED)]).to(laboratory.device)
-    laboratory.read_out(ensemble)
-    found = laboratory.measure(ensemble, "held_out")
-    part = {
-        "config": config,
+    return Job(f"{number}-{network}", config, partial(measure, trainer, network))
+
+
+def measure(trainer: Trainer, network: str) -> dict[str, Any]:
+    """Train a network and return its error on held-out images, in percent."""
+    trunk = trainer.trunk(network, SEED)
+    ensemble = Ensemble([trainer.from_trunk(network, SEED)]).to(trainer.device)
+    trainer.evaluator.calibrate(ensemble)
+    found = trainer.evaluator.measure(ensemble, "held_out")
+    return {
         **{key: trunk[key] for key in ("device", "versions", "seconds")},
-        "held_out": found["mirrored"]["soft"],  # read out and mirrored, as in the tables
+        "held_out": found["mirrored"]["soft"],  # calibrated and mirrored, as in the tables
         "held_out_plain": found["plain"]["soft"],
-        "epochs": trunk["epochs"],
+        "epochs": trunk["history"],
     }
-    write_json(path, part)
-    print(f"variant {number}, {network}: {part['held_out']:.2f} % in {part['seconds']:.0f} s", flush=True)
 
 
 def read_parts(folder: Path) -> list[Part]:
-    """Return what was measured, by variant and network; all with the same settings but for the variant's."""
-    parts = [read_record(path) for path in sorted(folder.glob(f"{NAME}-*.json"))]
-    if not parts:
-        raise SystemExit(f"There is no {NAME}-VARIANT-NETWORK.json in '{folder}'.")
+    """Return the finished jobs by variant and network, all of the same settings but for the variant's."""
+    store = RunStore(folder / NAME)
+    records = [record for name in store if (record := store.read(name)) is not None]
+    if not records:
+        raise SystemExit(f"There is no VARIANT-NETWORK.json in '{store.folder}'.")
+    parts = [{"config": record["config"], **record["data"]} for record in records]
     if len({json.dumps(common(part), sort_keys=True) for part in parts}) > 1:
-        raise SystemExit(f"The files {NAME}-*.json in '{folder}' have different settings.")
+        raise SystemExit(f"The files in '{store.folder}' have different settings.")
     return parts
 
 
@@ -135,7 +140,7 @@ def common(part: Part) -> dict[str, Any]:
 
 
 def errors(parts: list[Part], key: str = "held_out") -> dict[int, dict[str, float]]:
-    """Return the errors of the networks by variant, of those variants alone that have them all."""
+    """Return the errors of the networks by variant, for the variants that have them all."""
     found: dict[int, dict[str, float]] = {}
     for part in parts:
         found.setdefault(part["config"]["variant"], {})[part["config"]["network"]] = part[key]
@@ -144,14 +149,14 @@ def errors(parts: list[Part], key: str = "held_out") -> dict[int, dict[str, floa
 
 
 def best(parts: list[Part]) -> int:
-    """Return the variant with the least mean error on held-out images; the first of equals."""
+    """Return the variant with the lowest mean error on held-out images; of equals the first."""
     if not (found := errors(parts)):
         raise SystemExit("No variant has been measured with every network.")
     return min(found, key=lambda number: float(np.mean(list(found[number].values()))))
 
 
 def join(parts: list[Part]) -> dict[str, Any]:
-    """Return the parts as one record; a part that was made on or with something else says so itself."""
+    """Return the parts as one record; a part has a device or versions of its own if they differ from the first."""
     made = {key: parts[0][key] for key in ("device", "versions")}
     return {
         "name": NAME,
@@ -172,7 +177,7 @@ def join(parts: list[Part]) -> dict[str, Any]:
 
 
 def markdown(record: dict[str, Any]) -> str:
-    """Return the errors on held-out images as a table, by variant; in brackets not mirrored and not read out."""
+    """Return a table of the errors on held-out images; in brackets those without mirroring and calibration."""
     networks = list(record["config"]["networks"])
     lines = [
         f"| learning rate | cutout | {' | '.join(networks)} | mean |",
@@ -186,7 +191,7 @@ def markdown(record: dict[str, Any]) -> str:
         lines.append(f"| {lr:g} | {cutout} | {' | '.join(cells)} | {bold}{mean:.2f}{bold} |")
     lr, cutout = VARIANTS[record["chosen"]]
     return "\n".join(
-        [*lines, "", f"Least mean error on held-out images: learning rate {lr:g}, cutout {cutout}."]
+        [*lines, "", f"Lowest mean error on held-out images: learning rate {lr:g}, cutout {cutout}."]
     )
 
 

@@ -27,7 +27,7 @@ Size = Annotated[int | None, typer.Option(min=16, help=f"Pixels that images are 
 Networks = Annotated[str | None, typer.Option(help=f"Such as resnet18,mobilenet_v2 ({_PRETRAINED}).")]
 Parts = Annotated[
     str | None,
-    typer.Option(help=f"Beginnings of the names of parts, such as width-8,cifar10-w8 ({_CONVNETS})."),
+    typer.Option(help=f"Beginnings of names of jobs, such as width-8 ({_PRETRAINED}, {_CONVNETS})."),
 ]
 Weights = Annotated[
     Path | None,

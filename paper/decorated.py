@@ -5,93 +5,62 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from counterpoint._validation import FloatArray
-from counterpoint.estimators import DecorateClassifier
-from counterpoint.estimators._making import draw_seeds, make_nets
-from counterpoint.training import Ensemble, Fold, Group, IndependentLoss, seeded
-from paper.lockstep import Learner, Lesson, decorate_together
-from paper.tabular import Rows, Settings, Split, Tick, filled, train_in_chunks
+from counterpoint.estimators import DecorateClassifier, DiverseEnsembleClassifier
+from paper.programs import Split
+from paper.tabular import Rows, Settings
 
-__all__ = ["decorate_nets", "decorate_trees", "grow_nets"]
+__all__ = ["decorate_networks", "decorate_trees", "grow_networks"]
 
 
-def decorate_trees(splits: Sequence[Split], settings: Settings, device: torch.device, tick: Tick) -> Rows:
+def decorate_trees(splits: Sequence[Split], settings: Settings, device: torch.device) -> Rows:
     """Return the errors of DECORATE with decision trees, on the CPU whatever the device."""
-    found = []
-    for k, split in enumerate(splits):
-        ensemble = DecorateClassifier(
+    return {"decorate-trees": _over_sizes(_grow(splits, settings, None), splits)}
+
+
+def decorate_networks(splits: Sequence[Split], settings: Settings, device: torch.device) -> Rows:
+    """Return the errors of DECORATE with networks.
+
+    On the CPU whatever the device: one small network at a time does not keep a GPU busy.
+    """
+    return {"decorate-nets": _over_sizes(grow_networks(splits, settings), splits)}
+
+
+def grow_networks(splits: Sequence[Split], settings: Settings) -> list[DecorateClassifier]:
+    """Return DECORATE with networks, fitted on the training rows of each split."""
+    network = DiverseEnsembleClassifier(
+        n_estimators=1,
+        loss="independent",
+        hidden_layer_sizes=(settings.hidden,),
+        epochs=settings.epochs,
+        batch_size=settings.batch_size,
+        learning_rate=settings.learning_rate,
+        weight_decay=settings.weight_decay,
+        standardize=False,  # the splits are
+        device="cpu",
+    )
+    return _grow(splits, settings, network)
+
+
+def _grow(splits: Sequence[Split], settings: Settings, estimator: Any) -> list[DecorateClassifier]:
+    return [
+        DecorateClassifier(
+            estimator,
             n_estimators=settings.n_learners,
             artificial_ratio=settings.artificial_ratio,
             max_iter=settings.max_rounds,
             random_state=split.seed,
         ).fit(split.table, split.labels)
-        found.append(ensemble.learner_predict_proba(split.test_table))
-        tick((k + 1) / len(splits))
-    return {"decorate-trees": _over_sizes(found, splits)}
-
-
-def decorate_nets(splits: Sequence[Split], settings: Settings, device: torch.device, tick: Tick) -> Rows:
-    """Return the errors of DECORATE with networks, all folds in lockstep.
-
-    On the CPU whatever the device: a network for each fold is too little to keep a GPU busy.
-    """
-    ensembles = grow_nets(splits, settings, tick)
-    rows = [np.nan_to_num(split.test_table) for split in splits]
-    found = [np.stack([m(x) for m in learners]) for learners, x in zip(ensembles, rows, strict=True)]
-    return {"decorate-nets": _over_sizes(found, splits)}
-
-
-def grow_nets(splits: Sequence[Split], settings: Settings, tick: Tick) -> list[list[Learner]]:
-    """Return the networks that DECORATE keeps, for each split."""
-    cpu = torch.device("cpu")
-    loss = IndependentLoss()
-
-    def train(lessons: list[Lesson]) -> list[Learner]:
-        groups = []
-        for lesson in lessons:
-            net_seed, order_seed = draw_seeds(lesson.rng)
-            with seeded(cpu, net_seed):
-                nets = make_nets(None, 1, (settings.hidden,), lesson.x.shape[1], splits[0].n_classes)
-            y = torch.as_tensor(lesson.y, dtype=torch.long)
-            groups.append(Group(Fold(filled(lesson.x, cpu), y, None, nets, order_seed), loss))
-        learners: list[Learner] = []
-        for _, program in train_in_chunks(groups, settings):
-            learners += [_learner(ensemble) for ensemble in program.ensembles()]
-        return learners
-
-    growths = decorate_together(
-        [split.table for split in splits],
-        [split.labels for split in splits],
-        [np.random.RandomState(split.seed) for split in splits],
-        train,
-        n_classes=splits[0].n_classes,
-        n_learners=settings.n_learners,
-        artificial_ratio=settings.artificial_ratio,
-        max_rounds=settings.max_rounds,
-        on_round=lambda n: tick(n / settings.max_rounds),
-    )
-    return [growth.learners for growth in growths]
-
-
-def _learner(ensemble: Ensemble) -> Learner:
-    """Return a network as DECORATE asks it: rows in, probabilities out."""
-
-    @torch.no_grad()
-    def proba(rows: FloatArray) -> FloatArray:
-        logits: Tensor = ensemble(filled(rows, torch.device("cpu")))[0]
-        return logits.double().softmax(-1).numpy()
-
-    return proba
-
-
-def _over_sizes(proba: Sequence[FloatArray], splits: Sequence[Split]) -> dict[str, list[Any]]:
-    """Return the error of all learners, and the least of those of the first learners, however many."""
-    errors = [
-        100 * np.mean(own.cumsum(axis=0).argmax(-1) != split.test_labels, axis=1)
-        for own, split in zip(proba, splits, strict=True)
+        for split in splits
     ]
+
+
+def _over_sizes(ensembles: Sequence[DecorateClassifier], splits: Sequence[Split]) -> dict[str, list[Any]]:
+    """Return the error of all learners, and the lowest one of the first learners, for any number of them."""
+    errors = []
+    for ensemble, split in zip(ensembles, splits, strict=True):
+        summed = ensemble.learner_predict_proba(split.test_table).cumsum(axis=0)
+        errors.append(100 * np.mean(summed.argmax(-1) != split.test_labels, axis=1))
     return {
         "error": [float(own[-1]) for own in errors],
         "best_test": [float(own.min()) for own in errors],

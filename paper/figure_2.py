@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from counterpoint._validation import FloatArray
 from counterpoint.plots import PALETTE, CorrelationDisplay, house_style
 from counterpoint.records import number, write_figure, write_record
 from counterpoint.theory import is_correlation_matrix
@@ -23,8 +23,8 @@ class Example(NamedTuple):
 
     r_tl: float
     r_ll: float
-    matrix: FloatArray
-    eigenvalues: FloatArray
+    matrix: NDArray[np.float64]
+    eigenvalues: NDArray[np.float64]
     possible: bool
 
 

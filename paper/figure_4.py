@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from counterpoint._validation import FloatArray
 from counterpoint.plots import PALETTE, house_style
 from counterpoint.records import write_figure, write_record
 from counterpoint.theory import accuracy_from_correlation
@@ -25,10 +25,10 @@ N_SAMPLES = 100
 class Pairs(NamedTuple):
     """What was measured on each random pair of truth and learner."""
 
-    r_tl: FloatArray
-    p: FloatArray
-    alpha: FloatArray
-    beta: FloatArray
+    r_tl: NDArray[np.float64]
+    p: NDArray[np.float64]
+    alpha: NDArray[np.float64]
+    beta: NDArray[np.float64]
 
 
 def reproduce(out: Path, *, seed: int = 0) -> list[Path]:

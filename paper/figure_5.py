@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from counterpoint._validation import ROUNDING, FloatArray, check_whole
 from counterpoint.exceptions import ModelRangeWarning
 from counterpoint.plots import PALETTE, house_style
-from counterpoint.plots.style import sequence
 from counterpoint.records import number, write_figure, write_record
 from counterpoint.theory import (
     accuracy_from_correlation,
@@ -23,6 +21,7 @@ from counterpoint.theory import (
     learner_correlation_bounds,
     vote_accuracy,
 )
+from paper.colours import ordered_colours
 from paper.simulate import draw_correct, latent_correlation
 
 if TYPE_CHECKING:
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
 TITLE = "Accuracy of the majority vote against the correlation of learners and truth"
 N_LEVELS = 6
 N_SAMPLES = 100_000
+ROUNDING = 1e-9  # by which a bound may be missed
 NOTES = {
     "As printed": "correlation of labels put in the place\nof the correlation of being correct",
     "Corrected": "the correlation of being correct itself;\na curve ends where no votes can be",
@@ -42,23 +42,25 @@ NOTES = {
 class Curves(NamedTuple):
     """Vote accuracy by formula, ``(n_levels, n_points)``; NaN where no such ensemble exists."""
 
-    r_ll: FloatArray
-    r_tl: FloatArray
-    printed: FloatArray
-    corrected: FloatArray
+    r_ll: NDArray[np.float64]
+    r_tl: NDArray[np.float64]
+    printed: NDArray[np.float64]
+    corrected: NDArray[np.float64]
 
 
 class Simulation(NamedTuple):
     """What votes drawn at random had, ``(n_levels, n_points)``; NaN where none could be drawn."""
 
-    r_tl: FloatArray
-    r_ll: FloatArray
-    accuracy: FloatArray
+    r_tl: NDArray[np.float64]
+    r_ll: NDArray[np.float64]
+    accuracy: NDArray[np.float64]
 
 
 def reproduce(out: Path, *, n_learners: int = 5, seed: int = 0) -> list[Path]:
     """Write the three panels for one size of ensemble, which is odd as in the printed formula."""
-    if check_whole(n_learners, "n_learners", minimum=3) % 2 == 0:
+    if n_learners < 3:
+        raise ValueError(f"`n_learners` must be at least 3; got {n_learners}.")
+    if n_learners % 2 == 0:
         raise ValueError(f"`n_learners` must be odd; got {n_learners}.")
     curves, simulation = compute(n_learners), simulate(n_learners, seed)
     config = {"n_learners": n_learners, "seed": seed, "n_samples": N_SAMPLES}
@@ -69,7 +71,7 @@ def reproduce(out: Path, *, n_learners: int = 5, seed: int = 0) -> list[Path]:
     ]
 
 
-def levels(n_learners: int) -> FloatArray:
+def levels(n_learners: int) -> NDArray[np.float64]:
     """Return six levels of ``r_ll``, from the lowest possible to 1."""
     return np.linspace(*learner_correlation_bounds(n_learners), N_LEVELS)
 
@@ -88,8 +90,8 @@ def compute(n_learners: int) -> Curves:
     return Curves(r_ll, r_tl, printed, corrected)
 
 
-def exists(r_tl: FloatArray, r_ll: FloatArray, n_learners: int) -> NDArray[np.bool_]:
-    """Tell where votes with these correlations exist: where ``c`` is within its bounds."""
+def exists(r_tl: NDArray[np.float64], r_ll: NDArray[np.float64], n_learners: int) -> NDArray[np.bool_]:
+    """Return True where votes with these correlations exist: where ``c`` is within its bounds."""
     lowest = error_correlation_bounds(accuracy_from_correlation(r_tl), n_learners).low
     # c = (r_ll - r_tl^2) / (1 - r_tl^2), without the division
     can: NDArray[np.bool_] = r_ll - r_tl**2 >= lowest * (1 - r_tl**2) - ROUNDING
@@ -124,7 +126,7 @@ def draw(curves: Curves, simulation: Simulation, n_learners: int) -> "Figure":
     """Draw the three panels side by side on the same axes."""
     from matplotlib.figure import Figure
 
-    colours = sequence(N_LEVELS)
+    colours = ordered_colours(N_LEVELS)
     with house_style():
         figure = Figure(figsize=(11.0, 4.5))
         axes = figure.subplots(1, 3, sharex=True, sharey=True)

@@ -14,24 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from counterpoint._validation import FloatArray
+from counterpoint.estimators import DecorateClassifier
 from counterpoint.plots import TradeoffDisplay, house_style
 from counterpoint.records import given_paths, read_record, refill, write_figure, write_record
-from counterpoint.training import Group, Program, correlations, pick_device
-from paper.decorated import grow_nets
+from counterpoint.training import GroupedEnsembles, correlations, pick_device
+from paper.decorated import grow_networks
 from paper.device import device_name
-from paper.lockstep import Learner
-from paper.tabular import (
-    SMOKE,
-    Settings,
-    Split,
-    cross_validation,
-    fold_of,
-    losses_of,
-    train_in_chunks,
-)
+from paper.programs import Split, train_in_chunks
+from paper.tabular import SMOKE, Settings, cross_validation, make_groups, make_losses, schedule_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -46,11 +39,11 @@ NAMES = {
     "independent": "independent nets",
 }
 
-CORNER = ("decorate", "independent")  # who is looked at from nearby
+CORNER = ("decorate", "independent")  # the ensembles of the enlarged corner
 
 
 def reproduce(out: Path, *, device: str = "auto", seed: int = 0, smoke: bool = False) -> list[Path]:
-    """Follow the ensembles through their training, draw the way they take and write it down."""
+    """Follow the ensembles through their training; draw and write their paths."""
     settings = dataclasses.replace(SMOKE if smoke else Settings(), seed=seed)
     chosen = pick_device(device)
     start = time.perf_counter()
@@ -70,72 +63,70 @@ def reproduce(out: Path, *, device: str = "auto", seed: int = 0, smoke: bool = F
 
 
 def compute(settings: Settings, device: torch.device) -> dict[str, Any]:
-    """Return the ways of all ensembles, and how many learners DECORATE keeps in each fold.
+    """Return the paths of all ensembles on the plane, and how many learners DECORATE keeps in each fold.
 
     ``[part][name]`` has ``r_tl`` and ``r_ll``, a number for each epoch, or for each size from 2 on. DECORATE has no
-    way where each fold keeps a single learner.
+    path if each fold keeps a single learner.
     """
     splits = cross_validation(DATA, 1, settings)
-    ensembles = grow_nets(splits, settings, lambda _: None)
-    grown = _of_sizes(splits, ensembles, settings.n_learners)
-    ways = {} if grown is None else {"decorate": grown}
-    ways |= _of_epochs(splits, settings, device)
+    ensembles = grow_networks(splits, settings)
+    by_size = correlations_by_size(splits, ensembles, settings.n_learners)
+    paths = {} if by_size is None else {"decorate": by_size}
+    paths |= correlations_by_epoch(splits, settings, device)
     return {
-        "learners": [len(learners) for learners in ensembles],
+        "learners": [len(ensemble.estimators_) for ensemble in ensembles],
         **{
             part: {
-                name: {key: np.round(way[p, place], 5).tolist() for place, key in enumerate(("r_tl", "r_ll"))}
-                for name, way in ways.items()
+                name: {key: np.round(path[p, i], 5).tolist() for i, key in enumerate(("r_tl", "r_ll"))}
+                for name, path in paths.items()
             }
             for p, part in enumerate(PARTS)
         },
     }
 
 
-def _of_epochs(splits: Sequence[Split], settings: Settings, device: torch.device) -> dict[str, FloatArray]:
+def correlations_by_epoch(
+    splits: Sequence[Split], settings: Settings, device: torch.device
+) -> dict[str, NDArray[np.float64]]:
     """Return (parts, 2, epochs) for each loss: both correlations after each epoch."""
-    losses = losses_of(settings)
-    groups = [
-        Group(fold, loss)
-        for fold in (fold_of(split, settings, device) for split in splits)
-        for loss in losses.values()
-    ]
+    losses = make_losses(settings)
+    groups = make_groups(splits, list(losses.values()), settings, device)
     rows = [split.tensors(device) for split in splits for _ in losses]
     found = np.empty((len(groups), len(PARTS), 2, settings.epochs))
 
-    def watch(places: slice, epoch: int, program: Program) -> None:
+    def measure(chunk: slice, epoch: int, program: GroupedEnsembles) -> None:
         for part in range(len(PARTS)):
-            x, y = zip(*(own[2 * part : 2 * part + 2] for own in rows[places]), strict=True)
-            stands = [_stand(z.softmax(-1), target) for z, target in zip(program.logits(x), y, strict=True)]
-            found[places, part, :, epoch - 1] = stands
+            x, y = zip(*(own[2 * part : 2 * part + 2] for own in rows[chunk]), strict=True)
+            found[chunk, part, :, epoch - 1] = [
+                _correlations(z.softmax(-1), target) for z, target in zip(program.logits(x), y, strict=True)
+            ]
 
-    for _ in train_in_chunks(groups, settings, on_epoch=watch):
+    for _ in train_in_chunks(groups, schedule_of(splits, settings), on_epoch=measure):
         pass
     return {name: np.mean(found[c :: len(losses)], axis=0) for c, name in enumerate(losses)}
 
 
-def _of_sizes(
-    splits: Sequence[Split], ensembles: Sequence[Sequence[Learner]], largest: int
-) -> FloatArray | None:
-    """Return (parts, 2, sizes) of the first 2, 3, ... learners; an ensemble that stops growing stays where it is.
+def correlations_by_size(
+    splits: Sequence[Split], ensembles: Sequence[DecorateClassifier], largest: int
+) -> NDArray[np.float64] | None:
+    """Return (parts, 2, sizes) for the first 2, 3, ... learners; an ensemble that stops growing stays where it is.
 
-    Folds that kept a single learner have no place on the plane and are left out; None if there is no other.
+    Folds with a single learner have no position on the plane and are left out; None if there are no others.
     """
     found = []
-    for split, learners in zip(splits, ensembles, strict=True):
-        if len(learners) < 2:
+    for split, ensemble in zip(splits, ensembles, strict=True):
+        if len(ensemble.estimators_) < 2:
             continue
-        sizes = [min(size, len(learners)) for size in range(2, largest + 1)]
-        parts = ((split.table, split.labels), (split.test_table, split.test_labels))
-        way = []
-        for table, labels in parts:
-            proba = torch.as_tensor(np.stack([learner(np.nan_to_num(table)) for learner in learners]))
-            way.append(np.transpose([_stand(proba[:size], torch.as_tensor(labels)) for size in sizes]))
-        found.append(way)
+        sizes = [min(size, len(ensemble.estimators_)) for size in range(2, largest + 1)]
+        path = []
+        for table, labels in ((split.table, split.labels), (split.test_table, split.test_labels)):
+            proba = torch.as_tensor(ensemble.learner_predict_proba(table))
+            path.append(np.transpose([_correlations(proba[:n], torch.as_tensor(labels)) for n in sizes]))
+        found.append(path)
     return np.mean(found, axis=0) if found else None
 
 
-def _stand(proba: Tensor, target: Tensor) -> list[float]:
+def _correlations(proba: Tensor, target: Tensor) -> list[float]:
     return [float(value) for value in correlations(proba, target)]
 
 
@@ -143,19 +134,19 @@ def draw(found: Mapping[str, Any], n_learners: int, *, smoke: bool) -> "Figure":
     """Draw both planes, and below them their upper corners."""
     from matplotlib.figure import Figure
 
-    names = {**NAMES, "decorate": f"{NAMES['decorate']} ({_folds_with_a_way(found)})"}
+    names = {**NAMES, "decorate": f"{NAMES['decorate']} ({_folds_with_a_path(found)})"}
     with house_style():
         figure = Figure(figsize=(11.0, 9.2))
         axes = figure.subplots(2, 2)
         figure.suptitle(_heading(found, n_learners, smoke=smoke), size=13, weight="bold")
         for (whole, near), (part, words) in zip(axes.T, PARTS.items(), strict=True):
-            ways = {names[name]: (way["r_tl"], way["r_ll"]) for name, way in found[part].items()}
-            display = TradeoffDisplay(n_learners, trajectories=ways)
+            paths = {names[name]: (path["r_tl"], path["r_ll"]) for name, path in found[part].items()}
+            display = TradeoffDisplay(n_learners, trajectories=paths)
             display.plot(whole, legend=part == "train")
             display.plot(near, legend=False)
             whole.set(title=words, ylim=(-0.1, 1.06))
             corner = [found[part][name] for name in CORNER if name in found[part]]
-            r_tl, r_ll = ([value for way in corner for value in way[key]] for key in ("r_tl", "r_ll"))
+            r_tl, r_ll = ([value for path in corner for value in path[key]] for key in ("r_tl", "r_ll"))
             width, height = max(np.ptp(r_ll), 0.02), max(np.ptp(r_tl), 0.02)
             near.set(title=f"{words}, the upper corner", xlim=(min(r_ll) - 0.1 * width, 1 + 0.1 * width))
             near.set_ylim(min(r_tl) - 0.3 * height, 1 + 0.1 * height)
@@ -169,7 +160,7 @@ def _heading(found: Mapping[str, Any], n_learners: int, *, smoke: bool) -> str:
     return f"{start} of {n_learners} nets (DECORATE keeps {kept}) in training on {DATA}"
 
 
-def _folds_with_a_way(found: Mapping[str, Any]) -> str:
+def _folds_with_a_path(found: Mapping[str, Any]) -> str:
     return f"{sum(n > 1 for n in found['learners'])} of {len(found['learners'])} folds"
 
 
@@ -182,7 +173,7 @@ def caption(record: Mapping[str, Any]) -> str:
     if max(learners) < 2:
         return f"{kept} {alone} DECORATE has no line.\n"
     return (
-        f"{kept} {alone} DECORATE's line is the mean over {_folds_with_a_way(record['data'])}, "
+        f"{kept} {alone} DECORATE's line is the mean over {_folds_with_a_path(record['data'])}, "
         f"of which {learners.count(2)} end where they begin, with two nets.\n"
     )
 

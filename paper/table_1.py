@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from counterpoint._validation import FloatArray
 from counterpoint.records import (
     Grid,
     Numbers,
@@ -76,7 +76,7 @@ def grids(record: Mapping[str, Any], write: Callable[[Numbers], str]) -> list[Gr
     return [*tables, _claims(data, f"{start}, what the paper says, n = {len(config['seeds'])}", write)]
 
 
-def rank_correlation(measured: Measured, part: str, *, by: str = "optimality") -> FloatArray:
+def rank_correlation(measured: Measured, part: str, *, by: str = "optimality") -> NDArray[np.float64]:
     """Return Spearman's correlation of a quantity and the accuracy of the vote, one for each seed.
 
     ``by`` names the quantity; besides those of the table it may be ``"gap"``, minus the height of the bound above

@@ -1,55 +1,54 @@
 """Table 3: cross-validation errors of DECORATE, of the paper's algorithm, of independent networks and of ours.
 
-Each configuration on each data set is a part, written to a file of its own when it is done. A run that is started again
-in the same folder takes the parts that are there, and is refused where their settings are others. ``python -m
-paper.table_3 RECORD DOCUMENT [WEKA]`` writes the tables of a record into a document again, with the
-errors of Weka's DECORATE from its benchmark.
+Each method on each data set is a job, with a file of its own in ``table-3/``. ``python -m paper.table_3 RECORD DOCUMENT
+[WEKA]`` writes the tables of a record into a document again, with the errors of Weka's DECORATE from its benchmark.
 """
 
 import dataclasses
-import time
-import warnings
 from collections.abc import Mapping
 from functools import partial
+from importlib import import_module
+from importlib.metadata import version
 from itertools import product
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from counterpoint._validation import FloatArray, check_count
 from counterpoint.records import (
     NONE,
     Grid,
-    ProgressReporter,
+    Job,
+    RunStore,
     given_paths,
     markdown,
     mean,
-    plain,
     read_record,
     refill,
     rich_table,
+    run_jobs,
     spread,
-    versions,
-    write_json,
     write_record,
     write_text,
 )
+from paper.runner import check_kind
 
 if TYPE_CHECKING:
     import torch
 
-    from paper.tabular import Tick
+    from paper.tabular import Settings
 
+NAME = "table-3"
 TITLE = "Cross-validation error on tables: DECORATE, the paper's algorithm, independent networks, ours"
 
 REPEATS = MappingProxyType({"breast-w": 10, "iris": 10, "segment": 3})
-# part -> the function that runs it; the longest comes last
-PARTS = MappingProxyType(
+# method -> the function that runs it; the slowest comes last
+METHODS = MappingProxyType(
     {
         "decorate-trees": ("decorated", "decorate_trees"),
-        "decorate-nets": ("decorated", "decorate_nets"),
+        "decorate-nets": ("decorated", "decorate_networks"),
         "fixed": ("tabular", "fixed_losses"),
         "searched": ("tabular", "searched"),
     }
@@ -82,108 +81,65 @@ LINES: Mapping[str, Line] = MappingProxyType(
 def reproduce(
     out: Path, *, repeats: int | None = None, device: str = "auto", seed: int = 0, smoke: bool = False
 ) -> list[Path]:
-    """Run the parts that are missing; print the table, write it and the numbers behind it."""
+    """Run the jobs that are not done yet; print the table, write it and the numbers behind it."""
     from rich.console import Console
 
     from counterpoint.training import pick_device
     from paper.tabular import SMOKE, Settings
 
+    if repeats is not None and repeats < 1:
+        raise ValueError(f"`repeats` must be at least 1; got {repeats}.")
     settings = dataclasses.replace(SMOKE if smoke else Settings(), seed=seed)
-    counts = {name: 1 if smoke else count for name, count in REPEATS.items()}
-    if repeats is not None:
-        counts = dict.fromkeys(REPEATS, int(check_count(repeats, "repeats", minimum=1)))
-    found, failed = _run(out / "table-3", counts, settings, pick_device(device))
-    what = f"{len(failed)} part{'s' if len(failed) > 1 else ''} failed"
-    if not any(found.values()):
-        raise RuntimeError(f"{what}, and there is nothing to write: {'; '.join(failed)}")
+    counts = {name: repeats or (1 if smoke else count) for name, count in REPEATS.items()}
+    check_kind(out, NAME, smoke=smoke)
+    jobs = make_jobs(counts, settings, pick_device(device))
+    outcome = run_jobs(jobs, RunStore(out / NAME), title=TITLE, about={"torch": version("torch")})
+    if not outcome.records:
+        outcome.check()
+        raise RuntimeError("No job is done yet; other processes work on them.")
     config = {"smoke": smoke, "repeats": counts, "settings": dataclasses.asdict(settings)}
-    paths = write_record(out, "table-3", title=TITLE, config=config, data=found)
+    paths = write_record(out, NAME, title=TITLE, config=config, data=join(outcome.records))
     record = read_record(paths[0])
-    path = out / "table-3.md"
+    path = out / f"{NAME}.md"
     write_text(path, text(record))
     console = Console()
     for grid in narrow_grids(record):
         console.print(rich_table(grid))
-    if failed:
-        raise RuntimeError(f"{what}, the others are written: {'; '.join(failed)}")
+    outcome.check()
     return [*paths, path]
 
 
-def _run(
-    folder: Path, counts: Mapping[str, int], settings: Any, device: "torch.device"
-) -> tuple[dict[str, dict[str, Any]], list[str]]:
-    """Return the parts by data set, from the folder or run now, and what went wrong with those that failed."""
-    paths = {(name, part): folder / f"{name}-{part}.json" for name, part in product(counts, PARTS)}
-    kept = {  # all are looked at first: a run that cannot use one must not replace another
-        (name, part): _kept(path, {"repeats": counts[name], **dataclasses.asdict(settings)})
-        for (name, part), path in paths.items()
-    }
-    found: dict[str, dict[str, Any]] = {name: {} for name in counts}
-    failed = []
-    with ProgressReporter(len(paths)) as tell:
-        for (name, part), path in paths.items():
-            words, one = f"{name}, {part}", kept[name, part]
-            tell.now(words)
-            try:
-                if one is None:
-                    one = _part(name, part, counts[name], settings, device, partial(tell.now, words))
-                    write_json(path, one)
-            except Exception as error:  # the other parts are worth having
-                failed.append(f"{words}: {error}")
-                tell.done(failed[-1])
-                continue
-            found[name][part] = one
-            tell.done(f"{words}: {one['seconds']:.0f} s on {one['device']}")
-    return found, failed
+def make_jobs(counts: Mapping[str, int], settings: "Settings", device: "torch.device") -> list[Job]:
+    """Return a job for each data set and method."""
+    return [
+        Job(
+            f"{name}-{method}",
+            {"data": name, "method": method, "repeats": count, **dataclasses.asdict(settings)},
+            partial(run_method, name, method, count, settings, device),
+        )
+        for (name, count), method in product(counts.items(), METHODS)
+    ]
 
 
-def _kept(path: Path, config: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return a part that was written before, or refuse one of other settings; one that is damaged is none."""
-    if not path.is_file():
-        return None
-    try:
-        part = read_record(path, "config", "device", "seconds", "rows")
-    except ValueError as error:
-        warnings.warn(f"{error} The part is run again.", stacklevel=2)
-        return None
-    found, wanted = part["config"], plain(config)
-    for name in {**wanted, **found}:
-        if found.get(name) != wanted.get(name):
-            raise ValueError(
-                f"`--out` must hold parts of the same settings, or none; got '{path}' with "
-                f"{name} {found.get(name)!r} and not {wanted.get(name)!r}."
-            )
-    return part
-
-
-def _part(
-    name: str, part: str, repeats: int, settings: Any, device: "torch.device", tick: "Tick"
+def run_method(
+    name: str, method: str, repeats: int, settings: "Settings", device: "torch.device"
 ) -> dict[str, Any]:
-    """Run a configuration on a data set; errors are lists of folds for each repeat."""
-    from importlib import import_module
-
+    """Run a method on a data set; each row of the table gets a list of folds for each repeat."""
     import torch
 
     from paper.device import device_name
     from paper.tabular import cross_validation
 
-    module, function = PARTS[part]
+    module, function = METHODS[method]
     run = getattr(import_module(f"paper.{module}"), function)
-    start = time.perf_counter()
-    rows = run(cross_validation(name, repeats, settings), settings, device, tick)
-    one: dict[str, Any] = plain(
-        {
-            "config": {"repeats": repeats, **dataclasses.asdict(settings)},
-            "versions": {**versions(), "torch": torch.__version__},
-            "device": device_name(torch.device("cpu") if part.startswith("decorate") else device),
-            "seconds": round(time.perf_counter() - start, 1),
-            "rows": {
-                row: {key: _by_repeat(values, repeats) for key, values in fields.items()}
-                for row, fields in rows.items()
-            },
-        }
-    )
-    return one
+    rows = run(cross_validation(name, repeats, settings), settings, device)
+    return {
+        "device": device_name(torch.device("cpu") if method.startswith("decorate") else device),
+        "rows": {
+            row: {key: _by_repeat(values, repeats) for key, values in fields.items()}
+            for row, fields in rows.items()
+        },
+    }
 
 
 def _by_repeat(values: list[Any], repeats: int) -> list[list[Any]]:
@@ -192,11 +148,21 @@ def _by_repeat(values: list[Any], repeats: int) -> list[list[Any]]:
     return [rounded[start : start + size] for start in range(0, len(rounded), size)]
 
 
+def join(records: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the records of jobs by data set and method."""
+    found: dict[str, dict[str, Any]] = {name: {} for name in REPEATS}
+    for record in records.values():
+        config = record["config"]
+        kept = {key: record[key] for key in ("config", "versions", "torch", "seconds")}
+        found[config["data"]][config["method"]] = {**kept, **record["data"]}
+    return found
+
+
 def text(record: Mapping[str, Any], weka: Mapping[str, Any] | None = None) -> str:
     """Return the tables in Markdown, and how long they took."""
     seconds: dict[str, float] = {}
-    for part in (part for parts in record["data"].values() for part in parts.values()):
-        seconds[part["device"]] = seconds.get(part["device"], 0) + part["seconds"]
+    for job in (job for jobs in record["data"].values() for job in jobs.values()):
+        seconds[job["device"]] = seconds.get(job["device"], 0) + job["seconds"]
     times = ", ".join(f"{total:,.0f} s on {device}" for device, total in sorted(seconds.items()))
     return f"{markdown(grids(record, weka))}\nTime: {times or NONE}.\n"
 
@@ -248,11 +214,11 @@ def _start(record: Mapping[str, Any]) -> str:
     return "Smoke run. " if record["config"]["smoke"] else ""
 
 
-def errors(record: Mapping[str, Any], name: str, row: str, key: str = "error") -> FloatArray | None:
-    """Return what was measured of a row on a data set, (repeats, folds); None where its part is missing."""
-    for part in record["data"].get(name, {}).values():
-        if row in part["rows"]:
-            return np.array(part["rows"][row][key], dtype=np.float64)
+def errors(record: Mapping[str, Any], name: str, row: str, key: str = "error") -> NDArray[np.float64] | None:
+    """Return what was measured of a row on a data set, (repeats, folds); None where its job is missing."""
+    for job in record["data"].get(name, {}).values():
+        if row in job["rows"]:
+            return np.array(job["rows"][row][key], dtype=np.float64)
     return None
 
 
@@ -269,7 +235,7 @@ def _cells(record: Mapping[str, Any], name: str, row: str) -> list[str]:
 
 def _difference(record: Mapping[str, Any], name: str, row: str) -> str:
     """Return the mean difference with the p-value of the corrected paired test over all folds."""
-    from counterpoint.estimators.paired import corrected_paired_test
+    from counterpoint.estimators import corrected_paired_test
 
     ours, baseline = (errors(record, name, key) for key in (row, BASELINE))
     if ours is None or baseline is None:

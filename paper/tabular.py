@@ -1,62 +1,48 @@
-"""Ensembles of networks on tables under cross-validation: what Table 3 and Figure 7 share.
+"""Ensembles of networks on tables under cross-validation: what Table 3 and Figure 7 share."""
 
-All folds of all repeats train side by side as one batched program. A CPU works faster if what the hidden layers put out
-stays in its cache, so there the folds are taken some at a time; each trains as if it were alone.
-"""
-
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
-from counterpoint._validation import FloatArray, IntArray
 from counterpoint.datasets import load
-from counterpoint.estimators._making import draw_seeds, make_nets
-from counterpoint.estimators._rows import n_batches
-from counterpoint.estimators.candidates import choose
+from counterpoint.estimators import choose_diversity
 from counterpoint.training import (
     CorrelationLoss,
     EnsembleLoss,
-    Fold,
     Group,
+    GroupedEnsembles,
     IndependentLoss,
-    Program,
     Schedule,
-    fit_groups,
-    seeded,
 )
+from paper.programs import Split, draw_seeds, fold_of, train_in_chunks
 
 __all__ = [
     "SMOKE",
     "Rows",
     "Settings",
-    "Split",
-    "Tick",
     "cross_validation",
-    "filled",
     "fixed_losses",
-    "fold_of",
-    "losses_of",
+    "make_groups",
+    "make_losses",
+    "schedule_of",
     "searched",
-    "train_in_chunks",
 ]
 
-# Numbers in the hidden layers of a program: those of a CPU fit its cache, those of a GPU its memory.
-_MOST_ON_CPU, _MOST_ON_GPU = 2**20, 2**29
-
-Tick = Callable[[float], None]  # told the share of the work that is done
-# row -> "error" and "best_test", one number for each fold, and what else is worth a note
+# row of the table -> "error" and "best_test", one number for each split, and other numbers worth keeping
 Rows = dict[str, dict[str, list[Any]]]
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How ensembles are made and judged; the paper gives the first four."""
+    """How ensembles are trained and judged; the paper gives the first four."""
 
     n_learners: int = 15
     n_folds: int = 10
@@ -70,7 +56,7 @@ class Settings:
     weight_decay: float = 0.1
     inner_folds: int = 5
     diversities: tuple[float, ...] = (0.0, 0.5, 0.9)
-    read_every: int = 10  # epochs between two looks at the test rows through a read-out
+    read_every: int = 10  # epochs between two tests with a read-out
     seed: int = 0
 
 
@@ -79,25 +65,8 @@ SMOKE = Settings(
 )
 
 
-class Split(NamedTuple):
-    """A fold: columns standardised by its training rows, NaN where a value is missing."""
-
-    table: FloatArray  # (n, n_features)
-    labels: IntArray  # (n,)
-    test_table: FloatArray
-    test_labels: IntArray
-    n_classes: int
-    seed: int
-
-    def tensors(self, device: torch.device) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return the rows with missing values at the mean, 0, and the labels; those to test last."""
-        x, test_x = (filled(table, device) for table in (self.table, self.test_table))
-        y, test_y = (torch.as_tensor(codes, device=device) for codes in (self.labels, self.test_labels))
-        return x, y, test_x, test_y
-
-
 def cross_validation(name: str, repeats: int, settings: Settings) -> list[Split]:
-    """Return the folds of the repeats of a table, one repeat after the other; stratified, shuffled by seed + repeat."""
+    """Return the splits of all repeats of a table in turn; stratified, shuffled by seed + repeat."""
     data = load(name)
     labels = np.unique(data.y, return_inverse=True)[1].astype(np.int64)
     table = data.X.to_numpy(dtype=np.float64)
@@ -108,18 +77,18 @@ def cross_validation(name: str, repeats: int, settings: Settings) -> list[Split]
     ]
 
 
-def _splits(table: FloatArray, labels: IntArray, n_folds: int, seed: int) -> list[Split]:
+def _splits(table: NDArray[np.floating], labels: NDArray[np.int64], n_folds: int, seed: int) -> list[Split]:
     folds = StratifiedKFold(n_folds, shuffle=True, random_state=seed).split(table, labels)
     splits = []
     for (train, test), own_seed in zip(folds, draw_seeds(seed, n_folds), strict=True):
-        scaler = StandardScaler().fit(table[train])  # leaves missing values out
+        scaler = StandardScaler().fit(table[train])  # ignores missing values
         rows = [scaler.transform(table[part]) for part in (train, test)]
         splits.append(Split(rows[0], labels[train], rows[1], labels[test], int(labels.max()) + 1, own_seed))
     return splits
 
 
-def losses_of(settings: Settings) -> dict[str, EnsembleLoss]:
-    """Return independent training, and the paper's loss in the forms of its equation and of its algorithm."""
+def make_losses(settings: Settings) -> dict[str, EnsembleLoss]:
+    """Return the losses without a choice: independent training, the paper's by its equation and by its algorithm."""
     return {
         "independent": IndependentLoss(),
         "mean": CorrelationLoss(lam=settings.lam, reduction="mean"),
@@ -127,106 +96,87 @@ def losses_of(settings: Settings) -> dict[str, EnsembleLoss]:
     }
 
 
-def fold_of(split: Split, settings: Settings, device: torch.device) -> Fold:
-    """Return what a program trains on: the rows, and networks with the seed of the split."""
-    x, y, *_ = split.tensors(device)
-    net_seed, order_seed = draw_seeds(split.seed)
-    with seeded(device, net_seed):
-        nets = make_nets(None, settings.n_learners, (settings.hidden,), x.shape[1], split.n_classes)
-    return Fold(x, y, None, nets, order_seed)
+def schedule_of(splits: Sequence[Split], settings: Settings) -> Schedule:
+    """Return the schedule for some splits, with batches no larger than the settings say."""
+    largest = max(len(split.labels) for split in splits)
+    n_batches = math.ceil(largest / settings.batch_size)
+    return Schedule(settings.epochs, n_batches, settings.learning_rate, settings.weight_decay)
 
 
-def train_in_chunks(
-    groups: Sequence[Group],
-    settings: Settings,
-    *,
-    on_epoch: Callable[[slice, int, Program], None] | None = None,
-    tick: Tick = lambda _: None,
-) -> Iterator[tuple[slice, Program]]:
-    """Train the groups, as many at a time as suits the device; give the programs with the places of their groups."""
-    largest = max(len(group.fold.y) for group in groups)
-    schedule = Schedule(
-        settings.epochs,
-        n_batches(largest, settings.batch_size),
-        settings.learning_rate,
-        settings.weight_decay,
-    )
-    numbers = len(groups[0].fold.nets) * settings.batch_size * settings.hidden
-    size = max((_MOST_ON_CPU if groups[0].fold.x.device.type == "cpu" else _MOST_ON_GPU) // numbers, 1)
-    for start in range(0, len(groups), size):
-        places = slice(start, min(start + size, len(groups)))
-
-        def watch(epoch: int, program: Program, places: slice = places) -> None:
-            if on_epoch is not None:
-                on_epoch(places, epoch, program)
-            done = places.start + (places.stop - places.start) * epoch / settings.epochs
-            tick(done / len(groups))
-
-        yield places, fit_groups(groups[places], schedule, on_epoch=watch)
+def make_groups(
+    splits: Sequence[Split], losses: Sequence[EnsembleLoss], settings: Settings, device: torch.device
+) -> list[Group]:
+    """Return an ensemble for each split and loss; those of a split start from the same networks."""
+    folds = [fold_of(split, settings.n_learners, settings.hidden, device) for split in splits]
+    return [Group(fold, loss) for fold in folds for loss in losses]
 
 
-class _Watch:
-    """The errors of each group on its test rows, in percent: after each epoch, and through read-outs at some."""
+class _TestErrors:
+    """Errors of each group on its test rows in percent: after each epoch, and with a read-out after some."""
 
     def __init__(self, tests: Sequence[tuple[Tensor, Tensor]], settings: Settings) -> None:
         self.tests, self.settings = tests, settings
         self.raw = np.full((len(tests), settings.epochs), np.nan)
         self.read = np.full((len(tests), settings.epochs), np.nan)
 
-    def __call__(self, places: slice, epoch: int, program: Program) -> None:
-        x, y = zip(*self.tests[places], strict=True)
+    def __call__(self, chunk: slice, epoch: int, program: GroupedEnsembles) -> None:
+        x, y = zip(*self.tests[chunk], strict=True)
         proba = [logits.softmax(-1) for logits in program.logits(x)]
-        self.raw[places, epoch - 1] = _errors(proba, y)
+        self.raw[chunk, epoch - 1] = _errors(proba, y)
         if epoch % self.settings.read_every == 0 or epoch == self.settings.epochs:
-            self.read[places, epoch - 1] = _errors(program.proba(x), y)
+            self.read[chunk, epoch - 1] = _errors(program.proba(x), y)
 
 
-def fixed_losses(splits: Sequence[Split], settings: Settings, device: torch.device, tick: Tick) -> Rows:
-    """Return the errors of the losses that need no choice, with and without read-out, from one program."""
-    losses = losses_of(settings)
-    folds = [fold_of(split, settings, device) for split in splits]
-    groups = [Group(fold, loss) for fold in folds for loss in losses.values()]
-    tests = [split.tensors(device)[2:] for split in splits for _ in losses]
-    watch = _Watch(tests, settings)
-    for _ in train_in_chunks(groups, settings, on_epoch=watch, tick=tick):
+def fixed_losses(splits: Sequence[Split], settings: Settings, device: torch.device) -> Rows:
+    """Return the errors of the losses without a choice, with and without read-out."""
+    losses = make_losses(settings)
+    groups = make_groups(splits, list(losses.values()), settings, device)
+    errors = _TestErrors([split.tensors(device)[2:] for split in splits for _ in losses], settings)
+    for _ in train_in_chunks(groups, schedule_of(splits, settings), on_epoch=errors):
         pass
     rows = {}
     for c, name in enumerate(losses):
-        raw, read = (errors[c :: len(losses)] for errors in (watch.raw, watch.read))
-        rows[name] = _over_epochs(raw)
-        if name != "independent":  # its outputs are probabilities as they are
-            rows[f"{name}, read-out"] = _over_epochs(read)
+        raw, read = (found[c :: len(losses)] for found in (errors.raw, errors.read))
+        rows[name] = _last_and_best(raw)
+        if name != "independent":  # its outputs are probabilities already
+            rows[f"{name}, read-out"] = _last_and_best(read)
     return rows
 
 
-def searched(splits: Sequence[Split], settings: Settings, device: torch.device, tick: Tick) -> Rows:
+def searched(splits: Sequence[Split], settings: Settings, device: torch.device) -> Rows:
     """Return the errors with the diversity chosen by folds inside each training part, then trained on all of it."""
     losses = [IndependentLoss(), *map(CorrelationLoss, settings.diversities)]
-    inner = [_splits(s.table, s.labels, settings.inner_folds, s.seed) for s in splits]
-    flat = [split for own in inner for split in own]
-    groups = [Group(fold, loss) for fold in (fold_of(s, settings, device) for s in flat) for loss in losses]
-    tests = [split.tensors(device)[2:] for split in flat for _ in losses]
-    errors = np.empty(len(groups))
-    for places, program in train_in_chunks(groups, settings, tick=lambda share: tick(0.9 * share)):
-        x, y = zip(*tests[places], strict=True)
-        errors[places] = _errors(program.proba(x), y)
-    votes = -errors.reshape(len(splits), settings.inner_folds, len(losses)).swapaxes(1, 2)
-    share = 1 / (settings.inner_folds - 1)
-    chosen = [choose(own, share).chosen for own in votes]
+    chosen = _choose_losses(splits, losses, settings, device)
     groups = [
-        Group(fold_of(s, settings, device), losses[best]) for s, best in zip(splits, chosen, strict=True)
+        Group(fold_of(split, settings.n_learners, settings.hidden, device), losses[best])
+        for split, best in zip(splits, chosen, strict=True)
     ]
-    watch = _Watch([split.tensors(device)[2:] for split in splits], settings)
-    for _ in train_in_chunks(groups, settings, on_epoch=watch, tick=lambda share: tick(0.9 + 0.1 * share)):
+    errors = _TestErrors([split.tensors(device)[2:] for split in splits], settings)
+    for _ in train_in_chunks(groups, schedule_of(splits, settings), on_epoch=errors):
         pass
-    row = _over_epochs(watch.read)
+    row = _last_and_best(errors.read)
     row["diversity"] = [None if best == 0 else settings.diversities[best - 1] for best in chosen]
     return {"searched": row}
 
 
-def filled(table: FloatArray, device: torch.device) -> Tensor:
-    """Return a standardised table with missing values at the mean."""
-    return torch.as_tensor(np.nan_to_num(table), dtype=torch.float32, device=device)
+def _choose_losses(
+    splits: Sequence[Split], losses: Sequence[EnsembleLoss], settings: Settings, device: torch.device
+) -> list[int]:
+    """Return the position of the loss that inner folds choose for each split."""
+    inner = [
+        split
+        for outer in splits
+        for split in _splits(outer.table, outer.labels, settings.inner_folds, outer.seed)
+    ]
+    groups = make_groups(inner, losses, settings, device)
+    tests = [split.tensors(device)[2:] for split in inner for _ in losses]
+    errors = np.empty(len(groups))
+    for chunk, program in train_in_chunks(groups, schedule_of(inner, settings)):
+        x, y = zip(*tests[chunk], strict=True)
+        errors[chunk] = _errors(program.proba(x), y)
+    scores = -errors.reshape(len(splits), settings.inner_folds, len(losses)).swapaxes(1, 2)
+    share = 1 / (settings.inner_folds - 1)
+    return [choose_diversity(own, share).chosen for own in scores]
 
 
 def _errors(proba: Sequence[Tensor], targets: Sequence[Tensor]) -> list[float]:
@@ -235,6 +185,6 @@ def _errors(proba: Sequence[Tensor], targets: Sequence[Tensor]) -> list[float]:
     return (100 * torch.stack(wrong)).tolist()
 
 
-def _over_epochs(errors: FloatArray) -> dict[str, list[Any]]:
-    """Return the error after the last epoch, and the least of those looked at."""
+def _last_and_best(errors: NDArray[np.float64]) -> dict[str, list[Any]]:
+    """Return the error after the last epoch, and the lowest one of all epochs that were tested."""
     return {"error": errors[:, -1].tolist(), "best_test": np.nanmin(errors, axis=1).tolist()}

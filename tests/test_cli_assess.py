@@ -55,9 +55,9 @@ def test_assess_prints_verdict_numbers_and_advice_as_they_are(votes_csv, expecte
     assert words.startswith(f"votes {expected.verdict}")
     for label, value in expected.summary():
         assert f"{label} {value}" in words
-    for finding in expected.advice:
+    for finding in expected.findings:
         assert f"{finding.severity} {' '.join(finding.text.split())}" in words
-    assert expected.advice
+    assert expected.findings
 
 
 def test_json_is_the_assessment_and_nothing_else(votes_csv, expected, capsys, tmp_path):
@@ -69,7 +69,7 @@ def test_json_is_the_assessment_and_nothing_else(votes_csv, expected, capsys, tm
     assert read.name == "<i>"
     assert read.learners == LEARNERS
     assert read.vote == expected.vote
-    np.testing.assert_array_equal(read.learner_correlations, expected.learner_correlations)
+    np.testing.assert_array_equal(read.correlations.matrix, expected.correlations.matrix)
 
 
 def test_html_replaces_the_page_says_where_and_escapes_labels(votes_csv, capsys, tmp_path):
@@ -128,8 +128,9 @@ def test_the_geometric_vote_is_assessed_with_the_scores_of_its_probabilities(pro
     assert main(["assess", str(path), "--voting", "geometric"]) == 0
     expected = assess(truth, proba, labels=classes, voting="geometric")
     words = " ".join(capsys.readouterr().out.split())
-    assert f"geometric vote {expected.geometric_vote}" in words
-    scores = (expected.log_loss, expected.brier_score, expected.calibration_error)
+    assert f"geometric vote {expected.votes.geometric}" in words
+    found = expected.probabilities
+    scores = (found.log_loss, found.brier_score, found.calibration_error)
     assert f"geometric: log-loss, Brier, calibration error {', '.join(f'{s:.3f}' for s in scores)}" in words
 
 
@@ -140,7 +141,8 @@ def test_compare_shows_the_scores_of_votes_with_probabilities(width, proba_npz, 
     assert main(["compare", str(path), str(path), "--voting", "geometric"]) == 0
     out = capsys.readouterr().out
     a = assess(truth, proba, labels=classes, voting="geometric")
-    texts = [f"{score:.3f}" for score in (a.log_loss, a.brier_score, a.calibration_error)]
+    found = a.probabilities
+    texts = [f"{score:.3f}" for score in (found.log_loss, found.brier_score, found.calibration_error)]
     if width == 80:
         assert f"proba (2) geometric {' '.join(texts)}" in " ".join(out.split())
     else:
@@ -185,7 +187,7 @@ def test_compare_puts_ensembles_side_by_side_and_on_one_page(votes_csv, data, ca
     captured = capsys.readouterr()
     assert captured.err == ""
     a = assess(truth, votes[:3])
-    numbers = (float(a.accuracies.mean()), a.r_tl, a.r_ll, a.optimality, a.error_correlation)
+    numbers = (float(a.accuracies.mean()), a.r_tl, a.r_ll, a.optimality, a.correlations.error_correlation)
     assert " ".join(["few 3", str(a.vote), *(f"{n:.3f}" for n in numbers)]) in " ".join(captured.out.split())
     assert " two 2 " in " ".join(captured.out.split())
     assert captured.out.endswith(f"Wrote {page}\n")

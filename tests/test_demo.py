@@ -104,7 +104,11 @@ def test_an_explanation_without_networks_says_nothing_of_diversity_in_training(i
 
 def test_the_best_ensembles_are_named_and_all_of_equals(iris):
     trees, forest = iris.assessments[:2]
-    better = replace(forest, r_ll=trees.r_ll - 0.1, log_loss=trees.log_loss - 0.01)
+    better = replace(
+        forest,
+        correlations=replace(forest.correlations, r_ll=trees.r_ll - 0.1),
+        probabilities=replace(forest.probabilities, log_loss=trees.probabilities.log_loss - 0.01),
+    )
     names = demo.explain([trees, better], [])[1]
     assert "Most diverse (lowest r_LL): 'random forest'." in names
     assert "Lowest log-loss: 'random forest'." in names

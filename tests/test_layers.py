@@ -68,8 +68,20 @@ MAY_REQUIRE = {
     "datasets": {"numpy", "pandas", "sklearn"},
 }
 
+# shared modules of the root that every package may use
+SHARED = {"_extras", "_files", "_plain", "_validation"}
+# packages that still import private names of another
+NOT_YET = {"arena", "cli", "estimators", "models", "vision"}
+
 # where torch may be imported with the module and not first inside a function
-TORCH_AT_THE_TOP = ("training", "estimators/_", "estimators/diverse", "arena", "vision")
+TORCH_AT_THE_TOP = (
+    "training",
+    "estimators/_",
+    "estimators/diverse",
+    "estimators/table_batches",
+    "arena",
+    "vision",
+)
 
 
 def unit_of(path):
@@ -112,6 +124,41 @@ def packages_imported(path):
     return packages - set(sys.stdlib_module_names) - {"counterpoint"}
 
 
+def module_files():
+    """Return the file of each module of the package, by dotted name."""
+    found = {}
+    for path in FILES:
+        parts = ("counterpoint", *path.relative_to(PACKAGE).with_suffix("").parts)
+        found[".".join(parts).removesuffix(".__init__")] = path
+    return found
+
+
+MODULES = module_files()
+
+
+def names_listed(path):
+    """Return the names in ``__all__``."""
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        if any(isinstance(one, ast.Name) and one.id == "__all__" for one in targets):
+            return {str(item.value) for item in ast.walk(node) if isinstance(item, ast.Constant)}
+    return set()
+
+
+def private_imports(tree, unit):
+    """Return the imports, as dotted names, of what another unit of the package does not make public."""
+    found = []
+    for target in sorted(imports([tree])):
+        parts = target.split(".")
+        if parts[0] != "counterpoint" or len(parts) < 2 or parts[1] == unit or parts[1] in SHARED:
+            continue
+        home, _, name = target.rpartition(".")
+        listed = target in MODULES or name in names_listed(MODULES[home]) or home == "counterpoint"
+        if not listed or any(part.startswith("_") for part in parts[2:]):
+            found.append(target)
+    return found
+
+
 def label(path):
     return path.relative_to(PACKAGE).as_posix()
 
@@ -122,6 +169,28 @@ def test_a_module_imports_only_from_the_layers_below_it(path):
     assert unit in MAY_IMPORT, f"{unit} is new: give it a place in MAY_IMPORT"
     # A name of the front door counts as a unit of that name and so is refused inside the house.
     assert units_imported(path) <= MAY_IMPORT[unit]
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if unit_of(p) not in NOT_YET], ids=label)
+def test_a_module_imports_only_public_names_of_other_packages(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    assert private_imports(tree, unit_of(path)) == []
+
+
+def test_a_private_import_is_an_underscore_or_a_name_outside_all():
+    tree = ast.parse(
+        "from counterpoint import __version__\n"
+        "from counterpoint._validation import FloatArray\n"
+        "from counterpoint.theory import optimality\n"
+        "from counterpoint.theory.bounds import optimality, check_count\n"
+        "from counterpoint.theory._jury import probit_majority\n"
+        "def f():\n    from counterpoint.plots import _measured\n"
+    )
+    assert private_imports(tree, "plots") == [
+        "counterpoint.theory._jury.probit_majority",
+        "counterpoint.theory.bounds.check_count",
+    ]
+    assert "counterpoint.plots._measured" in private_imports(tree, "report")
 
 
 @pytest.mark.parametrize("path", [p for p in FILES if unit_of(p) in MAY_REQUIRE], ids=label)

@@ -14,12 +14,11 @@ from counterpoint.plots import (
     CorrelationDisplay,
     ReliabilityDisplay,
     TradeoffDisplay,
-    VoteCurve,
     VoteCurveDisplay,
     house_style,
 )
 from counterpoint.plots.style import sequence
-from counterpoint.theory import truth_correlation_bounds, vote_accuracy_curve
+from counterpoint.theory import VoteCurve, truth_correlation_bounds, vote_accuracy_curve
 
 
 @pytest.fixture
@@ -380,7 +379,7 @@ def test_displays_know_the_classes_of_a_fitted_ensemble(display):
     if display is TradeoffDisplay:
         assert [float(v) for v in shown.points["ensemble"]] == pytest.approx([a.r_tl, a.r_ll])
     else:
-        assert sorted(shown.matrix[0, 1:]) == pytest.approx(sorted(a.r_tl_learners))
+        assert sorted(shown.matrix[0, 1:]) == pytest.approx(sorted(a.correlations.r_tl_learners))
     with pytest.raises(ValueError, match="`labels` must hold every label of `y_true`; got 'd'"):
         display.from_estimator(forest, X, np.array(["b", "c", "d"])[codes])
 
@@ -441,7 +440,7 @@ def test_reliability_needs_probabilities(probabilities):
         with pytest.raises(ValueError, match=expected):
             ReliabilityDisplay.from_assessment(a)
         with pytest.raises(ValueError, match=r"^`reliability` must hold at least one sample; got none\.$"):
-            ReliabilityDisplay(a.reliability)
+            ReliabilityDisplay(a.probabilities.reliability)
     with pytest.raises(TypeError, match=r"^`reliability` must be a Reliability; got list\.$"):
         ReliabilityDisplay([0.5])
     with pytest.raises(ValueError, match="`proba` must have axes"):

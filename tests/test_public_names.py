@@ -42,7 +42,7 @@ def names_of(file):
 
 
 MODULES = public_modules()
-WITHOUT_EXAMPLES = {"counterpoint.arena", "counterpoint.outputs", "counterpoint.records"}
+WITHOUT_EXAMPLES = {"counterpoint.arena", "counterpoint.records"}
 NAMES = [(module, name) for module, file in MODULES.items() for name in names_of(file) or ()]
 
 

@@ -10,6 +10,7 @@ import pytest
 from counterpoint.records import NONE
 from paper.convnets import dial_tables
 from paper.pretrained.paper import TABLES
+from paper.pretrained.tables import find_runs
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -62,13 +63,13 @@ def test_errors_and_log_losses_of_small_convnets(words, point):
     ],
 )
 def test_errors_of_pretrained_networks(table, words, group, lam):
-    runs = result(f"table-{table}.json")["data"]["runs"]
+    record = result(f"table-{table}.json")
     cells = row(words)
     assert f"λ = {lam}" in cells[0]
     paper = TABLES[f"table-{table}"].paper.get(f"{group} lambda {lam}")
     assert cells[1] == (NONE if paper is None else f"{paper:.2f}")
-    for place, way in ((2, f"lambda {lam}"), (3, "independent"), (4, "vote")):
-        errors = [run["test"]["soft"] for run in runs if run["way"] == way and run["group"] == group]
+    for place, arm in ((2, f"lambda {lam}"), (3, "independent"), (4, "vote")):
+        errors = [run["data"]["test"]["soft"] for run in find_runs(record, group, arm)]
         assert cells[place] == (spread(errors) if len(errors) > 1 else f"{errors[0]:.2f}")
 
 

@@ -244,7 +244,7 @@ def test_bags_without_a_size_put_their_weight_on_the_good_learners(method):
 def test_a_constant_learner_is_named_and_never_chosen_by_greedy():
     y_true = [0, 0, 1, 1, 1]
     votes = [[1, 1, 1, 1, 1], [0, 1, 1, 1, 0], [0, 0, 0, 0, 0], [0, 0, 1, 0, 1]]
-    with pytest.warns(UndefinedMeasureWarning, match="leaves out learner 0, learner 2: constant"):
+    with pytest.warns(UndefinedMeasureWarning, match="leaves out learner 0, learner 2;"):
         selection = select(y_true, votes)
     assert set(selection.indices.tolist()) <= {1, 3}
     assert np.isfinite(selection.scores).all()
@@ -314,7 +314,14 @@ def test_strings_and_probabilities_with_labels_vote_alike():
 def test_the_vote_weighs_learners_and_gives_a_tie_to_the_first_label():
     selection = Selection.from_json(
         json.dumps(
-            {"indices": [2, 0, 1], "weights": [0.5, 0.3, 0.2], "accuracy": 1.0, "path": [], "scores": []}
+            {
+                "schema": 1,
+                "indices": [2, 0, 1],
+                "weights": [0.5, 0.3, 0.2],
+                "accuracy": 1.0,
+                "path": [],
+                "scores": [],
+            }
             | {"accuracies": [], "method": "caruana", "voting": "hard", "diversity": None}
             | {"n_learners": 4, "n_bags": 1}
         )
@@ -442,6 +449,12 @@ def test_a_selection_refuses_another_pool_and_another_text():
         words = f"`text` must be the JSON of a Selection; got {text!r}."
         with pytest.raises(ValueError, match=f"^{re.escape(words)}$"):
             Selection.from_json(text)
+    with pytest.raises(ValueError, match=r"^`data` must be a Selection with schema 1; got schema 2\.$"):
+        Selection.from_dict(selection.to_dict() | {"schema": 2})
+    with pytest.raises(
+        ValueError, match=r"^`data` must have the fields of Selection; got none named 'path'\.$"
+    ):
+        Selection.from_dict({key: value for key, value in selection.to_dict().items() if key != "path"})
 
 
 def test_a_class_that_only_learners_vote_for_is_in_neither_average():

@@ -1,1 +1,1 @@
-"""Small ConvNets on CIFAR-10, many in one program: when diversity pays on images, and ensembles from scratch."""
+"""Ensembles of ConvNets on CIFAR: when diversity pays on images, and training from scratch."""

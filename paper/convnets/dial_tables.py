@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from counterpoint._validation import FloatArray
 from counterpoint.plots import PALETTE, house_style
 from counterpoint.records import NONE, Grid, markdown, mean, number, spread
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["draw", "grids", "in_markdown", "runs_by_point", "values"]
 
+FloatArray = NDArray[np.float64]
 Record = Mapping[str, Any]
 Runs = dict[str, dict[int, Mapping[str, Any]]]  # arm -> seed -> what was found
 

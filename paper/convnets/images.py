@@ -1,21 +1,46 @@
-"""The images that the ConvNets learn."""
+"""The images on which the ConvNets train."""
 
 from pathlib import Path
 
 import numpy as np
 
-from counterpoint.datasets import load_cifar10
-from counterpoint.datasets.cifar import Images
+from counterpoint.datasets import Images, load_cifar10, load_cifar100
 
-__all__ = ["load_images"]
+__all__ = ["ImageSets"]
 
 
-def load_images(data: Path | None, *, smoke: bool) -> Images:
-    """Return CIFAR-10, or for a smoke run a few digits of 8 pixels in three equal colours."""
-    if not smoke:
-        return load_cifar10(data)
-    if data is not None:
-        raise ValueError("`--data` has no meaning with `--smoke`.")
+class ImageSets:
+    """Image sets by name, each loaded when it is first needed.
+
+    Parameters
+    ----------
+    data : Path or None
+        Folder of CIFAR-10 and CIFAR-100; None is the default of the loaders.
+    smoke : bool
+        Whether every name stands for a few digits of 8 pixels in three equal colours.
+
+    Examples
+    --------
+    >>> ImageSets(None, smoke=True)["digits"]
+    Images(150 training and 100 test images; 10 classes)
+    """
+
+    def __init__(self, data: Path | None, *, smoke: bool) -> None:
+        if smoke and data is not None:
+            raise ValueError("`--data` has no meaning with `--smoke`.")
+        self.data, self.smoke = data, smoke
+        self._loaded: dict[str, Images] = {}
+
+    def __getitem__(self, name: str) -> Images:
+        if name not in self._loaded:
+            self._loaded[name] = _load_digits() if self.smoke else self._load(name)
+        return self._loaded[name]
+
+    def _load(self, name: str) -> Images:
+        return load_cifar100(self.data) if name == "cifar100" else load_cifar10(self.data)
+
+
+def _load_digits() -> Images:
     from sklearn.datasets import load_digits
 
     digits = load_digits()

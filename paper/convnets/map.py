@@ -1,39 +1,42 @@
-"""When does explicit diversity pay on images? Small ConvNets of several widths on CIFAR-10, trained in many ways.
+"""``image-map``: when does explicit diversity pay on images? Several widths and diversities on CIFAR-10.
 
-Each part of the map is one program that trains all its groups at once (:mod:`paper.convnets.part`)
-and writes a file. A part is skipped if its file exists, also if that holds more arms than the plan asks for.
+The committed record was made by an earlier program and has a layout of its own, which ``map_parts`` still reads. It
+also holds arms that this study does not have, a penalty on the correlation of errors.
 """
 
 import math
 from collections.abc import Iterator, Mapping
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from counterpoint._validation import check_count
-from counterpoint.records import plain, read_record
-from paper.convnets.arms import ARMS
+from counterpoint.records import read_record
+from counterpoint.training import pick_device
+from paper.convnets.images import ImageSets
 from paper.convnets.map_tables import draw, grids
+from paper.convnets.study import THEN, Point, jobs_of
+from paper.runner import Study, run_study
 
-if TYPE_CHECKING:
-    from paper.convnets.part import Part
+__all__ = ["STUDY", "points", "reproduce", "same_size"]
 
-__all__ = ["ROWS", "Row", "plan", "reproduce", "same_size"]
-
-TITLE = "When does explicit diversity pay on images?"
+STUDY = Study(
+    "image-map",
+    "When does explicit diversity pay on images?",
+    grids,
+    lambda record: {"image-map": draw(record)},
+)
 
 WIDTHS = {2: 2, 4: 10, 8: 10, 16: 5, 32: 5, 64: 3}  # width -> learners; 2 is for smoke runs
 ALONE = ("independent",)
-PAIR = ("independent", "0.9")
-SHORT = ("independent", "0.5", "0.9")
-NARROW = ("independent", "joint", "0.0", "0.5", "0.9", "1.0", "1.1")
-WIDE = ("independent", "joint", "0.0", "0.5", "0.9")
-TRICKS = ("independent, then 0.9", "0.9, then independent", "error 0.5", "error 0.9")
+PAIR = ("independent", "paper-0.9")
+SHORT = ("independent", "paper-0.5", "paper-0.9")
+WIDE = ("independent", "joint-proba", "paper-0.0", "paper-0.5", "paper-0.9")
+NARROW = (*WIDE, "paper-1.0", "paper-1.1")
+HALVES = (f"independent{THEN}paper-0.9", f"paper-0.9{THEN}independent")
 
 
-class Row(NamedTuple):
-    """Parts of one kind: their widths, the ways to train, and what differs from the usual."""
+class _Row(NamedTuple):
+    """Points of one kind: their widths, their arms, and what differs from the usual."""
 
     kind: str
     widths: tuple[int, ...]
@@ -44,32 +47,32 @@ class Row(NamedTuple):
 _FEW = {"n_train": 5_000, "epochs": 40}
 _OWN = {"own_views": True}
 
-# The most telling parts first; those that take long and tell less last.
-ROWS = (
-    Row("width", (8, 4), NARROW),
-    Row("width", (32,), WIDE),
-    Row("width", (16,), NARROW),
-    Row("once", (4, 8, 16, 32), SHORT, {"epochs": 1}),
-    Row("width", (64,), PAIR),
-    Row("single", (4, 8, 16, 32, 64), ALONE),
-    Row("few", (4, 8, 32), PAIR, _FEW),
-    Row("few", (16,), SHORT, _FEW),
-    Row("tricks", (8,), TRICKS),
-    Row("views", (8,), PAIR, _OWN),
-    Row("learners-3", (8,), SHORT, {"n_learners": 3}),
-    Row("learners-5", (8,), SHORT, {"n_learners": 5}),
-    Row("learners-3", (32,), PAIR, {"n_learners": 3}),
-    Row("learners-20", (8,), PAIR, {"n_learners": 20}),
-    Row("tricks", (32,), TRICKS[::2]),
-    Row("views", (32,), PAIR, _OWN),
+# The most informative first; long ones that tell less last.
+_ROWS = (
+    _Row("width", (8, 4), NARROW),
+    _Row("width", (32,), WIDE),
+    _Row("width", (16,), NARROW),
+    _Row("once", (4, 8, 16, 32), SHORT, {"epochs": 1}),
+    _Row("width", (64,), PAIR),
+    _Row("single", (4, 8, 16, 32, 64), ALONE),
+    _Row("few", (4, 8, 32), PAIR, _FEW),
+    _Row("few", (16,), SHORT, _FEW),
+    _Row("tricks", (8,), HALVES),
+    _Row("views", (8,), PAIR, _OWN),
+    _Row("learners-3", (8,), SHORT, {"n_learners": 3}),
+    _Row("learners-5", (8,), SHORT, {"n_learners": 5}),
+    _Row("learners-3", (32,), PAIR, {"n_learners": 3}),
+    _Row("learners-20", (8,), PAIR, {"n_learners": 20}),
+    _Row("tricks", (32,), HALVES[:1]),
+    _Row("views", (32,), PAIR, _OWN),
 )
-_SMALL = {"n_learners": 2, "epochs": 1, "batch_size": 50}
-SMOKE_ROWS = (
-    Row("width", (2, 4), PAIR, _SMALL),
-    Row("once", (2,), SHORT, _SMALL),
-    Row("single", (2, 4), ALONE, _SMALL),
-    Row("tricks", (2,), TRICKS, _SMALL),
-    Row("views", (2,), PAIR, {**_SMALL, **_OWN}),
+_SMALL = {"n_learners": 2, "epochs": 1, "data": "digits"}
+_SMOKE_ROWS = (
+    _Row("width", (2, 4), PAIR, _SMALL),
+    _Row("once", (2,), SHORT, _SMALL),
+    _Row("single", (2, 4), ALONE, _SMALL),
+    _Row("tricks", (2,), HALVES, {**_SMALL, "epochs": 2}),
+    _Row("views", (2,), PAIR, {**_SMALL, **_OWN}),
 )
 
 
@@ -82,63 +85,38 @@ def reproduce(
     device: str = "auto",
     smoke: bool = False,
 ) -> list[Path]:
-    """Run the parts of the map that have no file yet, and write a record of all parts.
+    """Run the jobs that are not done yet, and write a record of all that are.
 
-    ``parts`` selects the parts to run: beginnings of their names, separated by commas.
+    ``parts`` selects the jobs to run: beginnings of their names, separated by commas.
     """
-    from counterpoint.training import pick_device
-    from paper.convnets.images import load_images
-    from paper.convnets.part import run
-    from paper.convnets.store import Job, check_kind, check_parts, collect, join, publish
-
-    check_kind(out, "image-map", smoke=smoke)
+    _check_folder(out)
     where = pick_device(device)
-    n_seeds = int(check_count(seeds or (2 if smoke else 3), "seeds", minimum=1))
-    folder = out / "image-map"
-    wanted = check_parts(parts, [part.name for part in plan(n_seeds, smoke=smoke)])
-    images = load_images(data, smoke=smoke)
-    jobs = (
-        Job(part.name, _settings(part, folder), partial(run, part, images, where))
-        for part in plan(n_seeds, smoke=smoke)
-    )
-    files = collect(jobs, folder, wanted, title=TITLE, device=where)
-    path, record = join(out, "image-map", files, title=TITLE, config={"smoke": smoke})
-    return publish(path, grids(record), draw(record))
+    n_seeds = seeds or (2 if smoke else 3)
+    jobs = jobs_of(points(smoke=smoke), n_seeds, ImageSets(data, smoke=smoke), where)
+    return run_study(STUDY, jobs, out, smoke=smoke, parts=parts, device=where)
 
 
-def plan(n_seeds: int, *, smoke: bool = False) -> "Iterator[Part]":
-    """Yield the parts in order."""
-    from paper.convnets.part import Part
-
-    for row in SMOKE_ROWS if smoke else ROWS:
+def points(*, smoke: bool = False) -> Iterator[Point]:
+    """Yield the points of the map in the order in which to run them."""
+    for row in _SMOKE_ROWS if smoke else _ROWS:
         for width in row.widths:
-            settings = {"n_learners": WIDTHS[width], **row.settings}
-            part_width = width
+            settings = {"data": "cifar10", "n_learners": WIDTHS[width], "epochs": 10, **row.settings}
+            point = Point(f"{row.kind}-{width}", width=width, arms=row.arms, **settings)
             if row.kind == "single":
-                part_width, settings["n_learners"] = same_size(width, settings["n_learners"]), 1
-            arms, seeds = tuple(ARMS[name] for name in row.arms), tuple(range(n_seeds))
-            yield Part(f"{row.kind}-{width}", part_width, arms=arms, seeds=seeds, **settings)
-
-
-def _settings(part: "Part", folder: Path) -> Mapping[str, Any]:
-    """Return the settings of a part: those on record, if it was run with these arms and maybe others.
-
-    Arms on record may have fields that arms no longer have; only the fields of today are compared.
-    """
-    own: dict[str, Any] = plain({**part._asdict(), "read_out": [arm.read_out for arm in part.arms]})
-    path = folder / f"{part.name}.json"
-    if not path.is_file():
-        return own
-    known: dict[str, Any] = read_record(path)["config"]
-    arms, recorded = (
-        [{**arm, "read_out": read_out} for arm, read_out in zip(one["arms"], one["read_out"], strict=True)]
-        for one in (own, known)
-    )
-    same = all(known.get(key) == value for key, value in own.items() if key not in ("arms", "read_out"))
-    found = all(any(arm.items() <= other.items() for other in recorded) for arm in arms)
-    return known if same and found else own
+                point = point._replace(width=same_size(width, point.n_learners), n_learners=1)
+            yield point
 
 
 def same_size(width: int, n_learners: int) -> int:
     """Return the width of one network with the parameters, and the cost, of ``n_learners`` networks."""
     return round(width * math.sqrt(n_learners))
+
+
+def _check_folder(out: Path) -> None:
+    """Refuse to replace a record of the earlier program, whose parts each hold several arms."""
+    path = out / f"{STUDY.name}.json"
+    pieces = read_record(path, "config").get("data", {}).values() if path.is_file() else ()
+    if any("arms" in piece["config"] for piece in pieces):
+        raise ValueError(
+            f"`out` must be a folder without {path.name} of the earlier study program; got '{out}'."
+        )

@@ -1,8 +1,8 @@
-"""Tables and a picture of the map of image ensembles: errors, gains, and what predicts the gains.
+"""Tables and a figure of the map of image ensembles: errors, gains, and what predicts the gains.
 
-Votes average probabilities. Where the loss leaves scale and offset of the outputs open, each learner's logits are read
-out first; after a cross-entropy they are taken as they are. A *cell* is a part of the map that has independent training
-and a diversity of 0.9. The committed record also has parts and arms of earlier studies; the tables skip them.
+Votes are those that the loss trains. A *part* is a point of the map with all its arms, a *cell* a part that has
+independent training and a diversity of 0.9. The committed record also has parts and arms of earlier studies; the
+tables skip them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -10,22 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from counterpoint._validation import FloatArray
 from counterpoint.plots import PALETTE, house_style
-from counterpoint.plots.style import sequence
 from counterpoint.records import NONE, Grid, markdown, mean, spread
-from paper.convnets.arms import ARMS
+from paper.convnets.map_parts import LEARNERS, FloatArray, Part, Record, gain, parts_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.typing import ColorType
 
-__all__ = ["arm_values", "cells", "draw", "grids", "in_markdown", "told"]
+__all__ = ["QUANTITIES", "cells", "draw", "grids", "in_markdown", "judge"]
 
-Record = Mapping[str, Any]
-Piece = Mapping[str, Any]
-
+ARMS = ("independent", "joint", "0.0", "0.5", "0.9", "1.0", "1.1")  # of the main table
 THRESHOLD_PARTS = ("width-8", "width-32")
 KINDS = {"width": "", "once": "one epoch", "few": "5,000 images", "learners": ""}
 MARKERS = {"width": "o", "once": "^", "few": "s", "learners": "D"}
@@ -53,23 +49,16 @@ def grids(record: Record) -> list[Grid]:
     return [table for table in tables if table.rows]
 
 
-def arm_values(piece: Piece, arm: str, measure: str = "soft", kind: str = "test") -> FloatArray:
-    """Return a measure of an arm for each seed, after the read-out if the loss of the arm needs one."""
-    place = [one["name"] for one in piece["config"]["arms"]].index(arm)
-    how = "read" if piece["config"]["read_out"][place] else "raw"
-    return np.array(piece["data"][kind][how][measure], dtype=float)[:, place]
-
-
-def cells(record: Record) -> dict[str, Piece]:
+def cells(record: Record) -> dict[str, Part]:
     """Return the parts that compare independent training with a diversity of 0.9 on the same views."""
     return {
-        name: piece
-        for name, piece in record["data"].items()
-        if _kind(name) in KINDS and {"independent", "0.9"} <= set(_arms(piece))
+        name: part
+        for name, part in parts_of(record).items()
+        if _kind(name) in KINDS and {"independent", "0.9"} <= part.found.keys()
     }
 
 
-def told(record: Record, quantity: str) -> tuple[float, int, int]:
+def judge(record: Record, quantity: str) -> tuple[float, int, int]:
     """Return how well a quantity that is known in training predicts whether a diversity of 0.9 pays.
 
     Returns
@@ -83,8 +72,8 @@ def told(record: Record, quantity: str) -> tuple[float, int, int]:
     from scipy.stats import spearmanr
 
     found = cells(record)
-    known = np.array([_known(piece)[quantity].mean() for piece in found.values()])
-    gains = np.array([_gain(piece, "0.9").mean() for piece in found.values()])
+    known = np.array([_known(part)[quantity].mean() for part in found.values()])
+    gains = np.array([gain(part, "0.9").mean() for part in found.values()])
     ends = np.array([name in THRESHOLD_PARTS for name in found], dtype=bool)
     if ends.sum() < 2 or ends.all() or np.ptp(known) == 0 or np.ptp(gains) == 0:
         return np.nan, 0, 0
@@ -103,27 +92,23 @@ def draw(record: Record) -> "Figure":
     with house_style():
         figure = Figure(figsize=(11.0, 4.6))
         left, right = figure.subplots(1, 2, sharey=True)
-        widths = sorted({_width(piece) for piece in (*_main(record).values(), *cells(record).values())})
-        colours = dict(zip(widths, sequence(len(widths)), strict=True))
+        widths = sorted({part.width for part in (*_main(record).values(), *cells(record).values())})
+        colours = dict(zip(widths, _shades(len(widths)), strict=True))
         _draw_diversities(left, record, colours)
         _draw_gains(right, record, colours)
     return figure
 
 
-def _arms(piece: Piece) -> list[str]:
-    return [arm["name"] for arm in piece["config"]["arms"]]
+def _shades(count: int) -> "list[ColorType]":
+    """Return colours for ordered levels, dark for the first."""
+    import matplotlib
+
+    return list(matplotlib.colormaps["plasma"](np.linspace(0.05, 0.85, count)))
 
 
-def _gain(piece: Piece, arm: str, kind: str = "test") -> FloatArray:
-    """Return the gain of an arm for each seed: the share of the errors of independent training that it saves."""
-    base = arm_values(piece, "independent", kind=kind)
-    return (base - arm_values(piece, arm, kind=kind)) / base
-
-
-def _known(piece: Piece) -> dict[str, FloatArray]:
-    names = ("soft", "learner", "r_tl", "r_ll", "optimality", "error_correlation")
-    data = {name: arm_values(piece, "independent", name, "train") for name in names}
-    return {name: quantity(data) for name, quantity in QUANTITIES.items()}
+def _known(part: Part) -> dict[str, FloatArray]:
+    measured = {name: part.values("independent", name, "train") for name in ("soft", "learner", *LEARNERS)}
+    return {name: quantity(measured) for name, quantity in QUANTITIES.items()}
 
 
 def _kind(name: str) -> str:
@@ -132,14 +117,11 @@ def _kind(name: str) -> str:
     return "learners" if kind.startswith("learners") else kind
 
 
-def _main(record: Record) -> dict[int, Piece]:
+def _main(record: Record) -> dict[int, Part]:
     """Return the part of each width on all images for all epochs."""
-    found = {_width(piece): piece for name, piece in record["data"].items() if _kind(name) == "width"}
+    parts = parts_of(record).items()
+    found = {part.width: part for name, part in parts if _kind(name) == "width" and part.found}
     return dict(sorted(found.items()))
-
-
-def _width(piece: Piece) -> int:
-    return int(piece["config"]["width"])
 
 
 def _start(record: Record) -> str:
@@ -147,29 +129,29 @@ def _start(record: Record) -> str:
 
 
 def _errors(record: Record) -> Grid:
-    main = _main(record)
-    arms = [arm for arm in ARMS if any(arm in _arms(piece) for piece in main.values())]
+    main, parts = _main(record), parts_of(record)
+    arms = [arm for arm in ARMS if any(arm in part.found for part in main.values())]
     rows = []
-    for width, piece in main.items():
-        row = [_percent(arm_values(piece, arm)) if arm in _arms(piece) else NONE for arm in arms]
-        single = record["data"].get(f"single-{width}")
-        row.append(NONE if single is None else _percent(arm_values(single, "independent")))
-        rows.append([str(width), str(piece["config"]["n_learners"]), *row])
-    n_seeds = len(next(iter(main.values()))["config"]["seeds"]) if main else 0
+    for width, part in main.items():
+        row = [_percent(part.values(arm)) if arm in part.found else NONE for arm in arms]
+        single = parts.get(f"single-{width}")
+        row.append(NONE if single is None else _percent(single.values("independent")))
+        rows.append([str(width), str(part.n_learners), *row])
+    n_seeds = len(next(iter(main.values())).values("independent")) if main else 0
     title = f"{_start(record)}Error of the soft vote on the test images in %, n = {n_seeds}"
     return Grid(title, ["width", "N", *arms, "one network of the same size"], rows)
 
 
 def _gains(record: Record) -> Grid:
     rows = []
-    for name, piece in cells(record).items():
-        known, base = _known(piece), arm_values(piece, "independent")
+    for name, part in cells(record).items():
+        known, base = _known(part), part.values("independent")
         rows.append(
             [
-                _words(name, piece),
+                _words(name, part),
                 _percent(base),
-                _points(arm_values(piece, "0.9") - base),
-                mean(100 * _gain(piece, "0.9"), 1),
+                _points(part.values("0.9") - base),
+                mean(100 * gain(part, "0.9"), 1),
                 *(mean(known[key], 3) for key in ("learner accuracy", "r_TL", "r_LL", "optimality")),
             ]
         )
@@ -185,20 +167,23 @@ def _gains(record: Record) -> Grid:
 
 def _tricks(record: Record) -> Grid:
     rows = []
-    for width, piece in _main(record).items():
-        base = arm_values(piece, "independent")
-        more = {
-            kind: record["data"][f"{kind}-{width}"]
-            for kind in ("tricks", "views")
-            if f"{kind}-{width}" in record["data"]
-        }
-        shown = [(arm, piece, arm) for arm in ("independent", "0.9") if more]
+    parts = parts_of(record)
+    for width, part in _main(record).items():
+        names = {kind: f"{kind}-{width}" for kind in ("tricks", "views")}
+        more = {kind: parts[name] for kind, name in names.items() if name in parts}
+        shown = [(arm, part, arm) for arm in ("independent", "0.9") if more]
         for kind, other in more.items():
-            shown += [(f"{arm}{', own views' * (kind == 'views')}", other, arm) for arm in _arms(other)]
+            shown += [(f"{arm}{', own views' * (kind == 'views')}", other, arm) for arm in other.found]
         for words, other, arm in shown:
-            found = arm_values(other, arm)
-            learners = arm_values(other, arm, "learner")
-            rows.append([str(width), words, _percent(found), _points(found - base), _percent(learners)])
+            found, learners, base = (
+                other.values(arm),
+                other.values(arm, "learner"),
+                part.values("independent"),
+            )
+            n = min(len(found), len(base))  # one may have been run with more seeds than the other
+            rows.append(
+                [str(width), words, _percent(found), _points(found[:n] - base[:n]), _percent(learners)]
+            )
     title = f"{_start(record)}Variants: error in %, and points against independent training"
     return Grid(title, ["width", "arm", "vote", "against independent", "learners"], rows, n_words=2)
 
@@ -206,7 +191,7 @@ def _tricks(record: Record) -> Grid:
 def _predictors(record: Record) -> Grid:
     rows = []
     for name in QUANTITIES:
-        rank, right, n = told(record, name)
+        rank, right, n = judge(record, name)
         if n:
             rows.append([name, mean([rank], 2), f"{right} of {n}"])
     if rows:
@@ -214,7 +199,8 @@ def _predictors(record: Record) -> Grid:
 
         found = cells(record)
         gains, learnt = (
-            np.array([_gain(one, "0.9", kind).mean() for one in found.values()]) for kind in ("test", "train")
+            np.array([gain(one, "0.9", images).mean() for one in found.values()])
+            for images in ("test", "train")
         )
         new = np.array([name not in THRESHOLD_PARTS for name in found])
         right = int(np.sum((learnt > 0)[new] == (gains > 0)[new]))
@@ -227,9 +213,9 @@ def _predictors(record: Record) -> Grid:
     return Grid(title, ["quantity", "rank correlation with the gain", "correct signs, other parts"], rows)
 
 
-def _words(name: str, piece: Piece) -> str:
+def _words(name: str, part: Part) -> str:
     kind = KINDS[_kind(name)]
-    return f"width {_width(piece)}, N = {piece['config']['n_learners']}{', ' * bool(kind)}{kind}"
+    return f"width {part.width}, N = {part.n_learners}{', ' * bool(kind)}{kind}"
 
 
 def _percent(errors: FloatArray) -> str:
@@ -243,10 +229,10 @@ def _points(errors: FloatArray) -> str:
 
 def _draw_diversities(ax: "Axes", record: Record, colours: "Mapping[int, ColorType]") -> None:
     main = _main(record)
-    for width, piece in main.items():
-        fixed = [arm for arm in _arms(piece) if arm.replace(".", "").isdigit()]
-        points = [(float(arm), -100 * _gain(piece, arm)) for arm in fixed]
-        label = f"width {width}, N = {piece['config']['n_learners']}"
+    for width, part in main.items():
+        fixed = [arm for arm in part.found if arm.replace(".", "").isdigit()]
+        points = [(float(arm), -100 * gain(part, arm)) for arm in fixed]
+        label = f"width {width}, N = {part.n_learners}"
         _draw_points(ax, points, color=colours[width], marker="o", ms=4, label=label)
     ax.axhline(0, color=PALETTE["muted"], lw=1)
     ax.set_xticks([0, 0.5, 0.9, 1.0, 1.1], ["0", "0.5", "0.9", "1", "1.1"])
@@ -265,8 +251,8 @@ def _draw_points(ax: "Axes", points: Sequence[tuple[float, FloatArray]], **style
 
 def _draw_gains(ax: "Axes", record: Record, colours: "Mapping[int, ColorType]") -> None:
     found = cells(record)
-    for name, piece in found.items():
-        x, y, width = _known(piece)["r_TL"].mean(), -100 * _gain(piece, "0.9").mean(), _width(piece)
+    for name, part in found.items():
+        x, y, width = _known(part)["r_TL"].mean(), -100 * gain(part, "0.9").mean(), part.width
         ax.scatter(x, y, color=colours[width], marker=MARKERS[_kind(name)], s=40)
         ax.annotate(f"{width}", (x, y), (7, -3), textcoords="offset points", size=9, color=colours[width])
     for marker in dict.fromkeys(MARKERS[_kind(name)] for name in found):

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from counterpoint._validation import FloatArray
 from counterpoint.plots import PALETTE, house_style
 from counterpoint.records import Grid, markdown, mean, spread
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PUBLISHED", "draw", "grid", "in_markdown", "points"]
 
+FloatArray = NDArray[np.float64]
 Record = Mapping[str, Any]
 
 # Errors in % and seconds on one A100, as the author of cifar10-airbench (K. Jordan, 2024) gives them for the fastest

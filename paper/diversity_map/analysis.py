@@ -12,8 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from counterpoint._validation import FloatArray, IntArray
-
 FIRST = 2  # place of the first diversity among the losses: after independent and joint training
 LEVEL = 0.05
 CHOSEN = "the diversity that is best on the other tables"
@@ -51,12 +49,12 @@ class Map(NamedTuple):
     learners: list[int]
     hidden: list[int]
     losses: list[str]
-    error: FloatArray  # (S, L, H, C), the share of wrong rows
-    gain: FloatArray  # (S, L, H, C)
-    train: dict[str, FloatArray]  # of each predictor, (S, L, H), for independent training
-    folds: list[FloatArray]  # of each table (L, H, C, folds), the share of wrong rows
+    error: NDArray[np.float64]  # (S, L, H, C), the share of wrong rows
+    gain: NDArray[np.float64]  # (S, L, H, C)
+    train: dict[str, NDArray[np.float64]]  # of each predictor, (S, L, H), for independent training
+    folds: list[NDArray[np.float64]]  # of each table (L, H, C, folds), the share of wrong rows
     n_folds: int  # of one pass over a table
-    n_parameters: FloatArray  # (S, L, H), of an ensemble
+    n_parameters: NDArray[np.float64]  # (S, L, H), of an ensemble
 
     @property
     def diversities(self) -> list[float]:
@@ -116,7 +114,7 @@ def read_map(record: Mapping[str, Any], vote: str = "soft") -> Map:
     )
 
 
-def log_gain(before: Any, after: Any) -> FloatArray:
+def log_gain(before: Any, after: Any) -> NDArray[np.float64]:
     """Return the gain from some wrong rows to others.
 
     Examples
@@ -124,7 +122,7 @@ def log_gain(before: Any, after: Any) -> FloatArray:
     >>> log_gain(7.5, np.array([7.5, 3.5])).round(3)
     array([0.   , 0.693])
     """
-    gain: FloatArray = np.log((np.asarray(before) + 0.5) / (np.asarray(after) + 0.5))
+    gain: NDArray[np.float64] = np.log((np.asarray(before) + 0.5) / (np.asarray(after) + 0.5))
     return gain
 
 
@@ -139,7 +137,7 @@ def reduction(gain: Any) -> Any:
     return 1 - np.exp(-np.asarray(gain))
 
 
-def choose(gain: FloatArray) -> IntArray:
+def choose(gain: NDArray[np.float64]) -> NDArray[np.int64]:
     """Return for each table and size the loss, one of the diversities, with the largest mean gain on the other tables.
 
     Parameters
@@ -164,10 +162,10 @@ def choose(gain: FloatArray) -> IntArray:
     return np.broadcast_to(chosen, gain.shape[:-1])
 
 
-def at(values: FloatArray, chosen: IntArray | int) -> FloatArray:
+def at(values: NDArray[np.float64], chosen: NDArray[np.int64] | int) -> NDArray[np.float64]:
     """Return the numbers (S, L, H) of one loss, or of the loss that was chosen for each."""
     place = np.broadcast_to(chosen, values.shape[:-1])[..., None]
-    found: FloatArray = np.take_along_axis(values, place, axis=-1)[..., 0]
+    found: NDArray[np.float64] = np.take_along_axis(values, place, axis=-1)[..., 0]
     return found
 
 
@@ -177,17 +175,17 @@ def shown(found: Map) -> dict[str, int | None]:
     return {**fixed, CHOSEN: None}
 
 
-def gains_of(gain: FloatArray, loss: int | None) -> FloatArray:
+def gains_of(gain: NDArray[np.float64], loss: int | None) -> NDArray[np.float64]:
     """Return the gains (S, L, H) of a loss, or with None of the diversity chosen on the other tables."""
     return at(gain, choose(gain) if loss is None else loss)
 
 
-def significant(found: Map, chosen: IntArray | int) -> NDArray[np.int_]:
+def significant(found: Map, chosen: NDArray[np.int64] | int) -> NDArray[np.int_]:
     """Return 1 where a loss is better than independent training, -1 where worse, 0 where it cannot be told, (S, L, H).
 
     By the corrected resampled t-test over the folds, at the level of 5 %, without regard to the number of cells.
     """
-    from counterpoint.estimators.paired import corrected_paired_test
+    from counterpoint.estimators import corrected_paired_test
 
     place = np.broadcast_to(chosen, found.gain.shape[:-1])
     signs = np.zeros(place.shape, dtype=int)
@@ -198,7 +196,7 @@ def significant(found: Map, chosen: IntArray | int) -> NDArray[np.int_]:
     return signs
 
 
-def threshold(values: FloatArray, gains: FloatArray) -> tuple[float, bool]:
+def threshold(values: NDArray[np.float64], gains: NDArray[np.float64]) -> tuple[float, bool]:
     """Return where to cut, and whether to take what lies below, so that the sum of the gains taken is largest.
 
     Examples
@@ -215,7 +213,7 @@ def threshold(values: FloatArray, gains: FloatArray) -> tuple[float, bool]:
     return float(cuts[(below if low else above).argmax()]), low
 
 
-def takes(values: FloatArray, cut: tuple[float, bool]) -> NDArray[np.bool_]:
+def takes(values: NDArray[np.float64], cut: tuple[float, bool]) -> NDArray[np.bool_]:
     """Return which values lie on the side of a threshold that is taken."""
     return values < cut[0] if cut[1] else values > cut[0]
 
@@ -251,7 +249,7 @@ def judge(name: str, found: Map, loss: int | None) -> Predictor:
     )
 
 
-def _spearman(a: FloatArray, b: FloatArray) -> float:
+def _spearman(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
     """Return Spearman's correlation; 0 where one of them is the same everywhere and tells nothing."""
     from scipy.stats import spearmanr
 

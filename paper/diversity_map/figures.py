@@ -5,11 +5,11 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from counterpoint._validation import FloatArray
 from counterpoint.plots import PALETTE, house_style
-from counterpoint.plots.style import diverging, sequence
 from counterpoint.records import number
+from paper.colours import diverging_colours, ordered_colours
 from paper.diversity_map.analysis import (
     FIRST,
     PREDICTORS,
@@ -75,10 +75,10 @@ def draw_rule(record: Mapping[str, Any]) -> "Figure":
     return figure
 
 
-def _draw_heat(ax: "Axes", found: Map, percent: FloatArray) -> None:
+def _draw_heat(ax: "Axes", found: Map, percent: NDArray[np.float64]) -> None:
     """Draw a cell for each size and number, blue where diversity costs, red where it pays."""
     most = max(np.abs(percent).max(), 1.0)
-    ax.imshow(percent, cmap=diverging(), vmin=-most, vmax=most, origin="lower", aspect="auto")
+    ax.imshow(percent, cmap=diverging_colours(), vmin=-most, vmax=most, origin="lower", aspect="auto")
     for (n, h), value in np.ndenumerate(percent):
         dark = abs(value) > 0.6 * most
         colour = "white" if dark else PALETTE["ink"]
@@ -91,7 +91,7 @@ def _draw_heat(ax: "Axes", found: Map, percent: FloatArray) -> None:
 def _draw_curves(ax: "Axes", found: Map, place: int) -> None:
     """Draw the errors taken away over the diversity, for one size of learners."""
     mean = 100 * reduction(found.gain[:, :, place].mean(axis=0))  # (L, C)
-    for colour, n, values in zip(sequence(len(found.learners)), found.learners, mean, strict=True):
+    for colour, n, values in zip(ordered_colours(len(found.learners)), found.learners, mean, strict=True):
         ax.plot(found.diversities, values[FIRST:], color=colour, marker="o", ms=3, label=str(n))
     ax.axhline(0, color=PALETTE["muted"], lw=0.8, zorder=1)
     units = found.hidden[place]
@@ -100,12 +100,12 @@ def _draw_curves(ax: "Axes", found: Map, place: int) -> None:
     ax.grid(visible=True, axis="y")
 
 
-def _draw_prediction(ax: "Axes", found: Map, gain: FloatArray, best: Predictor) -> None:
+def _draw_prediction(ax: "Axes", found: Map, gain: NDArray[np.float64], best: Predictor) -> None:
     """Draw every cell: what was measured on the training rows, and what diversity brought."""
     values, percent = found.train[best.name], 100 * reduction(gain)
     # One table on which a perfect vote became imperfect would press all others together: such cells stand at the edge.
     low = min(1.2 * np.quantile(percent, 0.02), -10)
-    for place, colour in enumerate(sequence(len(found.hidden))):
+    for place, colour in enumerate(ordered_colours(len(found.hidden))):
         x, y = values[:, :, place].ravel(), percent[:, :, place].ravel()
         ax.scatter(x[y >= low], y[y >= low], color=colour, s=16, label=str(found.hidden[place]))
         ax.scatter(x[y < low], np.full((y < low).sum(), low), color=colour, s=24, marker="v", clip_on=False)
@@ -125,7 +125,7 @@ def _draw_budgets(ax: "Axes", found: Map) -> None:
     """Draw the mean errors of few large and many small learners, joined where they have as many units in all."""
     ways = {"independent": found.error[..., 0], "diverse": at(found.error, choose(found.gain))}
     cells = budgets(found)
-    for colour, (units, places) in zip(sequence(len(cells)), cells.items(), strict=True):
+    for colour, (units, places) in zip(ordered_colours(len(cells)), cells.items(), strict=True):
         for (way, error), line in zip(ways.items(), ("--", "-"), strict=True):
             x = [found.learners[n] for n, _ in places]
             y = [100 * error[:, n, h].mean() for n, h in places]

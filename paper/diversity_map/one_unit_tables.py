@@ -5,8 +5,8 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from counterpoint._validation import FloatArray
 from counterpoint.records import Grid
 from counterpoint.records import markdown as in_markdown
 from paper.diversity_map.analysis import choose, gains_of, log_gain, read_map, reduction
@@ -24,9 +24,9 @@ class After(NamedTuple):
 
     steps: int
     learners: list[int]
-    wrong: dict[str, FloatArray]  # of each arm (S, L)
+    wrong: dict[str, NDArray[np.float64]]  # of each arm (S, L)
 
-    def gain(self, arm: str, baseline: str) -> FloatArray:
+    def gain(self, arm: str, baseline: str) -> NDArray[np.float64]:
         """Return the gains (S, L) of an arm over another."""
         return log_gain(self.wrong[baseline], self.wrong[arm])
 
@@ -62,7 +62,7 @@ def after(record: Mapping[str, Any], map_record: Mapping[str, Any]) -> list[Afte
 
 def _of_map(
     record: Mapping[str, Any], tables: list[str], learners: list[int], losses: list[str]
-) -> dict[str, FloatArray]:
+) -> dict[str, NDArray[np.float64]]:
     """Return what the map counts for its smallest learners, at some diversities and at that of the other tables."""
     full = read_map(record)
     smallest = full.hidden[0]
@@ -76,7 +76,7 @@ def _of_map(
     return {**{loss: every[..., full.losses.index(loss)] for loss in losses}, CHOSEN: chosen}
 
 
-def _counts(cells: list[list[Any]], arm: str, folds: int) -> FloatArray:
+def _counts(cells: list[list[Any]], arm: str, folds: int) -> NDArray[np.float64]:
     """Return the wrong rows (S, L) of an arm in one pass."""
     return np.array(
         [[np.sum(p["wrong"]["soft"][arm]) * folds / len(p["rows"]) for p in row] for row in cells]
@@ -148,7 +148,7 @@ def _error_grid(found: list[After], record: Mapping[str, Any]) -> Grid:
     return Grid(title, ["data", "steps", *arms], rows, n_words=2)
 
 
-def _cells(gains: FloatArray) -> str:
+def _cells(gains: NDArray[np.float64]) -> str:
     better, worse = int((gains > 0).sum()), int((gains < 0).sum())
     return f"better in {better} of {gains.size} cells, worse in {worse}"
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from counterpoint._validation import FloatArray
 from counterpoint.records import Grid, number
 from counterpoint.records import markdown as in_markdown
 from paper.diversity_map.analysis import (
@@ -87,7 +87,7 @@ def _by_fit(found: Map, loss: str) -> str:
     )
 
 
-def _counted(gains: FloatArray) -> str:
+def _counted(gains: NDArray[np.float64]) -> str:
     if not len(gains):
         return "(no cells)"
     better, worse = int((gains > 0).sum()), int((gains < 0).sum())

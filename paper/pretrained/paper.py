@@ -15,7 +15,7 @@ N_COPIES = 3
 class Table:
     """A table of the paper: what it trains, and the errors in percent that it prints.
 
-    ``paper`` has the name of a network for a single one, and ``"group way"`` for an ensemble. ``epochs``,
+    ``paper`` has the name of a network for a single one, and ``"group arm"`` for an ensemble. ``epochs``,
     ``more_epochs``, ``size`` and ``cutout`` are those of the record in ``results``.
     """
 
@@ -24,7 +24,7 @@ class Table:
     dataset: str
     networks: tuple[str, ...]
     groups: tuple[str, ...]
-    ways: tuple[str, ...]
+    arms: tuple[str, ...]
     paper: Mapping[str, float]
     epochs: int = 16
     more_epochs: int = 2
@@ -48,7 +48,7 @@ TABLE_4 = Table(
     classes=("airplane", "automobile"),
     networks=("shufflenet_v2_x1_0", "googlenet", "mobilenet_v2", "resnet18", "densenet121"),
     groups=("networks",),
-    ways=("vote", "independent", "joint", *(f"lambda {lam}" for lam in (0.1, 0.3, 0.5, 0.7, 0.9))),
+    arms=("vote", "independent", "joint", *(f"lambda {lam}" for lam in (0.1, 0.3, 0.5, 0.7, 0.9))),
     paper={
         "shufflenet_v2_x1_0": 2.80,
         "googlenet": 3.30,
@@ -73,7 +73,7 @@ TABLE_5 = Table(
     dataset="cifar10",
     networks=("shufflenet_v2_x1_0", "googlenet", "mobilenet_v2"),
     groups=("networks",),
-    ways=("vote", "independent", "joint", *(f"lambda {lam}" for lam in (0.1, 0.2, 0.3))),
+    arms=("vote", "independent", "joint", *(f"lambda {lam}" for lam in (0.1, 0.2, 0.3))),
     paper={
         "shufflenet_v2_x1_0": 8.50,
         "googlenet": 6.43,
@@ -90,7 +90,7 @@ TABLE_6 = Table(
     dataset="cifar10",
     networks=("efficientnet_b0",),
     groups=("copies", "apart"),
-    ways=("vote", "independent", "lambda 0.1"),
+    arms=("vote", "independent", "lambda 0.1"),
     paper={"efficientnet_b0": 5.44, "copies lambda 0.1": 4.65},
 )
 TABLE_6_CIFAR_100 = replace(

@@ -1,11 +1,15 @@
-"""How Tables 4 to 6 are shown: the paper's errors beside ours, and the way of each ensemble on the plane."""
+"""How Tables 4 to 6 are shown: the paper's errors beside ours, and the path of each ensemble on the plane.
+
+A record holds the jobs of a table by name, each with its config and data: those of trunks, which are not shown, and
+those of ensembles, here called *runs*.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from counterpoint._validation import FloatArray
 from counterpoint.plots import PALETTE, TradeoffDisplay, house_style
 from counterpoint.records import NONE, Grid, Numbers, spread
 from counterpoint.records import markdown as in_markdown
@@ -39,11 +43,12 @@ HEADINGS = [
     "r_TL",
     "r_LL",
 ]
-# Of paths in a figure, in the order of the rows.
+# Markers and colours of the paths in a figure, in the order of the rows.
 STYLES = tuple(zip("osD^vPX", ("ink", "blue", "orange", "teal", "magenta", "cyan", "muted"), strict=True))
 
+FloatArray = NDArray[np.float64]
 Record = Mapping[str, Any]
-Runs = Sequence[Mapping[str, Any]]
+Run = Mapping[str, Any]
 Trajectory = tuple[FloatArray, FloatArray]  # r_tl, r_ll
 
 
@@ -54,18 +59,18 @@ def markdown(record: Record, table: Table) -> str:
 
 def grid(record: Record, table: Table, write: Callable[[Numbers, int], str]) -> Grid:
     """Return single networks, then ensembles, each with the paper's error and ours."""
-    config = record["config"]
+    config = find_runs(record)[0]["config"]  # the settings are those of all runs
     title = (
-        f"{_start(record)}{table.title}: error on {config['n_test']:,} test images in %, "
+        f"{_smoke_note(record)}{table.title}: error on {config['n_test']:,} test images in %, "
         f"{config['size']} px, {config['epochs']} + {config['more_epochs']} epochs"
     )
     rows = [_single(network, start, record, table, write) for network, start in config["networks"].items()]
     for group in table.groups:
-        for way in table.ways:
-            if runs := find(record, group, way):
-                label = GROUPS[group] + words(way, config["more_epochs"])
-                rows.append(_ensemble(label, table.paper.get(f"{group} {way}"), runs, write))
-        if chosen := choose(record, group, table.ways):
+        for arm in table.arms:
+            if runs := find_runs(record, group, arm):
+                label = GROUPS[group] + describe_arm(arm, config["more_epochs"])
+                rows.append(_ensemble(label, table.paper.get(f"{group} {arm}"), runs, write))
+        if chosen := choose(record, group, table.arms):
             rows.append(_ensemble(f"{GROUPS[group]}λ chosen on held-out images", None, chosen, write))
     return Grid(title, HEADINGS, rows)
 
@@ -77,32 +82,39 @@ def brief(full: Grid) -> Grid:
     return Grid(full.title, [full.headings[place] for place in places], rows)
 
 
-def words(way: str, more_epochs: int) -> str:
-    """Say how an ensemble was trained on."""
-    if way.startswith("lambda "):
-        return f"correlation loss, λ = {way.removeprefix('lambda ')}"
+def describe_arm(arm: str, more_epochs: int) -> str:
+    """Return the label of an arm."""
+    if arm.startswith("lambda "):
+        return f"correlation loss, λ = {arm.removeprefix('lambda ')}"
     return {
         "vote": "no further training",
         "independent": f"independent, {more_epochs} more",
         "joint": "joint cross-entropy (Model II)",
-    }[way]
+    }[arm]
 
 
-def find(record: Record, group: str, way: str) -> list[Mapping[str, Any]]:
-    """Return the runs of a group and way, by seed."""
-    runs = [run for run in record["data"]["runs"] if (run["group"], run["way"]) == (group, way)]
-    return sorted(runs, key=lambda run: int(run["seed"]))
+def find_runs(record: Record, group: str | None = None, arm: str | None = None) -> list[Run]:
+    """Return the runs of a group and arm, or of all, by seed."""
+    runs = [
+        run
+        for run in record["data"].values()
+        if "arm" in run["config"]
+        and group in (None, run["config"]["group"])
+        and arm in (None, run["config"]["arm"])
+    ]
+    return sorted(runs, key=lambda run: int(run["config"]["seed"]))
 
 
-def choose(record: Record, group: str, ways: Sequence[str]) -> list[Mapping[str, Any]]:
-    """Return for each seed the run whose lambda errs least on held-out images; the first of equals."""
-    lambdas = [way for way in ways if way.startswith("lambda ")]
-    by_way = [{run["seed"]: run for run in find(record, group, way)} for way in lambdas]
-    if len(by_way) < 2:
+def choose(record: Record, group: str, arms: Sequence[str]) -> list[Run]:
+    """Return for each seed the run whose lambda has the lowest error on held-out images; of equals the first."""
+    lambdas = [arm for arm in arms if arm.startswith("lambda ")]
+    by_arm = [{run["config"]["seed"]: run for run in find_runs(record, group, arm)} for arm in lambdas]
+    if len(by_arm) < 2:
         return []
-    complete = sorted(set.intersection(*map(set, by_way)))
+    complete = sorted(set.intersection(*map(set, by_arm)))
     return [
-        min((runs[seed] for runs in by_way), key=lambda run: run["held_out"]["soft"]) for seed in complete
+        min((runs[seed] for runs in by_arm), key=lambda run: run["data"]["held_out"]["soft"])
+        for seed in complete
     ]
 
 
@@ -110,13 +122,13 @@ def _single(
     network: str, start: str, record: Record, table: Table, write: Callable[[Numbers, int], str]
 ) -> list[str]:
     """Return the row of one network before any joint training."""
-    runs = find(record, table.groups[-1], "vote")  # the last group has no trunk twice
+    runs = find_runs(record, table.groups[-1], "vote")  # no trunk is in the last group twice
 
     def errors(part: str) -> list[float]:
         return [
             error
             for run in runs
-            for error, name in zip(run[part]["learners"], run["networks"], strict=True)
+            for error, (name, _) in zip(run["data"][part]["learners"], run["config"]["learners"], strict=True)
             if name == network
         ]
 
@@ -129,24 +141,29 @@ def _single(
     return [label, paper, ours, NONE, *others, *[NONE] * 4]
 
 
-def _ensemble(label: str, paper: float | None, runs: Runs, write: Callable[[Numbers, int], str]) -> list[str]:
-    best = [min(epoch["test_soft"] for epoch in run["epochs"]) for run in runs if run["epochs"]]
+def _ensemble(
+    label: str, paper: float | None, runs: Sequence[Run], write: Callable[[Numbers, int], str]
+) -> list[str]:
+    found = [run["data"] for run in runs]
+    best = [min(epoch["test_soft"] for epoch in one["history"]) for one in found if one["history"]]
     return [
         label,
         _number(paper),
-        f"{write([run['test']['soft'] for run in runs], 2)} ({len(runs)})",
+        f"{write([one['test']['soft'] for one in found], 2)} ({len(found)})",
         write(best, 2) if best else NONE,
-        *(write([run[f"test_{part}"]["soft"] for run in runs], 2) for part in ("uncalibrated", "unmirrored")),
-        write([run["test"]["hard"] for run in runs], 2),
-        write([float(np.mean(run["test"]["learners"])) for run in runs], 2),
-        *(write([run["test"][key] for run in runs], 4) for key in ("r_tl", "r_ll")),
+        *(
+            write([one[f"test_{part}"]["soft"] for one in found], 2)
+            for part in ("uncalibrated", "unmirrored")
+        ),
+        write([one["test"]["hard"] for one in found], 2),
+        write([float(np.mean(one["test"]["learners"])) for one in found], 2),
+        *(write([one["test"][key] for one in found], 4) for key in ("r_tl", "r_ll")),
     ]
 
 
-def _start(record: Record) -> str:
-    """Return a first sentence that keeps a smoke run from being taken for the real one."""
-    config = record["config"]
-    return f"Smoke run on {config['images']}. " if config["smoke"] else ""
+def _smoke_note(record: Record) -> str:
+    """Return a first sentence that marks a smoke run, or nothing."""
+    return f"Smoke run on {find_runs(record)[0]['config']['images']}. " if record["config"]["smoke"] else ""
 
 
 def _number(value: float | None) -> str:
@@ -154,14 +171,16 @@ def _number(value: float | None) -> str:
 
 
 def draw(record: Record, table: Table) -> "Figure":
-    """Draw where training on took the ensembles, on the batches trained on and on the test images."""
+    """Draw the paths of the ensembles during further training, on training batches and on test images."""
     from matplotlib.figure import Figure
 
-    n_learners = len(record["data"]["runs"][0]["networks"])
+    n_learners = len(find_runs(record)[0]["config"]["learners"])
     titles = {"train": "Training batches, epoch by epoch", "test": "Test images, from before the first epoch"}
     with house_style():
         figure = Figure(figsize=(11.0, 5.4))
-        figure.suptitle(f"{_start(record)}{table.title}, on the plane of Theorem 2", size=13, weight="bold")
+        figure.suptitle(
+            f"{_smoke_note(record)}{table.title}, on the plane of Theorem 2", size=13, weight="bold"
+        )
         for ax, (part, title) in zip(figure.subplots(1, 2), titles.items(), strict=True):
             plane = TradeoffDisplay(n_learners).plot(ax)
             paths = trajectories(record, table, part)
@@ -194,7 +213,7 @@ def _draw_path(ax: "Axes", label: str, path: Trajectory, marker: str, colour: st
 
 
 def _zoom(plane: TradeoffDisplay, r_tl: FloatArray, r_ll: FloatArray) -> None:
-    """Show the neighbourhood of the paths, and name the upper bound at the middle of what is seen of it."""
+    """Zoom to the paths, and label the upper bound in the middle of its visible part."""
     ax, bounds = plane.ax_, plane.bounds
     known = np.isfinite(r_tl) & np.isfinite(r_ll)
     if not known.any():
@@ -206,7 +225,7 @@ def _zoom(plane: TradeoffDisplay, r_tl: FloatArray, r_ll: FloatArray) -> None:
         low, high = set_limits(float(values.min()) - margin, min(float(values.max()) + margin, 1.0))
         seen &= (low <= curve) & (curve <= high)
     for text in list(ax.texts):
-        text.remove()  # it stands where the whole plane has room for it
+        text.remove()  # it is placed for the whole plane
     if seen.any():
         place = np.flatnonzero(seen)[seen.sum() // 2]
         at, red = (bounds.r_ll[place], bounds.high[place]), PALETTE["red"]
@@ -217,21 +236,27 @@ def _zoom(plane: TradeoffDisplay, r_tl: FloatArray, r_ll: FloatArray) -> None:
 
 
 def trajectories(record: Record, table: Table, part: str) -> dict[str, Trajectory]:
-    """Return the paths by name, means over the seeds; on test images from before the first epoch."""
+    """Return the paths by label, as means over the seeds; those on test images start before the first epoch."""
     found = {}
-    prefix = "test_" if part == "test" else ""
     for group in table.groups:
-        votes = {run["seed"]: run for run in find(record, group, "vote")} if part == "test" else {}
-        for way in table.ways:
-            if runs := [run for run in find(record, group, way) if run["epochs"]]:
-                before = [votes[run["seed"]] for run in runs if run["seed"] in votes]
-                path = []
-                for key in ("r_tl", "r_ll"):
-                    first = [np.mean([run["test"][key] for run in before])] if before else []
-                    each = np.mean(
-                        [[epoch.get(prefix + key, np.nan) for epoch in run["epochs"]] for run in runs], axis=0
-                    )
-                    path.append(np.array([*first, *each]))
-                label = GROUPS[group] + words(way, record["config"]["more_epochs"])
-                found[label] = (path[0], path[1])
+        votes = find_runs(record, group, "vote") if part == "test" else []
+        for arm in table.arms:
+            if runs := [run for run in find_runs(record, group, arm) if run["data"]["history"]]:
+                label = GROUPS[group] + describe_arm(arm, runs[0]["config"]["more_epochs"])
+                found[label] = _mean_path(runs, votes, "test_" if part == "test" else "")
     return found
+
+
+def _mean_path(runs: Sequence[Run], votes: Sequence[Run], prefix: str) -> Trajectory:
+    """Return the mean path of runs, from the votes of the same seeds on."""
+    seeds = {run["config"]["seed"] for run in runs}
+    before = [vote["data"]["test"] for vote in votes if vote["config"]["seed"] in seeds]
+
+    def path(key: str) -> FloatArray:
+        first = [np.mean([test[key] for test in before])] if before else []
+        each = np.mean(
+            [[epoch.get(prefix + key, np.nan) for epoch in run["data"]["history"]] for run in runs], axis=0
+        )
+        return np.array([*first, *each])
+
+    return path("r_tl"), path("r_ll")

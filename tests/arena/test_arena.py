@@ -8,17 +8,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from counterpoint.arena import SMOKE, arena, page, rivals, run
-from counterpoint.arena import methods as methods_of_arena
-from counterpoint.arena.cells import Cell, Store
+from counterpoint.arena import SMOKE, arena, classifiers, page, run
+from counterpoint.arena.classifiers import run_classifier
 from counterpoint.arena.encoding import (
     PiecewiseLinear,
     for_catboost,
-    for_nets,
+    for_networks,
     for_trees,
     nominal_columns,
 )
-from counterpoint.arena.hindsight import in_words, searched_at_once
+from counterpoint.arena.jobs import ArenaJob, check_store, open_store, read_records
 from counterpoint.arena.methods import CANDIDATES, EXPLICIT, METHODS, Settings, tried
 from counterpoint.arena.page import (
     NO_SCORES,
@@ -29,13 +28,15 @@ from counterpoint.arena.page import (
     overview,
     sentences,
 )
-from counterpoint.arena.rivals import run_rival
+from counterpoint.arena.post_hoc import describe_search, post_hoc_search
 from counterpoint.arena.statistics import holm
 from counterpoint.arena.summary import SCORES, summarise
 from counterpoint.arena.tables import Split, Table, outer_folds, read_suite
 from counterpoint.cli import _arena, main
+from counterpoint.records import RunStore
 
 ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "results" / "arena"
 QUICK = ["one-net", "independent", "diversity", "correlation-1.0", "correlation-cv", "decorate-tree"]
 
 
@@ -53,7 +54,7 @@ def finished(labor, tmp_path_factory):
 
 
 def record(table, method, errors, repeat=0, **scores):
-    """Return a cell as the store holds it; those of earlier versions have no scores."""
+    """Return a record as the store holds it; those of earlier versions have no scores."""
     folds = [
         {
             "n_test": 10,
@@ -68,16 +69,16 @@ def record(table, method, errors, repeat=0, **scores):
         }
         for error in errors
     ]
-    data = {"rows": 40, "numeric": 2, "nominal": 0, "classes": 2}
     settings = {"n_folds": len(errors), "smoke": False}
+    facts = {"rows": 40, "numeric": 2, "nominal": 0, "classes": 2}
     return {
-        "table": table,
-        "method": method,
-        "repeat": repeat,
-        "settings": settings,
-        "data": data,
-        "folds": folds,
+        "config": ArenaJob(table, method, repeat).config(settings, facts),
+        "data": {"folds": folds},
     }
+
+
+def methods_in(out):
+    return [one["config"]["method"] for one in read_records(out)]
 
 
 def test_folds_hold_every_row_once_and_inner_ones_stay_inside_the_training_part(labor):
@@ -104,7 +105,7 @@ def test_encoders_learn_from_training_rows_only_and_take_what_they_have_not_seen
     colour = pd.Categorical(["red", "blue", "red", None, "blue", "mauve"], ["blue", "mauve", "red"])
     X = pd.DataFrame({"size": [1.0, 2.0, np.nan, 4.0, 1e9, np.nan], "colour": colour})
     train, test = X.iloc[:4], X.iloc[4:]
-    nets = for_nets(train).fit(train)
+    nets = for_networks(train).fit(train)
     numbers = nets.transform(test)
     assert np.isfinite(numbers).all()
     assert numbers.shape[1] == nets.transform(train).shape[1]
@@ -116,7 +117,7 @@ def test_encoders_learn_from_training_rows_only_and_take_what_they_have_not_seen
 @pytest.mark.parametrize("method", [m for m in CANDIDATES if METHODS[m].package is None])
 def test_each_rival_tries_five_settings_and_records_where_its_learners_stand(labor, method):
     fold = outer_folds(labor, 0, 3)[0]
-    found = run_rival(labor, fold, method, SMOKE, seed=[0, 0])
+    found = run_classifier(labor, fold, method, SMOKE, seed=[0, 0])
     assert len(found["inner_accuracies"]) == len(CANDIDATES[method]) == 5
     assert found["chosen"] == dict(CANDIDATES[method][int(np.argmax(found["inner_accuracies"]))])
     assert found["error"] <= 0.5
@@ -131,14 +132,14 @@ def test_each_rival_tries_five_settings_and_records_where_its_learners_stand(lab
 @pytest.mark.parametrize("method", [m for m in CANDIDATES if METHODS[m].package])
 def test_rivals_from_elsewhere_run_where_they_are_installed(labor, method):
     pytest.importorskip(METHODS[method].package)
-    found = run_rival(labor, outer_folds(labor, 0, 3)[0], method, SMOKE, seed=[0, 0])
+    found = run_classifier(labor, outer_folds(labor, 0, 3)[0], method, SMOKE, seed=[0, 0])
     assert 0 <= found["error"] <= 0.7
 
 
 def test_catboost_is_told_what_is_nominal_and_does_the_same_again(labor):
     pytest.importorskip("catboost")
     fold = outer_folds(labor, 0, 3)[0]
-    fitted = rivals._fitted(labor, fold.outer, "catboost", {}, SMOKE, 0)
+    fitted = classifiers._fitted(labor, fold.outer, "catboost", {}, SMOKE, 0)
     assert fitted.model.get_cat_feature_indices() == nominal_columns(labor.X)
     assert fitted.model.get_params()["thread_count"] == 1
     seen = fitted.seen(labor.X)
@@ -149,7 +150,7 @@ def test_catboost_is_told_what_is_nominal_and_does_the_same_again(labor):
             np.testing.assert_array_equal(seen[name] == -1, missing)
         else:
             np.testing.assert_array_equal(seen[name].isna(), missing)
-    one, other = (run_rival(labor, fold, "catboost", SMOKE, seed=[0, 0]) for _ in range(2))
+    one, other = (run_classifier(labor, fold, "catboost", SMOKE, seed=[0, 0]) for _ in range(2))
     del one["seconds"], other["seconds"]
     np.testing.assert_equal(one, other)
 
@@ -168,7 +169,7 @@ def test_catboost_takes_a_value_as_a_name_and_not_as_a_number():
     table = Table("colours", pd.DataFrame({"colour": column}), y, ("other", "e"))
     split = Split(np.arange(90), np.arange(90, 180))
     stump = {"one_hot_max_size": 10, "depth": 1, "random_strength": 0}
-    fitted = rivals._fitted(table, split, "catboost", stump, replace(SMOKE, n_trees=1), 0)
+    fitted = classifiers._fitted(table, split, "catboost", stump, replace(SMOKE, n_trees=1), 0)
     votes = fitted.model.predict_proba(fitted.seen(table.X))[:, 1]
     assert len(np.unique(votes)) == 2
     assert votes[y == 1].min() > votes[y == 0].max()
@@ -179,7 +180,7 @@ def test_a_class_that_training_rows_lack_counts_as_an_error_and_breaks_nothing()
     y = np.array([0, 1] * 20 + [2])
     table = Table("rare", pd.DataFrame({"x": y + 0.1 * rng.normal(size=41)}), y, ("a", "b", "c"))
     for fold in outer_folds(table, 0, 3):
-        found = run_rival(table, fold, "random-forest", SMOKE, seed=[0])
+        found = run_classifier(table, fold, "random-forest", SMOKE, seed=[0])
         assert found["error"] == (2 in y[fold.outer.test]) / found["n_test"]
 
 
@@ -193,107 +194,171 @@ def test_an_inner_fold_of_one_class_breaks_nothing(method):
     folds = outer_folds(table, 0, 3)
     assert any(len(np.unique(y[split.train])) == 1 for fold in folds for split in fold.inner)
     for fold in folds:
-        found = run_rival(table, fold, method, SMOKE, seed=[0])
+        found = run_classifier(table, fold, method, SMOKE, seed=[0])
         assert len(found["inner_accuracies"]) == 5
         assert found["n_test"] == 10
 
 
-def test_a_finished_cell_is_never_run_again(finished, labor, monkeypatch):
-    before = {path: path.read_bytes() for path in finished.rglob("cells/*/*.json")}
+def test_a_finished_job_is_never_run_again(finished, labor, monkeypatch):
+    before = {path: path.read_bytes() for path in finished.rglob("jobs/*/*.json")}
     assert len(before) == 2 * len(QUICK)
-    monkeypatch.setattr(run, "_one_fold", None)
-    gone = finished / "cells" / "labor" / "independent-0.json"
+    monkeypatch.setattr(run, "_run_fold", None)
+    gone = finished / "jobs" / "labor" / "independent-0.json"
     gone.unlink()
     arena([labor], finished, methods=QUICK, smoke=True, device="cpu")
     again = {path: path.read_bytes() for path in before}
-    assert json.loads(again[gone])["folds"][0]["error"] == json.loads(before.pop(gone))["folds"][0]["error"]
+    first, second = (json.loads(content[gone])["data"]["folds"] for content in (before, again))
+    assert [fold["error"] for fold in first] == [fold["error"] for fold in second]
+    del before[gone]
     assert all(again[path] == content for path, content in before.items())
 
 
-def test_a_cell_that_fails_is_told_and_the_others_go_on(labor, tmp_path, monkeypatch):
-    def broken(cell, k, table, settings):
-        if cell.method == "random-forest" and k == 1:
-            return cell, k, ValueError("no trees today")
-        return cell, k, {"error": 0.25, "seconds": 1.0, "n_test": 19, **dict.fromkeys(standing, 0.5)}
+def test_a_record_says_what_it_was_made_from_and_with(finished):
+    for name in ("labor/diversity-0", "labor/decorate-tree-0"):
+        found = json.loads((finished / "jobs" / f"{name}.json").read_text())
+        assert list(found) == ["name", "title", "config", "versions", "seconds", "device", "machine", "data"]
+        assert found["name"] == name
+        assert found["config"]["rows"] == 57
+        assert found["config"]["hidden"] == SMOKE.hidden
+        assert found["config"]["candidates"] == tried(found["config"]["method"])
+        assert ("torch" in found["versions"]) is ("diversity" in name)
+        assert found["seconds"] == pytest.approx(
+            sum(fold["seconds"] for fold in found["data"]["folds"]), abs=0.01
+        )
 
-    standing = ("learner_accuracy", "r_tl", "r_ll", "optimality")
-    monkeypatch.setattr(run, "_one_fold", broken)
+
+STANDING = ("learner_accuracy", "r_tl", "r_ll", "optimality")
+
+
+def quick_fold(job, k, table, settings):
+    return job, k, {"error": 0.25, "seconds": 1.0, "n_test": 19, **dict.fromkeys(STANDING, 0.5)}
+
+
+def test_a_job_that_fails_is_reported_and_the_others_go_on(labor, tmp_path, monkeypatch):
+    def broken(job, k, *args):
+        if job.method == "random-forest" and k == 1:
+            return job, k, ValueError("no trees today")
+        return quick_fold(job, k, *args)
+
+    monkeypatch.setattr(run, "_run_fold", broken)
     with pytest.raises(
-        RuntimeError, match=r"1 cell failed: labor, random-forest, repeat 0: .*no trees today"
+        RuntimeError, match=r"^1 job failed: labor/random-forest-0: ValueError: no trees today$"
     ):
         arena([labor], tmp_path, methods=["random-forest", "extra-trees"], smoke=True)
-    assert [one["method"] for one in Store(tmp_path)] == ["extra-trees"]
+    assert methods_in(tmp_path) == ["extra-trees"]
+    assert (tmp_path / "summary.json").is_file()
     with pytest.raises(RuntimeError, match="no trees today"):  # also where there is nothing to report
         arena([labor], tmp_path / "other", methods=["random-forest"], smoke=True)
 
 
-def test_a_cell_that_cannot_be_kept_does_not_undo_those_that_are(labor, tmp_path, monkeypatch):
-    write = Store.write
+def test_the_command_ends_with_2_after_a_failure(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(run, "_run_fold", lambda job, k, *_: (job, k, ValueError("no trees today")))
+    command = ["arena", "--sets", "labor", "--methods", "random-forest", "--smoke", "--out", str(tmp_path)]
+    assert main(command) == 2
+    assert "1 job failed: labor/random-forest-0: ValueError: no trees today" in capsys.readouterr().err
 
-    def full(self, cell, *args, **more):
-        if cell.method == "joint":
+
+def test_a_job_that_cannot_be_written_does_not_undo_the_others(labor, tmp_path, monkeypatch):
+    write = RunStore.write
+
+    def full(self, name, *args, **more):
+        if "joint" in name:
             raise OSError("no space left")
-        write(self, cell, *args, **more)
+        return write(self, name, *args, **more)
 
-    monkeypatch.setattr(Store, "write", full)
-    with pytest.raises(
-        RuntimeError, match=r"^1 cell failed: labor, joint, repeat 0: OSError: no space left$"
-    ):
+    monkeypatch.setattr(RunStore, "write", full)
+    with pytest.raises(RuntimeError, match=r"^1 job failed: labor/joint-0: OSError: no space left$"):
         arena([labor], tmp_path, methods=["independent", "joint", "ncl"], smoke=True, device="cpu")
-    assert [one["method"] for one in Store(tmp_path)] == ["independent", "ncl"]
+    assert methods_in(tmp_path) == ["independent", "ncl"]
     assert (tmp_path / "summary.json").is_file()
+
+
+def test_a_job_that_another_process_works_on_is_left_to_it(labor, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(run, "_run_fold", quick_fold)
+    with open_store(tmp_path).lock("labor/random-forest-0"), open_store(tmp_path).lock("labor/joint-0"):
+        arena([labor], tmp_path, methods=["independent", "joint", "random-forest", "extra-trees"], smoke=True)
+    assert methods_in(tmp_path) == ["extra-trees", "independent"]
+    said = capsys.readouterr().err
+    assert "labor/random-forest-0: left to another process" in said
+    assert "labor/joint-0: left to another process" in said
+    arena([labor], tmp_path, methods=["joint", "random-forest"], smoke=True)  # the locks were released
+    assert len(methods_in(tmp_path)) == 4
+
+
+def test_folds_in_parallel_are_put_together_in_their_order(labor, tmp_path):
+    for n_jobs in (1, 2):
+        arena(
+            [labor], tmp_path / str(n_jobs), methods=["random-forest", "extra-trees"], smoke=True, jobs=n_jobs
+        )
+    one, two = (
+        [[fold["error"] for fold in r["data"]["folds"]] for r in read_records(tmp_path / str(n_jobs))]
+        for n_jobs in (1, 2)
+    )
+    assert one == two
 
 
 def test_a_report_that_fails_is_not_passed_over(labor, tmp_path, monkeypatch):
     def broken(*_):
         raise ValueError("no report today")
 
-    monkeypatch.setattr(run, "_one_fold", lambda cell, k, *_: (cell, k, ValueError("no trees today")))
+    monkeypatch.setattr(run, "_run_fold", quick_fold)
     monkeypatch.setattr(page, "write_report", broken)
-    Store(tmp_path).write(Cell("labor", "ncl", 0), [], SMOKE, labor.facts, device="cpu")
     with pytest.raises(ValueError, match="no report today"):
         arena([labor], tmp_path, methods=["random-forest"], smoke=True)
 
 
-def test_cells_of_other_settings_are_refused(finished):
+def test_jobs_of_other_settings_are_refused_before_any_work(finished, labor, monkeypatch):
+    monkeypatch.setattr(run, "_run_fold", None)
     with pytest.raises(
-        ValueError, match=r"`--out` must hold cells of the same settings.* hidden 4 and not 5"
+        ValueError, match=r"without .*-0\.json, or with one of the same settings \(n_folds: 4 here, 3 there\)"
     ):
-        Store(finished).check(replace(SMOKE, hidden=5), {})
-
-
-def rewritten(store, **changes):
-    """Change the first cell of a store."""
-    path = min(store.folder.glob("*/*.json"))
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+        arena(
+            [labor], finished, methods=["random-forest"], folds=4, smoke=True
+        )  # which the store does not hold
+    assert not (finished / "jobs" / "labor" / "random-forest-0.json").exists()
 
 
 @pytest.fixture
-def one_cell(tmp_path):
-    store = Store(tmp_path)
-    store.write(Cell("iris", "random-forest", 0), [], SMOKE, {"rows": 150}, device="cpu")
+def one_job(tmp_path):
+    """Return a store with the record of one job."""
+    store, job = open_store(tmp_path), ArenaJob("iris", "random-forest", 0)
+    store.write(job.name, job.config(vars(SMOKE), {"rows": 150}), {"folds": []}, title="Arena", device="CPU")
     return store
 
 
-def test_a_setting_that_this_version_does_not_know_is_named(one_cell):
-    one_cell.check(SMOKE, {})
-    rewritten(one_cell, settings=vars(SMOKE) | {"dropout": 0.5})
-    with pytest.raises(ValueError, match=r"of the same settings.* with dropout 0\.5 and not None\.$"):
-        one_cell.check(SMOKE, {})
+def rewritten(store, **changes):
+    """Change the config of the only job of a store."""
+    path = store.path("iris/random-forest-0")
+    found = json.loads(path.read_text())
+    path.write_text(json.dumps(found | {"config": found["config"] | changes}))
 
 
-def test_cells_of_other_candidates_are_refused_and_those_that_name_none_are_not(one_cell, monkeypatch):
-    other = {**CANDIDATES, "random-forest": ({}, {"max_features": 0.9})}
-    with monkeypatch.context() as patch:
-        patch.setattr(methods_of_arena, "CANDIDATES", other)
-        with pytest.raises(
-            ValueError, match=r"of the same candidates.* with \[\{\}, .* for random-forest and not "
-        ):
-            one_cell.check(SMOKE, {})
-        record = next(iter(one_cell))
-        del record["candidates"]  # as before they were recorded
-        min(one_cell.folder.glob("*/*.json")).write_text(json.dumps(record))
-        one_cell.check(SMOKE, {})
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"hidden": 5}, r"\(hidden: 4 here, 5 there\)"),
+        ({"dropout": 0.5}, r"\(dropout: None here, 0\.5 there\)"),  # which this version does not know
+        ({"candidates": [{"max_features": 0.9}]}, r"\(candidates: \[\{\}, .* here, \[.*0\.9\}\] there\)"),
+        ({"rows": 149}, r"\(rows: 150 here, 149 there\)"),
+    ],
+)
+def test_a_setting_that_differs_is_named(one_job, changes, message):
+    facts = {"iris": {"rows": 150}}
+    check_store(one_job, SMOKE, facts)
+    rewritten(one_job, **changes)
+    with pytest.raises(ValueError, match=message):
+        check_store(one_job, SMOKE, facts)
+
+
+def test_records_of_a_method_that_this_version_does_not_know_are_left_alone(one_job):
+    rewritten(one_job, method="magic", hidden=5)
+    check_store(one_job, SMOKE, {})
+
+
+def test_results_in_the_format_of_an_earlier_version_are_refused(tmp_path, capsys):
+    (tmp_path / "cells" / "iris").mkdir(parents=True)
+    assert main(["arena", "--report-only", "--out", str(tmp_path)]) == 2
+    assert "`out` must not hold results of an earlier version" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -307,27 +372,28 @@ def test_families_of_tests_are_of_methods_and_share_none():
     assert set(asked) < set(METHODS)
 
 
-@pytest.mark.parametrize("changed", [{"settings": {"n_folds": 2, "smoke": True}}, {"candidates": [{"a": 2}]}])
-def test_a_report_of_cells_that_were_made_differently_is_refused(changed):
-    one, other = (record(name, "ncl", [0.1, 0.2]) | {"candidates": [{"a": 1}]} for name in "ab")
+@pytest.mark.parametrize("changed", [{"smoke": True}, {"candidates": [{"a": 2}]}])
+def test_a_report_of_jobs_with_different_settings_is_refused(changed):
+    one, other = (record(name, "ncl", [0.1, 0.2]) for name in "ab")
     summarise([one, other])
+    other["config"] |= changed
     with pytest.raises(ValueError, match=r"same settings and candidates; got others for ncl on b\.$"):
-        summarise([one, other | changed])
+        summarise([one, other])
 
 
-def test_cells_of_another_table_by_the_same_name_are_refused(finished, labor):
-    with pytest.raises(
-        ValueError, match=r"`--out` must hold cells of the same table.*labor with rows 57 and not 56"
-    ):
-        Store(finished).check(SMOKE, {"labor": labor.facts | {"rows": 56}})
+def test_jobs_of_another_table_by_the_same_name_are_refused(finished, labor):
+    with pytest.raises(ValueError, match=r"rows: 56 here, 57 there"):
+        check_store(open_store(finished), SMOKE, {"labor": labor.facts | {"rows": 56}})
     relabelled = labor._replace(y=labor.y[::-1])
-    with pytest.raises(ValueError, match=r"labor with checksum '[0-9a-f]{8}' and not '[0-9a-f]{8}'"):
+    with pytest.raises(ValueError, match=r"checksum: '[0-9a-f]{8}' here, '[0-9a-f]{8}' there"):
         arena([relabelled], finished, methods=QUICK, smoke=True, device="cpu")
 
 
-def test_the_committed_cells_are_of_the_embedded_tables():
+def test_the_committed_records_are_of_the_embedded_tables():
+    store = open_store(RESULTS)
     tables = read_suite(["labor", "iris", "segment"])
-    Store(ROOT / "results" / "arena").check(Settings(), {table.name: table.facts for table in tables})
+    check_store(store, Settings(), {table.name: table.facts for table in tables})
+    assert len(list(store)) == 15 * 17
 
 
 def test_the_summary_pairs_folds_and_says_what_paid_and_what_cost():
@@ -435,7 +501,7 @@ def test_a_cost_is_told_also_where_neither_the_search_nor_the_best_diversity_is_
         "Explicit diversity cost on a (correlation-0.5): independent networks err "
     )
     assert "; correlation-1.0, the best of 2 fixed diversities, " in paid["sentence"]
-    difference = 100 * np.mean([one["error"] for one in cells[2]["folds"]] - base)
+    difference = 100 * np.mean([one["error"] for one in cells[2]["data"]["folds"]] - base)
     assert f"points, p = {paid['p_values']['correlation-0.5']:#.2g})" in paid["sentence"]
     assert f"(+{difference:.2f} points" in paid["sentence"]
 
@@ -474,7 +540,7 @@ def test_scores_are_shown_for_methods_that_have_them_on_all_tables_and_for_no_ot
 
 def test_a_fold_without_a_score_leaves_no_mean():
     cell = record("a", "ncl", [0.1, 0.2], **scores(0.5))
-    del cell["folds"][1]["log_loss"]
+    del cell["data"]["folds"][1]["log_loss"]
     assert "log_loss" not in summarise([cell])["scores"]["a"]["ncl"]
     assert summarise([cell])["scores"]["a"]["ncl"]["brier_score"] == 0.25
 
@@ -540,9 +606,9 @@ def test_methods_are_compared_on_the_repeats_they_share_and_keep_the_others():
 
 def test_a_table_whose_methods_share_no_repeat_is_reported(tmp_path, capsys):
     for one in (record("a", "independent", [0.1, 0.2]), record("a", "decorate-tree", [0.1, 0.2], repeat=1)):
-        path = tmp_path / "cells" / "a" / f"{one['method']}-{one['repeat']}.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(one))
+        config = one["config"]
+        name = ArenaJob("a", config["method"], config["repeat"]).name
+        open_store(tmp_path).write(name, config, one["data"], title="Arena")
     assert main(["arena", "--report-only", "--out", str(tmp_path)]) == 0
     assert (
         "Methods have run different repeats on a (independent: 0; decorate-tree: 1)"
@@ -550,27 +616,23 @@ def test_a_table_whose_methods_share_no_repeat_is_reported(tmp_path, capsys):
     )
 
 
-@pytest.mark.parametrize("content", [b'{"table": ', b"\xff\xfe"], ids=["cut off", "no text"])
-def test_a_damaged_cell_is_named(tmp_path, content):
-    path = tmp_path / "cells" / "iris" / "ncl-0.json"
-    path.parent.mkdir(parents=True)
+@pytest.mark.parametrize(
+    "content", [b'{"config": ', b"\xff\xfe", b"{}", b"[]"], ids=["cut off", "no text", "empty", "list"]
+)
+def test_a_damaged_file_is_reported_and_its_job_run_again(labor, tmp_path, content, monkeypatch):
+    monkeypatch.setattr(run, "_run_fold", quick_fold)
+    arena([labor], tmp_path, methods=["random-forest", "extra-trees"], smoke=True)
+    path = open_store(tmp_path).path("labor/extra-trees-0")
     path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"ncl-0\.json' must hold JSON; reading it failed: "):
-        summarise(Store(tmp_path))
-
-
-@pytest.mark.parametrize("content", ["{}", "[]", '{"table": "iris", "method": "ncl", "repeat": 0}'])
-def test_json_that_is_no_cell_is_named(tmp_path, content):
-    path = tmp_path / "cells" / "iris" / "ncl-0.json"
-    path.parent.mkdir(parents=True)
-    path.write_text(content)
-    for call in (lambda store: summarise(store), lambda store: store.check(SMOKE, {})):
-        with pytest.raises(ValueError, match=r"ncl-0\.json' must hold a record with table and method and "):
-            call(Store(tmp_path))
+    with pytest.warns(RuntimeWarning, match=r"extra-trees-0\.json' must hold .* or left out of a report\."):
+        assert methods_in(tmp_path) == ["random-forest"]
+    with pytest.warns(RuntimeWarning, match=r"extra-trees-0\.json' must hold .* The job is run again,"):
+        arena([labor], tmp_path, methods=["extra-trees"], smoke=True)
+    assert methods_in(tmp_path) == ["extra-trees", "random-forest"]
 
 
 def test_nothing_to_sum_up_says_so():
-    with pytest.raises(ValueError, match=r"`records` must hold at least one finished cell; got none\."):
+    with pytest.raises(ValueError, match=r"`records` must hold at least one finished job; got none\."):
         summarise([])
 
 
@@ -608,7 +670,7 @@ def test_one_table_shows_where_learners_stand_as_far_as_it_is_known():
     assert found["learner_accuracy"].rows == [["mine", *["0.800"] * len(QUICK)]]
     assert found["r_tl"].rows == [["mine", *["0.700"] * len(QUICK)]]
     assert not {"r_ll", "optimality"} & set(found)
-    for fold in cells[1]["folds"]:
+    for fold in cells[1]["data"]["folds"]:
         fold |= {"r_ll": 0.4, "optimality": 0.9}
     found = grids(summarise(cells))
     assert found["r_ll"][1:3] == (["data", QUICK[1]], [["mine", "0.400"]])
@@ -621,7 +683,7 @@ def test_no_difference_has_no_sign():
 
 
 def test_the_page_requests_nothing_and_holds_every_table(finished):
-    summary = summarise(Store(finished))
+    summary = summarise(read_records(finished))
     page = (finished / "arena.html").read_text(encoding="utf-8")
     assert "http://" not in page.replace("http://www.w3.org", "")
     assert "default-src 'none'" in page
@@ -639,7 +701,7 @@ def test_the_page_and_the_docs_say_the_same_of_the_bars(finished):
 
 
 def test_the_document_is_filled_between_its_marks(finished, tmp_path):
-    summary = summarise(Store(finished))
+    summary = summarise(read_records(finished))
     names = [f"arena-{name}" for name in grids(summary) if name not in SCORES] + [
         "arena-paid",
         "arena-scores",
@@ -658,20 +720,20 @@ def test_the_document_is_filled_between_its_marks(finished, tmp_path):
 
 
 def test_the_docs_hold_the_tables_of_the_results():
-    summary = summarise(Store(ROOT / "results" / "arena"))
+    summary = summarise(read_records(RESULTS))
     page = (ROOT / "docs" / "arena.md").read_text(encoding="utf-8")
     assert sentences(summary) in page
     for line in markdown(summary).splitlines():
         if line.startswith("|"):
             assert line in page
-    assert in_words(searched_at_once(list(Store(ROOT / "results" / "arena")))) in page
+    assert describe_search(post_hoc_search(read_records(RESULTS))) in page
     assert grids(summary)["ranks"].title in page
     assert (NO_SCORES in page) is not any(key in grids(summary) for key in SCORES)
     assert set(summary["settings"].items()) == set(Settings().__dict__.items())
 
 
 def test_the_prose_of_the_docs_has_the_numbers_of_the_results():
-    summary = summarise(Store(ROOT / "results" / "arena"))
+    summary = summarise(read_records(RESULTS))
     ranks, errors = summary["ranks"], summary["errors"]
     page = (ROOT / "docs" / "arena.md").read_text(encoding="utf-8")
     prose = " ".join(
@@ -706,7 +768,7 @@ def test_the_prose_of_the_docs_has_the_numbers_of_the_results():
 
 
 def test_the_gain_on_splice_does_not_survive_fifteen_tables():
-    against = summarise(Store(ROOT / "results" / "arena"))["against"]
+    against = summarise(read_records(RESULTS))["against"]
     p = np.array([tests["correlation-cv"]["p_value"] for tests in against.values()])
     assert len(p) == 15
     assert min(p) == against["splice"]["correlation-cv"]["p_value"] < 0.05 / 5
@@ -732,7 +794,7 @@ def test_the_command_runs_on_a_file_of_ones_own(tmp_path, capsys, monkeypatch):
     assert headings.endswith("error, %  log-loss  Brier score  calibration error")
     assert sorted(row.split()[0] for row in rows) == ["diversity", "independent", "random-forest"]
     assert all(len(row) == len(headings) for row in rows)
-    assert Cell("mine", "random-forest", 0) in Store(Path("out/arena-mine-smoke"))
+    assert "mine/random-forest-0" in open_store(Path("out/arena-mine-smoke"))
     assert main(["arena", "--report-only", "--out", "out/arena-mine-smoke"]) == 0
     assert capsys.readouterr().out == out
 
@@ -758,7 +820,7 @@ def test_results_of_a_file_are_not_mixed_with_those_of_the_suite():
         (["--sets", "iris", "--suite", "uci15"], "`--sets` must not be given together with `--suite`."),
         (
             ["--report-only", "--out", "nowhere"],
-            f"`--out` must hold at least one finished cell; got '{Path('nowhere', 'cells')}' with none.",
+            f"`out` must hold at least one finished job; got '{Path('nowhere', 'jobs')}' with none.",
         ),
         (["--report-only", "--methods", "ncl"], "`--methods` has no meaning with `--report-only`."),
         (["--report-only", "--sets", "iris"], "`--sets` has no meaning with `--report-only`."),

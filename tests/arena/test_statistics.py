@@ -6,7 +6,7 @@ from scipy import stats
 from sklearn import metrics
 
 from counterpoint.arena.diagram import RankDisplay
-from counterpoint.arena.scores import judged
+from counterpoint.arena.scores import fold_scores
 from counterpoint.arena.statistics import (
     cliques,
     critical_difference,
@@ -105,7 +105,7 @@ def test_optimality_is_at_most_one_where_a_class_is_absent_from_the_rows():
     y = np.array([0, 1, 0, 1, 0, 1, 1, 0])  # of four classes
     learners = np.eye(4)[y][None] * 3 + rng.normal(size=(5, 8, 4))
     proba = np.exp(learners) / np.exp(learners).sum(axis=2, keepdims=True)
-    found = judged(y, proba.mean(axis=0), proba)
+    found = fold_scores(y, proba.mean(axis=0), proba)
     pairs = [
         np.corrcoef(proba[i, :, k], proba[j, :, k])[0, 1] for k in (0, 1) for i in range(5) for j in range(i)
     ]
@@ -117,7 +117,7 @@ def test_scores_of_the_vote_are_those_of_scikit_learn_also_where_a_class_is_abse
     rng = np.random.default_rng(0)
     y = np.array([0, 1, 0, 1, 0, 1, 1, 0])  # of four classes
     proba = rng.dirichlet(np.ones(4), size=8)
-    found = judged(y, proba)
+    found = fold_scores(y, proba)
     assert found["log_loss"] == pytest.approx(metrics.log_loss(y, proba, labels=range(4)), abs=1e-6)
     brier = np.mean(np.sum((proba - np.eye(4)[y]) ** 2, axis=1))
     assert found["brier_score"] == pytest.approx(brier, abs=1e-6)
@@ -128,5 +128,5 @@ def test_scores_of_the_vote_are_those_of_scikit_learn_also_where_a_class_is_abse
 def test_scores_are_those_of_the_vote_and_not_of_the_learners():
     y, learners = np.array([0, 1]), np.array([[[0.9, 0.1], [0.2, 0.8]], [[0.6, 0.4], [0.7, 0.3]]])
     vote = np.array([[0.99, 0.01], [0.02, 0.98]])
-    assert judged(y, vote, learners)["log_loss"] == pytest.approx(-np.log([0.99, 0.98]).mean(), abs=1e-6)
-    assert judged(y, vote, learners)["learner_accuracy"] == 0.75
+    assert fold_scores(y, vote, learners)["log_loss"] == pytest.approx(-np.log([0.99, 0.98]).mean(), abs=1e-6)
+    assert fold_scores(y, vote, learners)["learner_accuracy"] == 0.75

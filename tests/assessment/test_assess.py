@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from counterpoint import Assessment, assess
-from counterpoint.assessment.advice import _more_learners
+from counterpoint.assessment.findings import _more_learners
 from counterpoint.assessment.votes import Ballot, count_votes
 from counterpoint.exceptions import UndefinedMeasureWarning
 from counterpoint.measures import (
@@ -25,8 +25,7 @@ from counterpoint.measures import (
     tandem_bound,
     truth_learner_correlation,
 )
-from counterpoint.outputs import Outputs
-from counterpoint.selection._vote import Vote
+from counterpoint.outputs import Outputs, RunningVote
 from counterpoint.theory import jury_accuracy, mixed_vote_accuracy, optimality
 
 
@@ -45,7 +44,7 @@ def test_weights_that_tie_in_the_decimal_system_tie_in_every_vote():
     read = Outputs(votes, truth)
     expected = np.mean((own > 50) + 0.5 * (own == 50))
     assert count_votes(read, percent / 100, "hard", None).weighted.value == expected
-    assert Vote(read, "hard", percent / 100).credit().mean() == expected
+    assert RunningVote(read, "hard", percent / 100).credit().mean() == expected
 
 
 def make_probabilities(seed=0, n_classes=3, n_samples=400):
@@ -69,28 +68,35 @@ def plurality(truth, votes, weights=None):
     return np.array(credit)
 
 
+GROUPS = ("correlations", "votes", "prediction", "certificates", "probabilities")
+
+
 def codes(assessment):
-    return {finding.code for finding in assessment.advice}
+    return {finding.code for finding in assessment.findings}
 
 
 def test_the_numbers_are_those_of_measures_and_theory():
     truth, votes = make_votes()
     a = assess(truth, votes)
     pairs = np.triu_indices(7, 1)
-    assert a.r_tl_learners == pytest.approx(truth_learner_correlation(truth, votes))
-    assert a.r_tl_classes == pytest.approx(truth_learner_correlation(truth, votes, per_class=True).mean(0))
-    assert a.learner_correlations == pytest.approx(learner_learner_correlation(votes))
+    assert a.correlations.r_tl_learners == pytest.approx(truth_learner_correlation(truth, votes))
+    assert a.correlations.r_tl_classes == pytest.approx(
+        truth_learner_correlation(truth, votes, per_class=True).mean(0)
+    )
+    assert a.correlations.matrix == pytest.approx(learner_learner_correlation(votes))
     assert a.r_ll == pytest.approx(learner_learner_correlation(votes)[pairs].mean())
     assert a.optimality == pytest.approx(optimality(a.r_tl, a.r_ll, 7))
     assert a.accuracies == pytest.approx((votes == truth).mean(1))
-    assert a.error_correlation == pytest.approx(error_correlations(truth, votes)[pairs].mean())
-    assert a.predicted_vote == pytest.approx(jury_accuracy(a.accuracies.mean(), a.error_correlation, 7))
-    assert a.predicted_mixed == pytest.approx(
+    assert a.correlations.error_correlation == pytest.approx(error_correlations(truth, votes)[pairs].mean())
+    assert a.prediction.equal == pytest.approx(
+        jury_accuracy(a.accuracies.mean(), a.correlations.error_correlation, 7)
+    )
+    assert a.prediction.mixed == pytest.approx(
         mixed_vote_accuracy(a.accuracies, error_correlations(truth, votes))
     )
     assert dict(a.measures) == pytest.approx({name: diversity(truth, votes, name) for name in MEASURES})
-    assert a.c_bound == pytest.approx(c_bound(truth, votes))
-    assert a.tandem_bound == pytest.approx(tandem_bound(truth, votes).bound)
+    assert a.certificates.c_bound == pytest.approx(c_bound(truth, votes))
+    assert a.certificates.tandem_bound == pytest.approx(tandem_bound(truth, votes).bound)
 
 
 @settings(max_examples=25)
@@ -100,26 +106,26 @@ def test_the_votes_are_those_of_a_plain_count(n_learners, n_classes, seed):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UndefinedMeasureWarning)
         a = assess(truth, votes)
-    assert a.hard_vote.value == pytest.approx(plurality(truth, votes).mean())
-    assert a.weighted_vote.value == pytest.approx(plurality(truth, votes, a.weights).mean())
+    assert a.votes.hard.value == pytest.approx(plurality(truth, votes).mean())
+    assert a.votes.weighted.value == pytest.approx(plurality(truth, votes, a.votes.weights).mean())
     if n_learners > 1:
         before = plurality(truth, votes)
         delta = [plurality(truth, np.delete(votes, i, axis=0)) - before for i in range(n_learners)]
-        assert a.without == pytest.approx([d.mean() for d in delta], abs=1e-6)
-        assert a.without_error == pytest.approx([d.std() / np.sqrt(40) for d in delta], abs=1e-6)
+        assert a.votes.without == pytest.approx([d.mean() for d in delta], abs=1e-6)
+        assert a.votes.without_error == pytest.approx([d.std() / np.sqrt(40) for d in delta], abs=1e-6)
 
 
 def test_the_soft_vote_is_the_highest_mean_probability():
     truth, proba = make_probabilities()
     a = assess(truth, proba, voting="soft")
     soft = proba.mean(axis=0).argmax(axis=1) == truth
-    assert a.soft_vote.value == pytest.approx(soft.mean())
-    assert a.vote == a.soft_vote
-    assert a.hard_vote.value == pytest.approx(plurality(truth, proba.argmax(axis=2)).mean())
-    weighted = np.einsum("i,ijk->jk", a.weights, proba).argmax(axis=1) == truth
-    assert a.weighted_vote.value == pytest.approx(weighted.mean())
+    assert a.votes.soft.value == pytest.approx(soft.mean())
+    assert a.vote == a.votes.soft
+    assert a.votes.hard.value == pytest.approx(plurality(truth, proba.argmax(axis=2)).mean())
+    weighted = np.einsum("i,ijk->jk", a.votes.weights, proba).argmax(axis=1) == truth
+    assert a.votes.weighted.value == pytest.approx(weighted.mean())
     left_out = np.delete(proba, 2, axis=0).mean(axis=0).argmax(axis=1) == truth
-    assert a.without[2] == pytest.approx(left_out.mean() - soft.mean())
+    assert a.votes.without[2] == pytest.approx(left_out.mean() - soft.mean())
 
 
 def geometric_mean(proba, weights=None):
@@ -133,25 +139,25 @@ def test_the_geometric_vote_is_the_highest_geometric_mean_of_the_probabilities()
     truth, proba = make_probabilities()
     a = assess(truth, proba, voting="geometric")
     geometric = geometric_mean(proba).argmax(axis=1) == truth
-    assert a.geometric_vote.value == pytest.approx(geometric.mean())
-    assert a.vote == a.geometric_vote
-    assert a.soft_vote == assess(truth, proba, voting="soft").soft_vote
+    assert a.votes.geometric.value == pytest.approx(geometric.mean())
+    assert a.vote == a.votes.geometric
+    assert a.votes.soft == assess(truth, proba, voting="soft").votes.soft
     assert a.verdict.startswith("The geometric vote of 5 learners is right on")
-    weighted = geometric_mean(proba, a.weights).argmax(axis=1) == truth
-    assert a.weighted_vote.value == pytest.approx(weighted.mean())
+    weighted = geometric_mean(proba, a.votes.weights).argmax(axis=1) == truth
+    assert a.votes.weighted.value == pytest.approx(weighted.mean())
     left_out = geometric_mean(np.delete(proba, 2, axis=0)).argmax(axis=1) == truth
-    assert a.without[2] == pytest.approx(left_out.mean() - geometric.mean())
+    assert a.votes.without[2] == pytest.approx(left_out.mean() - geometric.mean())
     delta = left_out.astype(float) - geometric
-    assert a.without_error[2] == pytest.approx(delta.std() / np.sqrt(len(truth)))
+    assert a.votes.without_error[2] == pytest.approx(delta.std() / np.sqrt(len(truth)))
 
 
 def test_a_probability_of_zero_rules_a_class_out_of_the_geometric_vote_alone():
     proba = [[[0.0, 1.0]], [[0.6, 0.4]], [[0.999, 0.001]]]
     with pytest.warns(UndefinedMeasureWarning):
         a = assess([0], proba, voting="geometric", labels=[0, 1])
-    assert (a.hard_vote.value, a.soft_vote.value, a.geometric_vote.value) == (1, 1, 0)
-    assert a.log_loss == pytest.approx(-np.log(np.finfo(np.float64).eps))
-    assert a.learner_log_losses == pytest.approx(
+    assert (a.votes.hard.value, a.votes.soft.value, a.votes.geometric.value) == (1, 1, 0)
+    assert a.probabilities.log_loss == pytest.approx(-np.log(np.finfo(np.float64).eps))
+    assert a.probabilities.learner_log_losses == pytest.approx(
         [-np.log(np.finfo(np.float64).eps), -np.log(0.6), -np.log(0.999)]
     )
 
@@ -170,13 +176,13 @@ def test_the_probabilities_of_the_vote_that_counts_are_judged(voting, pool):
     truth, proba = make_probabilities()
     a = assess(truth, proba, voting=voting)
     vote = pool(proba)
-    assert a.log_loss == pytest.approx(log_loss(truth, vote))
-    assert a.brier_score == pytest.approx(brier_score(truth, vote))
-    assert a.calibration_error == pytest.approx(calibration_error(truth, vote))
-    for found, expected in zip(a.reliability, reliability(truth, vote), strict=True):
+    assert a.probabilities.log_loss == pytest.approx(log_loss(truth, vote))
+    assert a.probabilities.brier_score == pytest.approx(brier_score(truth, vote))
+    assert a.probabilities.calibration_error == pytest.approx(calibration_error(truth, vote))
+    for found, expected in zip(a.probabilities.reliability, reliability(truth, vote), strict=True):
         np.testing.assert_allclose(found, expected)
-    assert a.learner_log_losses == pytest.approx([log_loss(truth, one) for one in proba])
-    credit = np.nan_to_num(a.reliability.accuracy) @ a.reliability.count
+    assert a.probabilities.learner_log_losses == pytest.approx([log_loss(truth, one) for one in proba])
+    credit = np.nan_to_num(a.probabilities.reliability.accuracy) @ a.probabilities.reliability.count
     assert credit / len(truth) == pytest.approx(a.vote.value)
 
 
@@ -185,19 +191,22 @@ def test_the_geometric_vote_beats_its_average_learner_by_their_diversity():
     truth, proba = make_probabilities()
     a = assess(truth, proba, voting="geometric")
     diversity_term = bias_variance_diversity(truth, proba, loss="cross_entropy").diversity
-    assert a.learner_log_losses.mean() - a.log_loss == pytest.approx(diversity_term)
+    assert a.probabilities.learner_log_losses.mean() - a.probabilities.log_loss == pytest.approx(
+        diversity_term
+    )
 
 
 def test_labels_and_the_hard_vote_have_no_probabilities_to_judge():
     truth, votes = make_votes()
     for a in (assess(truth, votes), assess(truth, np.eye(3)[votes])):
-        assert np.isnan([a.log_loss, a.brier_score, a.calibration_error]).all()
-        assert [len(part) for part in a.reliability] == [0, 0, 0, 0]
+        found = a.probabilities
+        assert np.isnan([found.log_loss, found.brier_score, found.calibration_error]).all()
+        assert [len(part) for part in a.probabilities.reliability] == [0, 0, 0, 0]
         assert "log-loss" not in str(a)
     labels = assess(truth, votes)
-    assert np.isnan(labels.geometric_vote).all()
-    assert np.isnan(labels.learner_log_losses).all()
-    assert labels.learner_log_losses.shape == (7,)
+    assert np.isnan(labels.votes.geometric).all()
+    assert np.isnan(labels.probabilities.learner_log_losses).all()
+    assert labels.probabilities.learner_log_losses.shape == (7,)
 
 
 def test_the_bootstrap_interval_is_that_of_resampled_credit():
@@ -217,16 +226,17 @@ def test_json_brings_back_the_same_assessment(voting):
     a = assess(np.array(["a", "b", "c"])[truth], proba, voting=voting, learners=list("vwxyz"), name="five")
     b = Assessment.from_json(a.to_json())
     assert b.to_dict() == a.to_dict()
-    assert b.advice == a.advice
-    assert {key: type(value) for key, value in vars(b).items()} == {
-        key: type(value) for key, value in vars(a).items()
-    }
-    assert b.sizing.accuracy == pytest.approx(a.sizing.accuracy)
-    for found, expected in zip(b.reliability, a.reliability, strict=True):
+    assert b.findings == a.findings
+    for found, expected in ((b, a), *((getattr(b, group), getattr(a, group)) for group in GROUPS)):
+        assert {key: type(value) for key, value in vars(found).items()} == {
+            key: type(value) for key, value in vars(expected).items()
+        }
+    assert b.prediction.sizing.accuracy == pytest.approx(a.prediction.sizing.accuracy)
+    for found, expected in zip(b.probabilities.reliability, a.probabilities.reliability, strict=True):
         assert found.dtype == expected.dtype
         np.testing.assert_array_equal(found, expected)
     assert b.classes == ("a", "b", "c")
-    assert type(b.hard_vote) is type(a.hard_vote)
+    assert type(b.votes.hard) is type(a.votes.hard)
 
 
 def test_undefined_numbers_are_said_to_be_and_survive_json_as_null():
@@ -234,18 +244,45 @@ def test_undefined_numbers_are_said_to_be_and_survive_json_as_null():
     with pytest.warns(UndefinedMeasureWarning, match="r_ll"):
         a = assess(truth, votes)
     assert "undefined" in str(a)
-    assert json.loads(a.to_json())["r_ll"] is None
+    assert json.loads(a.to_json())["correlations"]["r_ll"] is None
     assert np.isnan(Assessment.from_json(a.to_json()).r_ll)
 
 
 def test_a_foreign_json_is_refused():
+    words = r"^`data` must have the fields of Assessment; got none named 'name'\.$"
+    with pytest.raises(ValueError, match=words):
+        Assessment.from_dict({"schema": 1})
+    a = assess(*make_votes()).to_dict()
+    del a["votes"]["hard"]
     with pytest.raises(
-        ValueError, match=r"^`data` must have the fields of an Assessment; got none named 'name'\.$"
+        ValueError, match=r"^`data` must have the fields of VoteSummary; got none named 'hard'\.$"
     ):
-        Assessment.from_dict({})
+        Assessment.from_dict(a)
     for text in ("{}", "x", "3", None):
         with pytest.raises(ValueError, match=f"^`text` must be the JSON of an Assessment; got {text!r}.$"):
             Assessment.from_json(text)
+
+
+@pytest.mark.parametrize("schema", [0, 2, None, "1"])
+def test_another_schema_is_refused_in_one_sentence(schema):
+    data = assess(*make_votes()).to_dict() | {"schema": schema}
+    words = f"^`data` must be an Assessment with schema 1; got schema {schema!r}\\.$"
+    with pytest.raises(ValueError, match=words):
+        Assessment.from_dict(data)
+    with pytest.raises(ValueError, match=words):
+        Assessment.from_json(json.dumps(data))
+
+
+def test_training_samples_are_declared_and_bound_nothing_on_new_data():
+    truth, votes = make_votes()
+    held_out, training = assess(truth, votes), assess(truth, votes, samples="training")
+    assert (held_out.samples, training.samples) == ("held_out", "training")
+    assert codes(training) - codes(held_out) == {"training_samples"}
+    assert np.isnan(training.certificates.tandem_bound)
+    assert training.certificates.c_bound == held_out.certificates.c_bound
+    assert "600 training samples" in training.verdict
+    assert "600 samples" in held_out.verdict
+    assert Assessment.from_json(training.to_json()).samples == "training"
 
 
 def test_it_prints_a_verdict_the_numbers_and_the_advice():
@@ -253,7 +290,7 @@ def test_it_prints_a_verdict_the_numbers_and_the_advice():
     a = assess(truth, votes, name="seven <b>")
     assert "The hard vote of 7 learners is right on" in str(a)
     assert "learner-learner correlation r_LL" in str(a)
-    assert all(finding.text in str(a) for finding in a.advice)
+    assert all(finding.text in str(a) for finding in a.findings)
     assert "seven &lt;b&gt;" in a._repr_html_()
     assert "<b>" not in a._repr_html_().replace("<b>info</b>", "").replace("<b>good</b>", "").replace(
         "<b>warning</b>", ""
@@ -265,9 +302,10 @@ def test_it_prints_a_verdict_the_numbers_and_the_advice():
 def test_it_shows_how_good_the_probabilities_are(voting):
     truth, proba = make_probabilities()
     a = assess(truth, proba, voting=voting)
-    scores = f"{a.log_loss:.3f}, {a.brier_score:.3f}, {a.calibration_error:.3f}"
+    found = a.probabilities
+    scores = f"{found.log_loss:.3f}, {found.brier_score:.3f}, {found.calibration_error:.3f}"
     assert dict(a.summary())[f"{voting}: log-loss, Brier, calibration error"] == scores
-    assert dict(a.summary())["geometric vote"] == str(a.geometric_vote)
+    assert dict(a.summary())["geometric vote"] == str(a.votes.geometric)
     assert scores in str(a)
     assert scores in a._repr_html_()
 
@@ -277,7 +315,7 @@ def test_strings_numbers_and_codes_give_one_and_the_same_assessment():
     words = np.array(["no", "perhaps", "yes"])
     a, b = assess(truth, votes), assess(words[truth], words[votes])
     assert a.r_tl == b.r_tl
-    assert a.hard_vote == b.hard_vote
+    assert a.votes.hard == b.votes.hard
 
 
 @pytest.mark.parametrize("voting", ["soft", "geometric"])
@@ -287,12 +325,14 @@ def test_blocks_do_not_change_the_result(voting, monkeypatch):
     monkeypatch.setattr("counterpoint.outputs.outputs.BLOCK_ENTRIES", 5 * 37)
     monkeypatch.setattr("counterpoint.outputs.pool._PART_ENTRIES", 5 * 3 * 7)
     parts = assess(truth, proba, voting=voting).to_dict()
-    for key, value in whole.items():
-        if isinstance(value, float):
-            assert parts[key] == pytest.approx(value, abs=1e-9), key
-    for key in ("without", "learner_log_losses"):
-        assert parts[key] == pytest.approx(whole[key])
-    assert parts["reliability"]["count"] == whole["reliability"]["count"]
+    for group in (*GROUPS, "measures"):
+        for key, value in whole[group].items():
+            if isinstance(value, float):
+                assert parts[group][key] == pytest.approx(value, abs=1e-9), key
+    for group, key in (("votes", "without"), ("probabilities", "learner_log_losses")):
+        assert parts[group][key] == pytest.approx(whole[group][key])
+    bins = [one["probabilities"]["reliability"]["count"] for one in (parts, whole)]
+    assert bins[0] == bins[1]
 
 
 def test_a_progress_bar_is_shown_on_request(capsys, monkeypatch):
@@ -316,18 +356,18 @@ def test_a_healthy_ensemble_gets_no_warning():
     truth, votes = make_votes(n_learners=9, n_samples=3000, accuracy=0.75)
     a = assess(truth, votes)
     assert "voting_pays" in codes(a)
-    assert all(finding.severity != "warning" for finding in a.advice)
+    assert all(finding.severity != "warning" for finding in a.findings)
 
 
 def test_a_learner_that_hurts_is_named():
     truth, votes = make_votes(n_learners=5, n_samples=2000, n_classes=2)
     votes[3] = 1 - truth
     a = assess(truth, votes)
-    found = {finding.code: finding for finding in a.advice}
+    found = {finding.code: finding for finding in a.findings}
     assert found["learner_hurts"].numbers["learners"] == [3]
     assert "L4 hurts the vote" in found["learner_hurts"].text
     assert found["against_truth"].numbers["learners"] == [3]
-    assert found["learner_hurts"].numbers["gain"] == pytest.approx(a.without[3])
+    assert found["learner_hurts"].numbers["gain"] == pytest.approx(a.votes.without[3])
     assert found["reweighting"].severity == "warning"
 
 
@@ -344,7 +384,7 @@ def test_near_duplicates_are_grouped():
     votes[4] = votes[1]
     votes[4, 0] = (votes[4, 0] + 1) % 3
     votes[5] = votes[1]
-    found = {finding.code: finding for finding in assess(truth, votes).advice}
+    found = {finding.code: finding for finding in assess(truth, votes).findings}
     assert found["near_duplicates"].numbers == {"groups": [[1, 4, 5]], "removable": 2}
     assert "L2, L5 and L6 are near duplicates" in found["near_duplicates"].text
 
@@ -372,22 +412,22 @@ def test_errors_in_common_are_seen():
     truth, votes = make_votes(n_learners=5, n_samples=1000, n_classes=2, accuracy=0.7)
     alike = np.where(np.random.default_rng(0).random(votes.shape) < 0.9, votes[0], votes)
     a = assess(truth, alike)
-    assert a.error_correlation > 0.6
+    assert a.correlations.error_correlation > 0.6
     assert "common_errors" in codes(a)
 
 
 def test_a_vote_worse_than_its_best_learner_is_said_to_be():
     truth, votes = make_votes(n_learners=5, n_samples=1000, n_classes=2, accuracy=0.55)
     votes[2] = np.where(np.random.default_rng(9).random(1000) < 0.97, truth, 1 - truth)
-    found = {finding.code: finding for finding in assess(truth, votes).advice}
+    found = {finding.code: finding for finding in assess(truth, votes).findings}
     assert found["best_learner_beats_vote"].numbers["learner"] == 2
 
 
 def test_more_learners_are_promised_what_the_theory_says():
     truth, votes = make_votes(n_learners=5, n_samples=4000, n_classes=2, accuracy=0.65)
     a = assess(truth, votes)
-    found = {finding.code: finding for finding in a.advice}["more_learners"]
-    p, c = a.accuracies.mean(), max(a.error_correlation, 0)
+    found = {finding.code: finding for finding in a.findings}["more_learners"]
+    p, c = a.accuracies.mean(), max(a.correlations.error_correlation, 0)
     assert found.numbers["gain"] == pytest.approx(jury_accuracy(p, c, 11) - jury_accuracy(p, c, 5))
     assert found.numbers["most"] > found.numbers["gain"] > 0.05
     assert found.numbers["size"] == 11
@@ -396,8 +436,8 @@ def test_more_learners_are_promised_what_the_theory_says():
 def test_more_learners_are_promised_no_more_than_is_left():
     truth, votes = make_votes(n_learners=5, n_samples=400, accuracy=0.7)  # a plurality beats the majority
     a = assess(truth, votes)
-    found = {finding.code: finding for finding in a.advice}["more_learners"]
-    p, c = a.accuracies.mean(), max(a.error_correlation, 0)
+    found = {finding.code: finding for finding in a.findings}["more_learners"]
+    p, c = a.accuracies.mean(), max(a.correlations.error_correlation, 0)
     assert jury_accuracy(p, c, 10_001) - jury_accuracy(p, c, 5) > 1 - a.vote.value
     assert found.numbers["most"] == pytest.approx(1 - a.vote.value)
     assert found.numbers["gain"] <= found.numbers["most"]
@@ -414,7 +454,12 @@ def test_nothing_is_promised_to_a_vote_that_is_always_right():
 def test_any_number_of_learners_is_more_than_there_are():
     truth, votes = make_votes(n_learners=3, n_samples=400, n_classes=2, accuracy=0.51)
     few = assess(truth, votes)
-    many = replace(few, n_learners=6000, accuracies=np.full(6000, 0.51), error_correlation=0.0)
+    many = replace(
+        few,
+        n_learners=6000,
+        votes=replace(few.votes, accuracies=np.full(6000, 0.51)),
+        correlations=replace(few.correlations, error_correlation=0.0),
+    )
     numbers = _more_learners(many).numbers
     assert numbers["most"] > numbers["gain"] > 0
 
@@ -425,7 +470,7 @@ def test_votes_tied_together_in_threes_are_found_to_defy_the_prediction():
     truth = rng.integers(0, 2, 3000)
     right = (rng.integers(0, 3, 3000)[None, :] != np.arange(3)[:, None]) & (rng.random(3000) < 0.9)
     a = assess(truth, np.where(right, truth, 1 - truth))
-    assert a.hard_vote.value == pytest.approx(0.9, abs=0.02)
+    assert a.votes.hard.value == pytest.approx(0.9, abs=0.02)
     assert "prediction_off" in codes(a)
 
 
@@ -442,7 +487,7 @@ def test_a_vote_without_an_error_is_not_known_exactly(n_samples):
     with pytest.warns(UndefinedMeasureWarning, match="ratio_errors"):
         a = assess(truth, votes)
     assert (a.vote.low, a.vote.high) == (1, 1)
-    found = {finding.code: finding for finding in a.advice}
+    found = {finding.code: finding for finding in a.findings}
     # 1 - 0.05^(1/n): with more errors than that, n samples without one are rarer than 5 %
     assert found["small_sample"].numbers["half_width"] == pytest.approx(1 - 0.05 ** (1 / n_samples))
     assert "voting_pays" not in found
@@ -466,22 +511,22 @@ def test_a_constant_learner_is_nan_and_named():
     votes[2] = 1
     with pytest.warns(UndefinedMeasureWarning, match="r_tl of L3"):
         a = assess(truth, votes)
-    assert np.isnan(a.r_tl_learners[2])
+    assert np.isnan(a.correlations.r_tl_learners[2])
     assert np.isfinite([a.r_tl, a.r_ll, a.optimality, a.vote.value]).all()
-    assert a.weights[2] == 0
+    assert a.votes.weights[2] == 0
     assert "constant_learner" in codes(a)
     rest = assess(truth, np.delete(votes, 2, axis=0))
-    assert [a.r_tl, a.r_ll, a.bound, a.optimality] == pytest.approx(
-        [rest.r_tl, rest.r_ll, rest.bound, rest.optimality]
+    assert [a.r_tl, a.r_ll, a.correlations.bound, a.optimality] == pytest.approx(
+        [rest.r_tl, rest.r_ll, rest.correlations.bound, rest.optimality]
     )
 
 
 def test_constant_learners_are_named_although_no_other_is_left():
     with pytest.warns(UndefinedMeasureWarning):
         a = assess([0, 1] * 10, [[0] * 20, [1] * 20])
-    found = {finding.code: finding for finding in a.advice}["constant_learner"]
+    found = {finding.code: finding for finding in a.findings}["constant_learner"]
     assert found.numbers["learners"] == [0, 1]
-    assert found.text == "L1 and L2 gave one answer to everything and tell nothing of the truth."
+    assert found.text == "L1 and L2 gave constant outputs, which say nothing about the truth."
 
 
 def test_a_learner_of_labels_unknown_to_the_truth_is_not_constant():
@@ -499,7 +544,7 @@ def test_a_constant_truth_is_not_the_fault_of_those_who_know_it():
 def test_learners_that_agree_in_one_class_alone_are_no_duplicates():
     with pytest.warns(UndefinedMeasureWarning):
         a = assess([0, 1] * 10, [[0, 1] * 10, [0, 2] * 10])
-    assert a.learner_correlations[0, 1] == pytest.approx(1)
+    assert a.correlations.matrix[0, 1] == pytest.approx(1)
     assert "near_duplicates" not in codes(a)
 
 
@@ -548,10 +593,12 @@ def test_an_absent_class_and_an_unseen_label_are_told_apart():
 def test_two_learners_and_one():
     truth, votes = make_votes(n_learners=2)
     assert np.isfinite(assess(truth, votes).r_ll)
-    with pytest.warns(UndefinedMeasureWarning, match="r_ll and all that follows"):
+    with pytest.warns(UndefinedMeasureWarning, match="r_ll and everything derived from it"):
         one = assess(truth, votes[:1])
-    assert [one.vote.value, one.predicted_vote, one.predicted_mixed] == pytest.approx([one.accuracies[0]] * 3)
-    assert np.isnan(one.without).all()
+    assert [one.vote.value, one.prediction.equal, one.prediction.mixed] == pytest.approx(
+        [one.accuracies[0]] * 3
+    )
+    assert np.isnan(one.votes.without).all()
 
 
 def test_perfect_learners_have_no_error_correlation():
@@ -591,6 +638,8 @@ def test_bad_options_are_refused():
     truth, votes = make_votes()
     with pytest.raises(ValueError, match="`voting` must be one of 'hard', 'soft', 'geometric'; got 'loud'"):
         assess(truth, votes, voting="loud")
+    with pytest.raises(ValueError, match="`samples` must be one of 'held_out', 'training'; got 'test'"):
+        assess(truth, votes, samples="test")
     for voting in ("soft", "geometric"):
         words = f"`voting` must be 'hard' where `outputs` are labels; got '{voting}'"
         with pytest.raises(ValueError, match=words):
@@ -613,7 +662,7 @@ def test_bad_options_are_refused():
 def test_a_million_samples_take_seconds():
     truth, votes = make_votes(n_learners=5, n_samples=1_000_000, n_classes=2)
     a = assess(truth.astype(np.int8), votes.astype(np.int8))
-    assert a.predicted_mixed == pytest.approx(a.hard_vote.value, abs=0.003)
+    assert a.prediction.mixed == pytest.approx(a.votes.hard.value, abs=0.003)
 
 
 def test_a_class_that_only_learners_vote_for_is_in_neither_average():
@@ -623,10 +672,10 @@ def test_a_class_that_only_learners_vote_for_is_in_neither_average():
     with pytest.warns(UndefinedMeasureWarning, match="class 2"):
         a = assess(truth, votes)
     shown = learner_learner_correlation(votes, per_class=True)[:2].mean(axis=0)
-    assert a.learner_correlations == pytest.approx(shown)
-    assert np.isnan(a.r_ll_classes[2])
+    assert a.correlations.matrix == pytest.approx(shown)
+    assert np.isnan(a.correlations.r_ll_classes[2])
     assert a.optimality == pytest.approx(optimality(a.r_tl, a.r_ll, 10))
-    assert a.r_tl < a.ceiling < 1
+    assert a.r_tl < a.correlations.ceiling < 1
 
 
 def test_learners_constant_in_some_classes_do_not_pass_their_bound():
@@ -634,7 +683,7 @@ def test_learners_constant_in_some_classes_do_not_pass_their_bound():
     with pytest.warns(UndefinedMeasureWarning):
         a = assess([2, 1, 0, 2], [[2, 1, 2, 1], [2, 2, 0, 2]])
     assert a.r_tl > np.sqrt((a.r_ll + 1) / 2) + 0.05  # Theorem 2 is for averages over the same classes
-    assert a.bound == a.r_tl
+    assert a.correlations.bound == a.r_tl
     assert a.optimality == 1
 
 

@@ -89,7 +89,7 @@ def test_the_vote_is_the_one_that_the_loss_trains(iris, loss, vote):
     assessment = model.assess(X, y)
     assert assessment.voting == vote
     assert assessment.vote.value == model.score(X, y)
-    assert assessment.log_loss == pytest.approx(log_loss(y, model.predict_proba(X)))
+    assert assessment.probabilities.log_loss == pytest.approx(log_loss(y, model.predict_proba(X)))
 
 
 def test_another_vote_may_be_asked_for_after_the_fit(iris):
@@ -272,7 +272,7 @@ def test_a_factory_that_is_made_anew_may_go_on(iris):
     X, y = iris
     model = small(module=partial(straight, bias=True)).partial_fit(X, y, classes=[0, 1, 2])
     model.set_params(module=partial(straight, bias=True)).partial_fit(X, y)
-    with pytest.raises(ValueError, match="`n_estimators` must stay 3 where training goes on; got 4"):
+    with pytest.raises(ValueError, match="`n_estimators` must stay 3 when training continues; got 4"):
         model.set_params(n_estimators=4).partial_fit(X, y)
 
 
@@ -292,10 +292,13 @@ def test_partial_fit_goes_by_the_parameters_of_now(iris):
 @pytest.mark.parametrize(
     ("settings", "match"),
     [
-        ({"n_estimators": 4}, r"`n_estimators` must stay 3 where training goes on; got 4\."),
-        ({"hidden_layer_sizes": 7}, r"`hidden_layer_sizes` must stay \[16\] where training goes on; got 7\."),
-        ({"module": make_net}, "`module` must stay None where training goes on; got <function make_net"),
-        ({"module": [nn.Linear(4, 3)] * 3}, r"`module` must stay None where training goes on; got \[Linear"),
+        ({"n_estimators": 4}, r"`n_estimators` must stay 3 when training continues; got 4\."),
+        (
+            {"hidden_layer_sizes": 7},
+            r"`hidden_layer_sizes` must stay \[16\] when training continues; got 7\.",
+        ),
+        ({"module": make_net}, "`module` must stay None when training continues; got <function make_net"),
+        ({"module": [nn.Linear(4, 3)] * 3}, r"`module` must stay None when training continues; got \[Linear"),
     ],
 )
 @pytest.mark.parametrize("way", ["fit", "partial_fit"])
@@ -316,7 +319,7 @@ def test_a_list_of_nets_may_not_change_either(iris):
     model = small(nets, epochs=1, warm_start=True).fit(*iris)
     copy.deepcopy(model).set_params(n_estimators=9).fit(*iris)  # which does not count
     nets.append(nn.Linear(4, 3))
-    with pytest.raises(ValueError, match=r"`module` must stay .* where training goes on"):
+    with pytest.raises(ValueError, match=r"`module` must stay .* when training continues"):
         model.fit(*iris)
 
 
@@ -338,7 +341,7 @@ def test_classes_are_at_least_two_in_a_row(iris, classes):
         (
             {"module": [nn.Linear(4, 3).requires_grad_(False)]},
             {"classes": [0, 1, 2]},
-            "`module` must give nets with parameters to train; got nets that are all frozen",
+            "`module` must return networks with parameters to train; got networks that are all frozen",
         ),
     ],
 )
@@ -476,7 +479,7 @@ def test_frozen_nets_are_refused_unless_others_train(iris):
     ]
     assert same == [True, False]
     model.ensemble_.requires_grad_(False)
-    with pytest.raises(ValueError, match="to train; got nets that are all frozen"):
+    with pytest.raises(ValueError, match="to train; got networks that are all frozen"):
         model.fit(X, y)
 
 
@@ -596,15 +599,15 @@ BAD = [
     (
         {"module": 3},
         TypeError,
-        "`module` must be None, a callable that makes a net, or a list of nets; got 3",
+        "`module` must be None, a callable that returns a network, or a list of networks; got 3",
     ),
-    ({"module": []}, ValueError, "`module` must have at least one net"),
-    ({"module": [3]}, TypeError, "`module` must give torch Modules; got 3"),
-    ({"module": [nn.ReLU()]}, ValueError, "`module` must give nets with parameters"),
+    ({"module": []}, ValueError, "`module` must hold at least one network"),
+    ({"module": [3]}, TypeError, "`module` must return torch Modules; got 3"),
+    ({"module": [nn.ReLU()]}, ValueError, "`module` must return networks with parameters"),
     (
         {"module": [nn.Linear(4, 3).requires_grad_(False)]},
         ValueError,
-        "`module` must give nets with parameters to train; got nets that are all frozen",
+        "`module` must return networks with parameters to train; got networks that are all frozen",
     ),
     (
         {"module": [nn.Linear(4, 2)]},
@@ -612,11 +615,15 @@ BAD = [
         r"put out one row of 3 logits for each sample, as a tensor; got shape \(2, 2\) for 2 samples",
     ),
     ({"module": Pair}, ValueError, "put out one row of 3 logits for each sample, as a tensor; got a tuple"),
-    ({"module": [nn.Linear(9, 3)]}, ValueError, "`module` must give nets that take 4 features in float32"),
+    (
+        {"module": [nn.Linear(9, 3)]},
+        ValueError,
+        "`module` must return networks that take 4 features in float32",
+    ),
     (
         {"module": [nn.Linear(4, 3).double()]},
         ValueError,
-        "nets that take 4 features in float32; got: .*dtype",
+        "networks that take 4 features in float32; got: .*dtype",
     ),
     ({"n_estimators": 0}, ValueError, "`n_estimators` must be at least 1; got 0"),
     ({"n_estimators": 2.5}, TypeError, "`n_estimators` must be an integer"),

@@ -10,11 +10,15 @@ from sklearn.model_selection import KFold, StratifiedKFold, TimeSeriesSplit
 from torch import nn
 
 from counterpoint.datasets import load
-from counterpoint.estimators import DiverseEnsembleClassifier, DiverseEnsembleClassifierCV, diverse_cv
+from counterpoint.estimators import (
+    DiverseEnsembleClassifier,
+    DiverseEnsembleClassifierCV,
+    corrected_paired_test,
+    diverse_cv,
+)
 from counterpoint.estimators._path import train_path
 from counterpoint.estimators._rows import Rows
 from counterpoint.estimators.candidates import Candidate, Scores, verdict
-from counterpoint.estimators.paired import corrected_paired_test
 from counterpoint.training import Ensemble, Fold, Schedule
 
 DIVERSITIES = (0.0, 0.5, 1.0)
@@ -70,7 +74,7 @@ class Branching(nn.Module):
 )
 def test_the_groups_of_the_program_train_as_if_they_were_alone(make, weighted):
     folds = folds_of_unequal_size(make, weighted)
-    start = copy.deepcopy([[net.state_dict() for net in fold.nets] for fold in folds])
+    start = copy.deepcopy([[net.state_dict() for net in fold.networks] for fold in folds])
     together = train_path(folds, DIVERSITIES, SCHEDULE, warmup_epochs=2)
     for k, fold in enumerate(folds):
         for c, diversity in enumerate(DIVERSITIES):
@@ -80,7 +84,7 @@ def test_the_groups_of_the_program_train_as_if_they_were_alone(make, weighted):
                     torch.testing.assert_close(value, other.state_dict()[name], atol=1e-4, rtol=1e-4)
         assert all(  # the nets that were given are left as they were
             torch.equal(value, state[name])
-            for net, state in zip(fold.nets, start[k], strict=True)
+            for net, state in zip(fold.networks, start[k], strict=True)
             for name, value in net.state_dict().items()
         )
 
@@ -422,7 +426,7 @@ def test_a_fold_is_scored_where_there_is_no_double_precision(table, voting):
     search = small(voting=voting)
     search.classes_ = np.unique(y)
     part = diverse_cv._Part(search, rows, np.arange(0, len(y), 2), np.arange(1, len(y), 2), 0)
-    ensemble = Ensemble(part.fold.nets, voting=voting)
+    ensemble = Ensemble(part.fold.networks, voting=voting)
     expected = part.score(ensemble)
     part.fold = part.fold._replace(x=part.fold.x.as_subclass(OnAppleGPU))
     part.test_x, part.test_y = part.test_x.as_subclass(OnAppleGPU), part.test_y.as_subclass(OnAppleGPU)

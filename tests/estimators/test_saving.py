@@ -78,7 +78,7 @@ def test_without_its_own_loss_a_loaded_estimator_predicts_but_does_not_train(iri
         assert found.get_params()["loss"] is None
         for train in (found.fit, found.partial_fit):
             with pytest.raises(
-                ValueError, match=r"`loss` must be a name or .* got None\. .* give it to `load`"
+                ValueError, match=r"`loss` must be a name or .* got None\. .* pass it to `load`"
             ):
                 train(X, y)
     np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
@@ -116,11 +116,11 @@ def test_whole_numbers_stay_the_names_of_weighted_classes(tmp_path):
 
 def test_a_file_holds_no_code(iris, tmp_path):
     small(make_net).fit(*iris).save(tmp_path / "model")
-    with pytest.raises(ValueError, match=r"`module` must be given, for nets made by .*make_net; got None"):
+    with pytest.raises(ValueError, match=r"`module` must be given, for networks of .*make_net; got None"):
         DiverseEnsembleClassifier.load(tmp_path / "model")
-    with pytest.raises(ValueError, match="`module` must give nets of the make that was saved"):
+    with pytest.raises(ValueError, match="`module` must return networks like those that were saved"):
         DiverseEnsembleClassifier.load(tmp_path / "model", module=nn.Linear)
-    with pytest.raises(ValueError, match="`module` must hold 3 nets, as the file does; got 2"):
+    with pytest.raises(ValueError, match="`module` must hold 3 networks, as the file does; got 2"):
         DiverseEnsembleClassifier.load(tmp_path / "model", module=NETS)
     save_checkpoint(tmp_path / "other", {"epoch": 3})
     with pytest.raises(ValueError, match="`path` must be a file that `save` wrote"):
@@ -226,5 +226,5 @@ def test_a_loaded_estimator_knows_how_many_networks_it_has(iris, tmp_path):
     model = small(epochs=1).fit(*iris)
     model.set_params(n_estimators=5).save(tmp_path / "model.safetensors")
     loaded = DiverseEnsembleClassifier.load(tmp_path / "model.safetensors")
-    with pytest.raises(ValueError, match="`n_estimators` must stay 3 where training goes on; got 5"):
+    with pytest.raises(ValueError, match="`n_estimators` must stay 3 when training continues; got 5"):
         loaded.partial_fit(*iris)

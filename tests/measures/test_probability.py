@@ -16,7 +16,7 @@ from counterpoint.measures import (
     log_loss,
     reliability,
 )
-from counterpoint.outputs import Outputs, tallies
+from counterpoint.outputs import Outputs, vote_scores
 from counterpoint.theory import geometric_pool
 from tests.measures.references import random_probabilities, soft_ensembles
 
@@ -201,11 +201,11 @@ def test_one_learner_is_its_own_pool():
         np.testing.assert_allclose(combine(outputs, voting=voting), outputs[0])
 
 
-def test_parts_of_a_block_do_not_change_its_tallies(monkeypatch):
+def test_parts_of_a_block_do_not_change_its_scores(monkeypatch):
     _, outputs = random_probabilities(6, 3, 50, 4)
     read, weights, block = Outputs(outputs), np.array([[1.0, 1.0, 1.0], [0.2, 0.5, 0.3]]), slice(10, 45)
     monkeypatch.setattr("counterpoint.outputs.pool._PART_ENTRIES", 3 * 4 * 8)
-    found = tallies(read, weights, block, ("hard", "soft", "geometric"))
+    found = vote_scores(read, weights, block, ("hard", "soft", "geometric"))
     each = {"hard": np.eye(4)[outputs.argmax(axis=2)], "soft": outputs, "geometric": np.log(outputs)}
     for voting, given_to in each.items():
         expected = np.einsum("ri,isk->rks", weights, given_to[:, block])

@@ -8,31 +8,24 @@ import shutil
 import sys
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
-from sklearn.naive_bayes import GaussianNB
 
 from counterpoint.datasets import load
-from counterpoint.estimators import DecorateClassifier, DiverseEnsembleClassifierCV
-from counterpoint.estimators.candidates import choose
-from counterpoint.estimators.paired import corrected_paired_test
+from counterpoint.estimators import DiverseEnsembleClassifierCV, choose_diversity, corrected_paired_test
 from counterpoint.measures import learner_learner_correlation, truth_learner_correlation
 from counterpoint.records import fill, markdown
 from counterpoint.theory import truth_correlation_bounds
 from counterpoint.training import CorrelationLoss, Group, Schedule, fit_groups
-from paper import decorated, figure_7, reproduce, table_2, table_3, tabular
+from paper import decorated, figure_7, programs, reproduce, table_2, table_3, tabular
 from paper.__main__ import main
-from paper.lockstep import decorate_together
 from paper.tabular import SMOKE
 
 ROOT = Path(__file__).parents[2]
 CPU = torch.device("cpu")
-
-
-def quiet(share):
-    assert 0 <= share <= 1
 
 
 @pytest.fixture(scope="module")
@@ -85,8 +78,7 @@ def test_columns_are_standardised_by_training_rows_and_missing_values_become_the
 
 
 def test_the_summed_loss_of_a_program_is_the_mean_one_at_lambda_times_half_of_n_minus_one(splits):
-    five = dataclasses.replace(SMOKE, n_learners=5)
-    fold = tabular.fold_of(splits[0], five, CPU)
+    fold = programs.fold_of(splits[0], 5, SMOKE.hidden, CPU)
     losses = [CorrelationLoss(lam=0.9, reduction="sum"), CorrelationLoss(lam=1.8), CorrelationLoss(lam=0.9)]
     program = fit_groups([Group(fold, loss) for loss in losses], Schedule(3, 4, 0.01, 0.1))
     summed, doubled, plain = program.logits([fold.x] * 3)
@@ -95,67 +87,27 @@ def test_the_summed_loss_of_a_program_is_the_mean_one_at_lambda_times_half_of_n_
 
 
 def test_folds_trained_some_at_a_time_are_the_folds_trained_together(splits, monkeypatch):
-    together = tabular.fixed_losses(splits, SMOKE, CPU, quiet)
-    monkeypatch.setattr(tabular, "_MOST_ON_CPU", 1)  # one group at a time
-    assert tabular.fixed_losses(splits, SMOKE, CPU, quiet) == together
+    together = tabular.fixed_losses(splits, SMOKE, CPU)
+    monkeypatch.setattr(programs, "_MOST_ON_CPU", 1)  # one group at a time
+    assert tabular.fixed_losses(splits, SMOKE, CPU) == together
 
 
-def bayes(lessons):
-    """Candidates without randomness of their own."""
-    return [GaussianNB().fit(lesson.x, lesson.y).predict_proba for lesson in lessons]
+def test_chunks_cover_all_groups_in_order_and_report_their_epochs(splits, monkeypatch):
+    monkeypatch.setattr(programs, "_MOST_ON_CPU", 1)
+    losses = list(tabular.make_losses(SMOKE).values())
+    groups = tabular.make_groups(splits, losses, SMOKE, CPU)
+    seen = []
+    schedule = tabular.schedule_of(splits, SMOKE)
+    trained = programs.train_in_chunks(groups, schedule, on_epoch=lambda *event: seen.append(event[:2]))
+    chunks = [chunk for chunk, program in trained if program.groups]
+    assert chunks == [slice(g, g + 1) for g in range(len(groups))]
+    assert seen == [(chunk, epoch) for chunk in chunks for epoch in (1, 2, 3)]
 
 
-@pytest.mark.parametrize("max_rounds", [6, 40])
-def test_lockstep_is_decorate_on_each_table(max_rounds):
-    tables, labels = [], []
-    for name in ("iris", "breast-w"):  # the second with missing values
-        data = load(name)
-        tables += [data.X.to_numpy()[start::3] for start in range(3)]
-        labels += [np.unique(data.y, return_inverse=True)[1][start::3] for start in range(3)]
-    for some in (slice(0, 3), slice(3, 6)):
-        rngs = [np.random.RandomState(seed) for seed in range(3)]
-        growths = decorate_together(
-            tables[some], labels[some], rngs, bayes, n_classes=len(set(labels[some][0])), n_learners=5,
-            artificial_ratio=1.0, max_rounds=max_rounds,
-        )  # fmt: skip
-        for seed, growth in enumerate(growths):
-            x, y = tables[some][seed], labels[some][seed]
-            alone = DecorateClassifier(GaussianNB(), 5, max_iter=max_rounds, random_state=seed).fit(x, y)
-            np.testing.assert_array_equal(growth.errors, alone.training_errors_)
-            np.testing.assert_array_equal(growth.rejected, alone.rejected_)
-            rows = np.where(np.isnan(x), np.nanmean(x, axis=0), x)
-            proba = np.stack([learner(rows) for learner in growth.learners])
-            np.testing.assert_allclose(proba, alone.learner_predict_proba(x), atol=1e-12)
-
-
-def test_a_round_has_a_lesson_for_each_ensemble_that_still_grows():
-    rng = np.random.RandomState(0)
-    x, y = rng.standard_normal((2, 40, 3)), rng.randint(2, size=(2, 40))
-    asked = []
-
-    def train(lessons):
-        """Return what knows the labels; for the second table, after the first round, what is surely wrong."""
-        asked.append([len(lesson.y) for lesson in lessons])
-        second = [np.array_equal(lesson.y[:40], y[1]) for lesson in lessons]
-        wrong = [is_second and len(asked) > 1 for is_second in second]
-        answers = [
-            9 * np.eye(2)[1 - y[1]] if bad else np.eye(2)[y[int(is_second)]]
-            for bad, is_second in zip(wrong, second, strict=True)
-        ]
-        return [lambda rows, proba=proba: proba[: len(rows)] for proba in answers]
-
-    growths = decorate_together(
-        list(x), list(y), [rng, rng], train, n_classes=2, n_learners=3, artificial_ratio=1.0, max_rounds=5
-    )
-    assert asked == [[40, 40], [80, 80], [80, 80], [80], [80]]  # the first round has no artificial rows
-    assert growths[0].rejected == [False] * 3
-    assert growths[1].rejected == [False, True, True, True, True]
-
-
-def test_decorated_nets_learn_and_are_counted():
+def test_decorate_with_networks_learns_and_counts_them():
     settings = dataclasses.replace(SMOKE, epochs=30, n_learners=4)
     splits = tabular.cross_validation("iris", 1, settings)
-    row = decorated.decorate_nets(splits, settings, CPU, quiet)["decorate-nets"]
+    row = decorated.decorate_networks(splits, settings, CPU)["decorate-nets"]
     assert max(row["error"]) < 20
     assert all(1 <= n <= 4 for n in row["n_learners"])
 
@@ -167,7 +119,7 @@ def test_the_choice_is_that_of_the_estimator(seed):
         n_estimators=3, diversities=(0.0, 0.9), cv=3, epochs=4, learning_rate=0.02, random_state=seed
     ).fit(X, y)
     votes = np.stack([search.cv_results_[f"split{k}_test_score"] for k in range(3)], axis=1)
-    assert choose(votes, test_share=0.5).chosen == search.best_index_
+    assert choose_diversity(votes, test_share=0.5).chosen == search.best_index_
 
 
 def test_where_independent_training_is_chosen_its_error_is_that_of_independent_nets(smoke):
@@ -190,75 +142,69 @@ def test_the_best_of_what_was_seen_on_test_rows_flatters_every_row(smoke):
 
 
 def no_more(*_):
-    """Stand for a part that fails."""
+    """Stand for a method that fails."""
     raise OSError("no more")
 
 
-def test_parts_that_are_there_are_not_run_again(smoke, monkeypatch):
+def test_finished_jobs_are_not_run_again(smoke, monkeypatch):
     folder, record = smoke
-    monkeypatch.setattr(table_3, "_part", no_more)
+    monkeypatch.setattr(table_3, "run_method", no_more)
     paths = table_3.reproduce(folder, smoke=True, device="cpu")
     assert json.loads(paths[0].read_text(encoding="utf-8"))["data"] == record["data"]
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"seed": 1}, "seed 0 and not 1"), ({"repeats": 2}, "repeats 1 and not 2")],
+    [({"seed": 1}, "seed: 1 here, 0 there"), ({"repeats": 2}, "repeats: 2 here, 1 there")],
 )
-def test_parts_of_other_settings_are_refused_and_stay(smoke, options, message, monkeypatch):
+def test_jobs_of_other_settings_are_refused_and_stay(smoke, options, message, monkeypatch):
     folder, _ = smoke
-    monkeypatch.setattr(table_3, "_part", no_more)
+    monkeypatch.setattr(table_3, "run_method", no_more)
     before = {path: path.read_bytes() for path in folder.rglob("*.*")}
-    with pytest.raises(
-        ValueError,
-        match=rf"^`--out` must hold parts of the same settings, or none; got '.*' with {message}\.$",
-    ):
+    with pytest.raises(ValueError, match=rf"^`out` must be a folder without .* \({message}\); got "):
         table_3.reproduce(folder, smoke=True, device="cpu", **options)
     assert {path: path.read_bytes() for path in folder.rglob("*.*")} == before
 
 
-def test_a_run_of_which_nothing_is_left_writes_no_record(monkeypatch, tmp_path):
-    monkeypatch.setattr(table_3, "_part", no_more)
-    (tmp_path / "table-3.json").write_text("an older one")
+def test_a_smoke_run_and_a_real_run_need_different_folders(smoke):
     with pytest.raises(
-        RuntimeError,
-        match=r"^12 parts failed, and there is nothing to write: breast-w, decorate-trees: no more;",
+        ValueError, match=r"^`out` must be a folder without table-3\.json, or with that of no smoke"
+    ):
+        table_3.reproduce(smoke[0], device="cpu")
+
+
+def test_a_run_without_any_finished_job_writes_no_record(monkeypatch, tmp_path):
+    monkeypatch.setattr(table_3, "run_method", no_more)
+    with pytest.raises(
+        RuntimeError, match=r"^12 jobs failed: breast-w-decorate-trees: OSError: no more; breast-w-"
     ):
         table_3.reproduce(tmp_path, smoke=True, device="cpu")
-    assert [path.read_text() for path in tmp_path.iterdir()] == ["an older one"]
+    assert not list(tmp_path.glob("*.*"))
 
 
-def test_a_part_that_fails_leaves_the_others(smoke, monkeypatch):
+def test_a_job_that_fails_leaves_the_others(smoke, monkeypatch, tmp_path):
     folder, record = smoke
-    (folder / "table-3" / "iris-fixed.json").unlink()
-    monkeypatch.setattr(table_3, "_part", no_more)
-    with pytest.raises(RuntimeError, match="1 part failed"):
-        table_3.reproduce(folder, smoke=True, device="cpu")
-    left = json.loads((folder / "table-3.json").read_text(encoding="utf-8"))
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    (tmp_path / "table-3" / "iris-fixed.json").unlink()
+    monkeypatch.setattr(table_3, "run_method", no_more)
+    with pytest.raises(RuntimeError, match=r"^1 job failed: iris-fixed: OSError: no more$"):
+        table_3.reproduce(tmp_path, smoke=True, device="cpu")
+    left = json.loads((tmp_path / "table-3.json").read_text(encoding="utf-8"))
     assert left["data"]["segment"] == record["data"]["segment"]
     assert "4.00 / – / –" in markdown(table_3.grids(left))  # noqa: RUF001
 
 
 @pytest.mark.parametrize("content", ["{}", '{"config": ', "[]"])
-def test_a_damaged_part_is_told_and_run_again(content, monkeypatch, tmp_path):
-    monkeypatch.setattr(table_3, "REPEATS", {"iris": 1})
-    monkeypatch.setattr(table_3, "PARTS", {"fixed": None})
-    config = {"repeats": 1, **dataclasses.asdict(SMOKE)}
-    new = {
-        "config": config,
-        "device": "CPU",
-        "seconds": 1.0,
-        "rows": {"independent": {"error": [[5.0, 7.0]]}},
-    }
-    monkeypatch.setattr(table_3, "_part", lambda *_: new)
-    path = tmp_path / "table-3" / "iris-fixed.json"
-    path.parent.mkdir()
-    path.write_text(content, encoding="utf-8")
-    with pytest.warns(UserWarning, match=r"iris-fixed\.json' must hold .* The part is run again\."):
-        found, failed = table_3._run(path.parent, {"iris": 1}, SMOKE, CPU)
-    assert (found["iris"]["fixed"], failed) == (new, [])
-    monkeypatch.setattr(table_3, "_part", None)  # what was run again is kept
-    assert table_3._run(path.parent, {"iris": 1}, SMOKE, CPU)[1] == []
+def test_a_damaged_job_is_reported_and_run_again(content, smoke, monkeypatch, tmp_path):
+    folder, record = smoke
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    (tmp_path / "table-3" / "iris-fixed.json").write_text(content, encoding="utf-8")
+    known = {key: record["data"]["iris"]["fixed"][key] for key in ("device", "rows")}
+    monkeypatch.setattr(table_3, "run_method", lambda *_: known)
+    with pytest.warns(RuntimeWarning, match=r"iris-fixed\.json' must hold .* The job is run again\."):
+        paths = table_3.reproduce(tmp_path, smoke=True, device="cpu")
+    again = json.loads(paths[0].read_text(encoding="utf-8"))
+    assert again["data"]["iris"]["fixed"]["rows"] == known["rows"]
 
 
 def made_up(errors):
@@ -287,8 +233,9 @@ def test_the_terminal_has_room_for_a_table_with_spread_for_each_data_set(monkeyp
     good = {**wide, "error": [[2.0, 3, 2], [2, 3, 2]]}  # far enough below for the longest p-value
     rows = dict.fromkeys(table_3.LINES, wide) | {"independent": good}
     rows["searched"] = {**wide, "diversity": [[0.5, None, 0.5]] * 2}
-    part = {"rows": rows, "device": "CPU", "seconds": 1.0}
-    monkeypatch.setattr(table_3, "_run", lambda *_: ({name: {"all": part} for name in table_3.REPEATS}, []))
+    job = {"rows": rows, "device": "CPU", "seconds": 1.0}
+    monkeypatch.setattr(table_3, "run_method", lambda *_: {"rows": {}, "device": "CPU"})
+    monkeypatch.setattr(table_3, "join", lambda _: {name: {"all": job} for name in table_3.REPEATS})
     monkeypatch.setenv("COLUMNS", "80")
     table_3.reproduce(tmp_path, repeats=2, device="cpu")
     printed = capsys.readouterr().out.splitlines()
@@ -336,11 +283,11 @@ def test_weka_stands_beside_the_trees():
 
 
 def test_the_repeats_can_be_chosen(monkeypatch, tmp_path):
-    seen = {}
-    monkeypatch.setattr(table_3, "_run", lambda folder, counts, *_: (seen.update(counts) or {}, ["all"]))
-    with pytest.raises(RuntimeError, match=r"^1 part failed"):
-        table_3.reproduce(tmp_path, repeats=2, device="cpu")
-    assert seen == {"breast-w": 2, "iris": 2, "segment": 2}
+    monkeypatch.setattr(table_3, "run_method", lambda *_: {"rows": {}, "device": "CPU"})
+    path, _ = table_3.reproduce(tmp_path, repeats=2, smoke=True, device="cpu")
+    record = json.loads(path.read_text(encoding="utf-8"))
+    assert record["config"]["repeats"] == {"breast-w": 2, "iris": 2, "segment": 2}
+    assert record["data"]["iris"]["fixed"]["config"]["repeats"] == 2
     with pytest.raises(ValueError, match="`repeats` must be at least 1; got 0"):
         table_3.reproduce(tmp_path, repeats=0, device="cpu")
 
@@ -360,23 +307,28 @@ def test_the_figure_follows_all_ensembles_under_their_bound(tmp_path):
                 assert (np.array(way["r_tl"]) <= bound + 1e-4).all()
 
 
+def fitted(n_learners, learner_predict_proba):
+    """Return what stands for a fitted DECORATE."""
+    return SimpleNamespace(estimators_=[None] * n_learners, learner_predict_proba=learner_predict_proba)
+
+
 def test_learners_are_placed_as_the_measures_place_them(splits):
     rng = np.random.default_rng(0)
     drawn = {len(table): rng.dirichlet([1, 1], (4, len(table))) for table in splits[0][:3:2]}
-    learners = [lambda rows, k=k: drawn[len(rows)][k] for k in range(4)]
-    way = figure_7._of_sizes(splits, [learners, learners[:1]], 5)  # the second fold kept one learner only
-    assert way.shape == (2, 2, 4)
-    assert np.array_equal(way[..., 3], way[..., 2])  # there is no fifth learner
+    four, one = (fitted(n, lambda table: drawn[len(table)]) for n in (4, 1))
+    path = figure_7.correlations_by_size(splits, [four, one], 5)
+    assert path.shape == (2, 2, 4)
+    assert np.array_equal(path[..., 3], path[..., 2])  # there is no fifth learner
     y, proba = splits[0].test_labels, drawn[len(splits[0].test_labels)][:3]
-    assert way[1, 0, 1] == pytest.approx(truth_learner_correlation(y, proba).mean(), abs=1e-6)
+    assert path[1, 0, 1] == pytest.approx(truth_learner_correlation(y, proba).mean(), abs=1e-6)
     pairs = learner_learner_correlation(proba)[np.triu_indices(3, 1)]
-    assert way[1, 1, 1] == pytest.approx(pairs.mean(), abs=1e-6)
+    assert path[1, 1, 1] == pytest.approx(pairs.mean(), abs=1e-6)
 
 
 def test_without_a_second_learner_decorate_has_no_line_and_the_figure_says_so(splits, monkeypatch):
-    one = [lambda rows: np.full((len(rows), 2), 0.5)]
-    assert figure_7._of_sizes(splits, [one, one], 5) is None
-    monkeypatch.setattr(figure_7, "grow_nets", lambda *_: [one, one])
+    one = fitted(1, lambda table: np.full((1, len(table), 2), 0.5))
+    assert figure_7.correlations_by_size(splits, [one, one], 5) is None
+    monkeypatch.setattr(figure_7, "grow_networks", lambda *_: [one, one])
     found = figure_7.compute(SMOKE, CPU)
     assert found["learners"] == [1, 1]
     assert all("decorate" not in found[part] for part in figure_7.PARTS)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.records import Job, RunStore, run_jobs
+from counterpoint.records import Job, JobRun, RunStore, run_jobs
 
 
 def squares(calls, numbers=(1, 2, 3), power=2):
@@ -126,3 +126,31 @@ def test_progress_says_what_is_done(tmp_path, capsys):
     assert "[1/2" in said
     assert "n1: " in said
     assert "n-2 failed: ArithmeticError: below zero" in said
+
+
+def test_a_run_is_scheduled_by_its_caller_and_follows_the_same_rule(tmp_path):
+    store = RunStore(tmp_path)
+    configs = {name: {"x": x} for x, name in enumerate("abcde")}
+    store.write("a", configs["a"], {"found": 0}, title="Numbers")
+    with store.lock("d"), JobRun(configs, store, title="Numbers", progress=False) as first:
+        assert first.missing == ["b", "c", "d", "e"]
+        assert [first.claim(name) for name in first.missing] == [True, True, False, True]
+        with JobRun(configs, store, title="Numbers", progress=False) as second:
+            assert not second.claim("b")
+        first.write("b", {"found": 1}, seconds=2.0, device="CPU")
+        assert not second.claim("b")  # done by another
+        first.fail("c", ArithmeticError("no number"))
+        assert second.claim("c")  # which a failure releases
+        second.write("c", {"found": 2}, seconds=1.0)
+    outcome = first.outcome()
+    assert list(outcome.records) == ["a", "b"]
+    assert outcome.records["b"]["device"] == "CPU"
+    assert outcome.failures == {"c": "ArithmeticError: no number"}
+    assert list(second.outcome().records) == ["a", "b", "c"]
+    with store.lock("e", wait=False):  # released though its work never ended
+        pass
+
+
+def test_a_record_has_the_name_of_its_job(tmp_path):
+    outcome = run([Job("iris/ncl-0", {}, lambda: {"error": 0.1})], tmp_path)
+    assert outcome.records["iris/ncl-0"]["name"] == "iris/ncl-0"

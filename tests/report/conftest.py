@@ -44,14 +44,20 @@ def thousand():
     rng = np.random.default_rng(2)
     truth = rng.integers(0, 3, 500)
     hundred = assess(truth, noisy_votes(truth, rng.uniform(0.4, 0.6, 100), rng, 3), name="Thousand")
-    arrays = ("r_tl_learners", "accuracies", "weights", "without", "without_error", "learner_log_losses")
+    matrix = np.tile(hundred.correlations.matrix, (10, 10))
     return replace(
         hundred,
         n_learners=1000,
         learners=tuple(f"L{i + 1}" for i in range(1000)),
-        learner_correlations=np.tile(hundred.learner_correlations, (10, 10)),
-        **{name: np.tile(getattr(hundred, name), 10) for name in arrays},
+        correlations=replace(ten_times(hundred.correlations, "r_tl_learners"), matrix=matrix),
+        votes=ten_times(hundred.votes, "accuracies", "weights", "without", "without_error"),
+        probabilities=ten_times(hundred.probabilities, "learner_log_losses"),
     )
+
+
+def ten_times(group, *names):
+    """Return a group with some arrays repeated ten times."""
+    return replace(group, **{name: np.tile(getattr(group, name), 10) for name in names})
 
 
 @pytest.fixture(scope="session")

@@ -140,14 +140,14 @@ def test_the_panel_starts_from_the_ensemble(visit, five, soft):
     page.select_option("#what-if-start", "1")
     assert page.text_content("#what-if-n-out") == "11"
     assert share(page, "#what-if-p-out") == pytest.approx(soft.accuracies.mean(), abs=1e-3)
-    assert share(page, "#what-if-vote") == pytest.approx(soft.predicted_vote, abs=2e-3)
+    assert share(page, "#what-if-vote") == pytest.approx(soft.prediction.equal, abs=2e-3)
     move(page, "p", 0.9)
     page.click("#what-if-reset")
     assert share(page, "#what-if-p-out") == pytest.approx(soft.accuracies.mean(), abs=1e-3)
 
 
 def test_the_panel_says_that_it_knows_no_opposed_learners(visit, awkward):
-    assert awkward.error_correlation < 0
+    assert awkward.correlations.error_correlation < 0
     page = visit()
     page.select_option("#what-if-start", "2")
     assert page.text_content("#what-if-c-out") == "0.000"

@@ -134,13 +134,13 @@ def test_long_names_in_any_script_leave_a_page_under_a_megabyte(soft, letters):
         soft,
         learners=tuple(f"{long}{i}" for i in range(soft.n_learners)),
         classes=np.array([f"{long}{i}" for i in range(soft.n_classes)]),
-        advice=tuple(replace(finding, text=f"{long}: {finding.text}") for finding in soft.advice),
+        findings=tuple(replace(finding, text=f"{long}: {finding.text}") for finding in soft.findings),
     )
     way = np.linspace(0, 0.9, 5000)
     many = [replace(named, name=f"{long}{i}") for i in range(12)]
     report = EnsembleReport(many, trajectories={a.name: (way, way) for a in many})
     assert len(report.html().encode()) < 1_000_000
-    assert json.loads(report.json())["assessments"][0]["learners"][0] == f"{long}0"
+    assert json.loads(report.to_json())["assessments"][0]["learners"][0] == f"{long}0"
 
 
 def test_the_ensembles_of_a_long_comparison_that_are_left_out_are_counted(lonely):
@@ -152,7 +152,7 @@ def test_the_ensembles_of_a_long_comparison_that_are_left_out_are_counted(lonely
     assert said in html
     assert said in report.markdown()
     assert len(json.loads(Page(html).all("script")[0]["text"])["starts"]) == 100
-    assert len(json.loads(report.json())["assessments"]) == 400
+    assert len(json.loads(report.to_json())["assessments"]) == 400
 
 
 def test_many_learners_are_summed_up(thousand):
@@ -209,9 +209,10 @@ def test_the_probabilities_of_a_soft_vote_are_shown_with_their_scores(soft, five
     report = EnsembleReport(soft)
     page = Page(report.html())
     (section,) = [e for e in page.all("section") if e.get("aria-labelledby") == "e1-probabilities"]
-    for score in (soft.log_loss, soft.brier_score, soft.calibration_error):
+    of_vote = soft.probabilities
+    for score in (of_vote.log_loss, of_vote.brier_score, of_vote.calibration_error):
         assert number(score) in section["text"]
-    assert f"| Log-loss | {number(soft.log_loss)} | mean learner " in report.markdown()
+    assert f"| Log-loss | {number(soft.probabilities.log_loss)} | mean learner " in report.markdown()
     assert "| Geometric vote |" in report.markdown()
     labels = EnsembleReport(five)
     assert "-probabilities" not in labels.html()
@@ -222,7 +223,7 @@ def test_the_reliability_diagram_shows_every_bin_that_holds_samples(soft):
     from counterpoint.report._probabilities import reliability_figure
 
     figure = reliability_figure(soft)
-    frame, bins = figure["frame"], soft.reliability
+    frame, bins = figure["frame"], soft.probabilities.reliability
     full = np.flatnonzero(bins.count)
     assert [p["x"] for p in figure["points"]] == [frame.at_x(x) for x in bins.confidence[full]]
     assert [p["y"] for p in figure["points"]] == [frame.at_y(y) for y in bins.accuracy[full]]
@@ -235,7 +236,8 @@ def test_the_reliability_diagram_shows_every_bin_that_holds_samples(soft):
 
 def test_a_comparison_shows_the_scores_of_the_votes_that_have_probabilities(five, soft):
     report = EnsembleReport([five, soft])
-    scores = " | ".join(map(number, (soft.log_loss, soft.brier_score, soft.calibration_error)))
+    of_vote = soft.probabilities
+    scores = " | ".join(map(number, (of_vote.log_loss, of_vote.brier_score, of_vote.calibration_error)))
     head = "| ensemble | vote | log-loss | Brier score | calibration error |\n|---|---|--:|--:|--:|\n"
     assert f"{head}| Soft | soft | {scores} |\n\n" in report.markdown()
     (table,) = [e for e in Page(report.html()).all("table") if "scores" in e.get("class", "")]
@@ -249,7 +251,7 @@ def test_advice_is_marked_in_words(five, awkward):
         page = Page(EnsembleReport(assessment).html())
         badges = [e["text"].split()[1] for e in page.all("span") if e.get("class") == "badge"]
         words = {"warning": "Warning", "info": "Note", "good": "Good"}
-        assert badges == [words[finding.severity] for finding in assessment.advice]
+        assert badges == [words[finding.severity] for finding in assessment.findings]
 
 
 def test_several_ensembles_start_with_a_comparison(five, soft):
@@ -269,11 +271,12 @@ def test_names_are_made_unique(five, soft):
 
 
 def test_json_gives_the_assessments_back(five, lonely):
-    data = json.loads(EnsembleReport([five, lonely], date="2026-01-01").json())
+    data = json.loads(EnsembleReport([five, lonely], date="2026-01-01").to_json())
     again = Assessment.from_dict(data["assessments"][0])
     assert again.verdict == five.verdict
     assert data["date"] == "2026-01-01"
-    assert data["assessments"][1]["r_ll"] is None
+    assert data["schema"] == 1
+    assert data["assessments"][1]["correlations"]["r_ll"] is None
 
 
 def test_markdown_keeps_names_from_being_markup(five):
@@ -288,7 +291,7 @@ def test_a_date_is_printed_only_if_given(soft):
     assert EnsembleReport(soft).html() == EnsembleReport(soft).html()
     assert re.search(r"Made by counterpoint [\d.]+\.", EnsembleReport(soft).html())
     assert " on 1 May 2026." in EnsembleReport(soft, date="1 May 2026").html()
-    assert json.loads(EnsembleReport(soft, date=date(2026, 5, 1)).json())["date"] == "2026-05-01"
+    assert json.loads(EnsembleReport(soft, date=date(2026, 5, 1)).to_json())["date"] == "2026-05-01"
 
 
 def test_a_title_replaces_the_name(soft):

@@ -80,7 +80,7 @@ def test_a_callback_sees_the_last_batch():
             assert state.logits.shape == (3, 20, 2)
             assert not state.logits.requires_grad
             assert state.target.shape == (20,)
-            assert state.weight is None
+            assert state.sample_weight is None
             assert state.batch_loss.shape == ()
             assert (state.batch, state.n_batches) in [(1, 2), (2, 2)]
 
@@ -93,7 +93,7 @@ def test_a_callback_can_stop_the_training_also_of_the_run_that_resumes(tmp_path)
             state.stop = state.epoch == 2
 
     assert len(train([Stop()], epochs=9, checkpoint=tmp_path / "run")) == 2
-    assert len(train(epochs=9, checkpoint=tmp_path / "run")) == 2
+    assert len(train(epochs=9, checkpoint=tmp_path / "run", resume=True)) == 2
 
 
 def test_the_end_is_called_after_an_error_for_those_that_began():

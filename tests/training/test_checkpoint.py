@@ -160,6 +160,7 @@ SCRIPT = textwrap.dedent(
             validation=[(x[:50], y[:50])],
             callbacks=[Tell(pipe), DiversityWarmup(20)],
             checkpoint=folder + "/run.safetensors",
+            resume=True,
             progress=False,
         )
         save_checkpoint(folder + "/final.safetensors", {
@@ -233,6 +234,7 @@ def fit_small(path, ensemble=None, **changes):
         "optimizer": lambda p: torch.optim.Adam(p, lr=0.01),
         "epochs": 3,
         "checkpoint": path,
+        "resume": True,
         "progress": False,
     }
     ensemble = small() if ensemble is None else ensemble
@@ -264,10 +266,13 @@ def test_more_epochs_continue_a_finished_run(tmp_path):
     assert equal(dict(parts.state_dict()), dict(whole.state_dict()))
 
 
-def test_resume_false_starts_anew(tmp_path):
-    fit_small(tmp_path / "run", epochs=5)
-    assert len(fit_small(tmp_path / "run", epochs=2, resume=False)) == 2
-    assert len(load_checkpoint(tmp_path / "run")["history"]["epochs"]) == 2
+def test_a_checkpoint_is_not_overwritten_unless_resume_is_asked_for(tmp_path):
+    fit_small(tmp_path / "run", epochs=5, resume=False)
+    before = (tmp_path / "run").read_bytes()
+    message = r"`checkpoint` must not exist unless `resume` is True; got '.*run'\. Pass resume=True"
+    with pytest.raises(FileExistsError, match=message):
+        fit_small(tmp_path / "run", epochs=2, resume=False)
+    assert (tmp_path / "run").read_bytes() == before
 
 
 @pytest.mark.parametrize(
@@ -364,6 +369,7 @@ def test_the_generator_of_a_loader_goes_on_where_it_was(tmp_path):
             optimizer=torch.optim.Adam,
             epochs=epochs,
             checkpoint=path,
+            resume=True,
             progress=False,
         )
 

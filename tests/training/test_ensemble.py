@@ -1,9 +1,13 @@
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from counterpoint.training import Ensemble, Stacked, calibrate, can_stack
+from counterpoint.training.stacked_layers import runs_grouped
 
 
 def mlp():
@@ -17,6 +21,7 @@ def conv():
         nn.BatchNorm2d(4),
         nn.GELU(),
         nn.MaxPool2d(2),
+        nn.Conv2d(4, 4, 1),
         nn.Conv2d(4, 6, 3, groups=2, bias=False),
         nn.AdaptiveAvgPool2d(1),
         nn.Flatten(),
@@ -67,12 +72,12 @@ def nets(request):
 
 @pytest.mark.parametrize("grouped", [True, False])
 @pytest.mark.parametrize("training", [True, False])
-def test_stacked_learners_put_out_what_they_did_alone(nets, grouped, training):
+def test_stacked_learners_put_out_what_they_did_alone(nets, grouped, training, monkeypatch):
     learners, x = nets
     for learner in learners:
         learner.train(training)
     stacked = Stacked(learners)
-    stacked.grouped = grouped
+    monkeypatch.setattr("counterpoint.training.stacked_layers.runs_grouped", lambda *shape: grouped)
     expected = torch.stack([learner(x) for learner in learners])
     assert torch.allclose(stacked(x), expected, atol=1e-5)
     for one, other in zip(stacked.unstack(), learners, strict=True):  # statistics moved alike
@@ -222,16 +227,16 @@ def test_frozen_parameters_stay_frozen():
     assert flags.count(False) == 2
 
 
-def test_the_path_of_convolutions_is_measured_once_and_changes_nothing(nets):
-    learners, x = nets
-    stacked = Stacked(learners)
-    before = {name: value.clone() for name, value in stacked.state_dict().items() if "extra" not in name}
-    state = torch.get_rng_state()
-    choice = stacked._grouped_is_faster(x, own=False)
-    assert choice in (True, False)
-    assert torch.equal(torch.get_rng_state(), state)
-    assert all(torch.equal(stacked.state_dict()[name], value) for name, value in before.items())
-    assert all(p.grad is None for p in stacked.parameters())
+def test_the_rule_for_convolutions_follows_the_benchmark():
+    file = Path(__file__).parents[2] / "results" / "bench_stacked_convs.json"
+    record = json.loads(file.read_text(encoding="utf-8"))
+    for device_type, part in record.items():
+        for row in part["data"]:
+            grouped = row["groups"] > 1 or runs_grouped(device_type, row["inputs"], row["outputs"])
+            chosen, other = (
+                row[way] for way in (("grouped", "looped") if grouped else ("looped", "grouped"))
+            )
+            assert chosen < 1.25 * other, row
 
 
 @pytest.mark.parametrize("frozen", ["one", "all"])
@@ -241,16 +246,6 @@ def test_convolutions_with_frozen_layers_run(frozen):
         (learner if frozen == "all" else learner[0]).requires_grad_(False)
     ensemble = Ensemble(learners)
     assert ensemble(torch.randn(5, 3, 8, 8)).requires_grad is (frozen == "one")
-    assert (ensemble.body.grouped is None) is (frozen == "all")
-
-
-def test_a_first_call_without_gradients_leaves_the_path_of_convolutions_open():
-    ensemble = Ensemble([conv(), conv()])
-    with torch.no_grad():
-        ensemble(torch.randn(5, 3, 8, 8))
-    assert ensemble.body.grouped is None
-    ensemble(torch.randn(5, 3, 8, 8))
-    assert ensemble.body.grouped is not None
 
 
 # Nets whose layers have a stacked form, and samples for which these layers have none, or only after they are flattened.
@@ -341,14 +336,6 @@ def test_learners_come_back_of_their_type_and_frozen_where_they_are():
     assert torch.equal(again.eval()(x), ensemble.eval()(x))
 
 
-def test_a_restored_ensemble_convolves_the_way_it_did():
-    stacked, other = (Stacked([conv(), conv()]) for _ in range(2))
-    for way in (None, True, False):
-        stacked.grouped = way
-        other.load_state_dict(stacked.state_dict())
-        assert other.grouped is way
-
-
 def test_soft_and_hard_votes_with_weights():
     learners = [nn.Linear(2, 2, bias=False) for _ in range(3)]
     x = torch.tensor([[1.0, 0.0]])
@@ -378,7 +365,7 @@ def test_learners_may_put_out_probabilities(n_columns):
     learners = [nn.Sequential(nn.Linear(3, n_columns), last) for _ in range(2)]
     x = torch.randn(50, 3)
     own = torch.stack([learner(x) for learner in learners]).detach()
-    found = Ensemble(learners, outputs="identity").learner_proba(x)
+    found = Ensemble(learners, activation="identity").learner_proba(x)
     torch.testing.assert_close(found, torch.cat([1 - own, own], -1) if n_columns == 1 else own)
     assert set(found.argmax(-1).flatten().tolist()) == {0, 1}
 
@@ -437,12 +424,12 @@ def test_state_dicts_round_trip(nets):
             "`voting` must be one of 'auto', 'soft', 'hard', 'geometric'; got 'loud'",
         ),
         (
-            lambda: Ensemble([Odd()], outputs="tanh"),
+            lambda: Ensemble([Odd()], activation="tanh"),
             ValueError,
-            "`outputs` must be one of 'softmax', 'identity'; got 'tanh'",
+            "`activation` must be one of 'softmax', 'identity'; got 'tanh'",
         ),
         (
-            lambda: calibrate(Ensemble([Odd()], outputs="identity"), []),
+            lambda: calibrate(Ensemble([Odd()], activation="identity"), []),
             ValueError,
             "`ensemble` must put out logits, to be calibrated",
         ),

@@ -9,14 +9,15 @@ from counterpoint.training import (
     CorrelationLoss,
     Fold,
     Group,
+    GroupedEnsembles,
     IndependentLoss,
     JointLoss,
     NegativeCorrelationLoss,
-    Program,
     Schedule,
     fit_groups,
 )
-from counterpoint.training.groups import _Batches, _Losses
+from counterpoint.training.group_batches import RowBatches
+from counterpoint.training.group_steps import GroupLoss
 
 SCHEDULE = Schedule(epochs=6, n_batches=3, learning_rate=0.02, weight_decay=0.1)
 
@@ -81,7 +82,7 @@ def test_the_program_answers_as_its_ensembles_do(folds):
 
 
 def test_each_epoch_is_shown_and_the_networks_given_are_left_alone(folds):
-    before = [p.clone() for p in folds[0].nets[0].parameters()]
+    before = [p.clone() for p in folds[0].networks[0].parameters()]
     seen = []
     fit_groups(
         [Group(folds[0], IndependentLoss())],
@@ -90,7 +91,7 @@ def test_each_epoch_is_shown_and_the_networks_given_are_left_alone(folds):
     )
     assert [epoch for epoch, _ in seen] == [1, 2, 3, 4, 5, 6]
     assert len({value for _, value in seen}) == 6
-    assert all(torch.equal(a, b) for a, b in zip(before, folds[0].nets[0].parameters(), strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(before, folds[0].networks[0].parameters(), strict=True))
 
 
 class Branching(nn.Module):
@@ -110,12 +111,12 @@ def test_a_fold_with_fewer_rows_than_steps_sits_the_rest_out(folds, loss):
     short = Fold(x[:4], y[:4], None, nets, seed)
     schedule = Schedule(epochs=1, n_batches=10, learning_rate=0.02, weight_decay=0.0)
     steps = []
-    program = Program([Group(short, loss), Group(folds[1], loss)])
-    loss_of = _Losses(program.groups, 0)
-    for rows, target, weight in _Batches(program, schedule.n_batches):
-        program.net.zero_grad()
-        loss_of(program.forward(rows), target, weight).backward()
-        gradient = next(program.net.parameters()).grad
+    grouped = GroupedEnsembles([Group(short, loss), Group(folds[1], loss)])
+    group_loss = GroupLoss([loss, loss], 3, grouped.device)
+    for batch in RowBatches([short, folds[1]], schedule.n_batches):
+        grouped.networks.zero_grad()
+        group_loss(grouped.forward(batch), batch.y, batch.sample_weight).backward()
+        gradient = next(grouped.networks.parameters()).grad
         assert gradient.isfinite().all()
         steps.append(gradient.flatten(1).abs().sum(1).unflatten(0, (2, 3)).sum(1) > 0)
     moved = torch.stack(steps)
@@ -138,7 +139,7 @@ def one_wide():
 
 @pytest.mark.parametrize("make", [without_parameters, one_wide])
 def test_running_statistics_are_those_of_the_group_whatever_the_width(folds, make):
-    fold = folds[0]._replace(nets=[make() for _ in range(3)])
+    fold = folds[0]._replace(networks=[make() for _ in range(3)])
     groups = [Group(fold, loss) for loss in (IndependentLoss(), CorrelationLoss(0.5))]
     for group, ensemble in zip(groups, fit_groups(groups, SCHEDULE).ensembles(), strict=True):
         alone = fit_groups([group], SCHEDULE).ensembles()[0].learners
@@ -158,7 +159,7 @@ def test_a_fold_by_itself_trains_as_a_plain_loop_does_with_batches_of_any_size(n
         torch.randn(n_rows, 4), torch.randint(3, (n_rows,)), None, [normalised() for _ in range(3)], 0
     )
     found = train_path([fold], [0.0], SCHEDULE)[0][0].learners
-    nets = copy.deepcopy(fold.nets)
+    nets = copy.deepcopy(fold.networks)
     optimizer = torch.optim.AdamW([p for net in nets for p in net.parameters()], lr=0.02, weight_decay=0.1)
     order = torch.Generator().manual_seed(fold.seed)
     for _ in range(SCHEDULE.epochs):

@@ -262,8 +262,8 @@ def test_learners_that_put_out_probabilities_vote_as_they_are_measured():
     x, y = blobs()
     y = (y == 0).long()
     learners = [nn.Sequential(nn.Linear(2, 1), nn.Sigmoid()) for _ in range(3)]
-    ensemble = Ensemble(learners, outputs="identity")
-    loss = CorrelationLoss(0.5, outputs="identity")
+    ensemble = Ensemble(learners, activation="identity")
+    loss = CorrelationLoss(0.5, activation="identity")
     history = train(ensemble, batched(x, y), loss=loss, validation=[(x, y)], epochs=30)
     votes = (ensemble.predict(x) == y).double().mean().item()
     assert history["val_vote_accuracy"][history.best_epoch - 1] == pytest.approx(votes)
@@ -588,6 +588,7 @@ def test_a_resumed_run_warns_of_what_the_whole_run_would_have(tmp_path):
             layer.weight[2] = 0
     options = {
         "checkpoint": tmp_path / "run",
+        "resume": True,
         "callbacks": [Turn()],
         "loss": against,
         "optimizer": lambda p: torch.optim.SGD(p, lr=0.1),
@@ -617,7 +618,7 @@ def test_a_generator_within_a_sampler_goes_on_where_it_was(tmp_path, kind):
     whole, broken = mlps(), mlps()
     train(whole, loader(), epochs=4)
     train(broken, loader(), epochs=2, checkpoint=tmp_path / "run")
-    train(broken, loader(), epochs=4, checkpoint=tmp_path / "run")
+    train(broken, loader(), epochs=4, checkpoint=tmp_path / "run", resume=True)
     assert same(whole.state_dict(), broken.state_dict())
 
 
@@ -671,9 +672,9 @@ def test_a_generator_within_a_sampler_goes_on_where_it_was(tmp_path, kind):
             r"`loss` must return one number, as a tensor; got .* returns shape \(30,\)",
         ),
         (
-            {"loss": CorrelationLoss(outputs="identity")},
+            {"loss": CorrelationLoss(activation="identity")},
             ValueError,
-            "`outputs` must be the same for the loss and the ensemble; got 'identity' and 'softmax'",
+            "`activation` must be the same for the loss and the ensemble; got 'identity' and 'softmax'",
         ),
         ({"validation": iter([])}, TypeError, "`validation` must be a DataLoader, .* got an iterator"),
         ({"validation": 5}, TypeError, "`validation` must be a DataLoader, .* each epoch; got 5"),
@@ -708,9 +709,17 @@ def test_bad_arguments_are_refused(options, error, message):
     [
         (iter([]), TypeError, "`batches` must be a DataLoader, .* got an iterator"),
         (None, TypeError, "`batches` must be a DataLoader, .* got None"),
-        (lambda epoch: 5, TypeError, r"`batches` must be an iterable of \(x, y\) or \(x, y, weight\); got 5"),
+        (
+            lambda epoch: 5,
+            TypeError,
+            r"`batches` must be an iterable of \(x, y\) or \(x, y, sample_weight\); got 5",
+        ),
         ([], ValueError, "`batches` must give at least one batch; got none"),
-        ([torch.zeros(3, 2)], TypeError, r"`batches` must give \(x, y\) or \(x, y, weight\); got Tensor"),
+        (
+            [torch.zeros(3, 2)],
+            TypeError,
+            r"`batches` must give \(x, y\) or \(x, y, sample_weight\); got Tensor",
+        ),
         (
             [(torch.ones(3, 2), torch.arange(3), torch.ones(3)), (torch.ones(3, 2), torch.arange(3))],
             ValueError,
@@ -751,7 +760,9 @@ def test_weights_are_not_negative(value):
     x, y = blobs()
     weight = torch.ones(len(y))
     weight[3] = value
-    with pytest.raises(ValueError, match=rf"^`weight` must be 0 or more for each sample; got {value}\.$"):
+    with pytest.raises(
+        ValueError, match=rf"^`sample_weight` must be 0 or more for each sample; got {value}\.$"
+    ):
         train(mlps(), [(x, y, weight)])
 
 
@@ -775,7 +786,8 @@ def test_a_failure_of_a_net_is_its_own():
 def test_weights_of_another_shape_are_named():
     x, y = blobs()
     with pytest.raises(
-        ValueError, match=r"^`weight` must hold one number for each of the 30 samples; got shape \(30, 1\)"
+        ValueError,
+        match=r"^`sample_weight` must hold one number for each of the 30 samples; got shape \(30, 1\)",
     ):
         train(mlps(), batched(x, y, torch.ones(120, 1)))
 

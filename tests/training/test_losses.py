@@ -101,13 +101,13 @@ def test_the_correlations_are_those_of_the_measures():
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
-@pytest.mark.parametrize("outputs", ["softmax", "identity"])
+@pytest.mark.parametrize("activation", ["softmax", "identity"])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_gradcheck(reduction, outputs, weighted):
+def test_gradcheck(reduction, activation, weighted):
     logits, target = batch(3, 12)
     weight = torch.rand(12, dtype=torch.float64) + 0.1 if weighted else None
-    values = logits.detach().softmax(-1).requires_grad_() if outputs == "identity" else logits
-    options = {"lam": 0.7, "reduction": reduction, "outputs": outputs, "weight": weight}
+    values = logits.detach().softmax(-1).requires_grad_() if activation == "identity" else logits
+    options = {"lam": 0.7, "reduction": reduction, "activation": activation, "sample_weight": weight}
     assert torch.autograd.gradcheck(lambda z: correlation_loss(z, target, **options), (values,))
 
 
@@ -484,7 +484,7 @@ def test_one_column_of_probabilities_is_that_of_class_1():
     logits, target = batch(n_classes=2)
     proba = logits.detach().softmax(-1)
     two, one = (p.requires_grad_() for p in (proba.clone(), proba[..., 1:].clone()))
-    loss = CorrelationLoss(0.5, outputs="identity")
+    loss = CorrelationLoss(0.5, activation="identity")
     assert loss(one, target).item() == pytest.approx(loss(two, target).item(), abs=1e-12)
     torch.testing.assert_close(correlations(one, target), correlations(two, target))
     loss(one, target).backward()
@@ -500,7 +500,7 @@ def test_groups_and_weights_with_a_constant_truth_are_masked():
     # Weighted means of ones are one but for rounding, which must not count as a spread.
     logits = torch.randn(2, 3, 50, 3)
     target = torch.stack([torch.zeros(50).long(), torch.arange(50) % 3])
-    found = correlations(logits.softmax(-1), target, weight=torch.rand(2, 50) + 0.1)
+    found = correlations(logits.softmax(-1), target, sample_weight=torch.rand(2, 50) + 0.1)
     assert found.r_tl[0] == 0
     assert found.r_tl[1] != 0
 
@@ -510,14 +510,14 @@ def test_nan_is_passed_on():
         logits, target = batch(dtype=torch.float32)
         with torch.no_grad():
             logits[2, 7, 1] = float("nan")
-        assert correlation_loss(logits, target, lam=0.3, weight=weight).isnan()
+        assert correlation_loss(logits, target, lam=0.3, sample_weight=weight).isnan()
 
 
 def test_masking_what_is_not_constant_changes_nothing(monkeypatch):
     # The CPU looks at the least spread first; other devices always take this way.
     logits, target = batch()
     weight = torch.rand(40, dtype=torch.float64) + 0.1
-    for options in ({}, {"weight": weight}):
+    for options in ({}, {"sample_weight": weight}):
         expected = correlation_loss(logits, target, lam=0.3, **options)
         (gradient,) = torch.autograd.grad(expected, logits)
         with monkeypatch.context() as patch:
@@ -626,7 +626,7 @@ def test_the_cost_is_linear_in_the_number_of_learners():
             ValueError,
             "`reduction` must be one of 'mean', 'sum'; got 'max'",
         ),
-        (lambda: CorrelationLoss(outputs="tanh"), ValueError, "`outputs` must be one of"),
+        (lambda: CorrelationLoss(activation="tanh"), ValueError, "`activation` must be one of"),
         (lambda: NegativeCorrelationLoss(1.5), ValueError, r"`diversity` must be between 0 and 1; got 1\.5"),
         (lambda: NegativeCorrelationLoss(None), TypeError, "`diversity` must be one number; got None"),
         (lambda: CorrelationLoss("auto"), TypeError, "`diversity` must be one number; got 'auto'"),
@@ -653,9 +653,9 @@ def test_a_batch_without_learners_samples_or_classes_is_refused(loss, shape):
 def test_weights_are_one_for_each_sample(weighted, shape):
     logits, target = batch()
     with pytest.raises(
-        ValueError, match=r"^`weight` must hold one number for each of the 40 samples; got shape"
+        ValueError, match=r"^`sample_weight` must hold one number for each of the 40 samples; got shape"
     ):
-        weighted(logits, target, weight=torch.ones(shape))
+        weighted(logits, target, sample_weight=torch.ones(shape))
 
 
 @pytest.mark.parametrize("loss", [one for one in LOSSES if not isinstance(one, CorrelationLoss)], ids=repr)
@@ -676,26 +676,26 @@ def test_weights_may_be_those_of_each_group_or_of_all(loss):
     torch.testing.assert_close(loss(logits, target.expand(2, -1), weight[0]), torch.stack(alike))
 
 
-@pytest.mark.parametrize("name", ["logits", "target", "weight"])
+@pytest.mark.parametrize("name", ["logits", "target", "sample_weight"])
 @pytest.mark.parametrize(
     "loss", [*LOSSES, pytest.param(partial(correlation_loss, lam=0.2), id="function")], ids=repr
 )
 def test_what_is_no_tensor_is_refused_by_its_name(loss, name):
     logits, target = batch()
-    given = {"logits": logits, "target": target, "weight": torch.ones(40)}
+    given = {"logits": logits, "target": target, "sample_weight": torch.ones(40)}
     given[name] = given[name].detach().numpy()
     with pytest.raises(TypeError, match=f"^`{name}` must be a tensor; got ndarray.$"):
         loss(**given)
-    if name != "weight":
-        del given["weight"]
+    if name != "sample_weight":
+        del given["sample_weight"]
         with pytest.raises(TypeError, match=f"^`{name}` must be a tensor; got ndarray.$"):
             loss(**given)
 
 
-@pytest.mark.parametrize("name", ["outputs", "target", "weight"])
+@pytest.mark.parametrize("name", ["outputs", "target", "sample_weight"])
 def test_correlations_are_those_of_tensors(name):
     logits, target = batch()
-    given = {"outputs": logits.softmax(-1), "target": target, "weight": torch.ones(40)}
+    given = {"outputs": logits.softmax(-1), "target": target, "sample_weight": torch.ones(40)}
     given[name] = given[name].tolist()
     with pytest.raises(TypeError, match=f"^`{name}` must be a tensor; got list.$"):
         correlations(**given)
@@ -707,13 +707,24 @@ def test_correlations_are_those_of_tensors(name):
         (float("nan"), ValueError, "`lam` must not be NaN"),
         (-1, ValueError, "`lam` must be at least 0; got -1"),
         (True, TypeError, "`lam` must be one number; got True"),
-        (None, TypeError, "`lam` must be one number; got None"),
         ([0.1, 0.2], TypeError, r"`lam` must be one number; got \[0.1, 0.2\]"),
     ],
 )
-def test_the_weight_of_the_likeness_is_a_number_or_a_tensor(lam, error, words):
+def test_lambda_is_a_number_or_a_tensor(lam, error, words):
     logits, target = batch()
     with pytest.raises(error, match=words):
         correlation_loss(logits, target, lam=lam)
     of_tensor = correlation_loss(logits, target, lam=torch.tensor(0.25))
     torch.testing.assert_close(of_tensor, correlation_loss(logits, target, lam=0.25))
+
+
+def test_the_function_takes_the_dial_of_the_class():
+    logits, target = batch()
+    for dial in ({}, {"diversity": 0.8}, {"diversity": torch.tensor(0.8)}, {"lam": 0.3, "reduction": "sum"}):
+        torch.testing.assert_close(
+            correlation_loss(logits, target, **dial), CorrelationLoss(**dial)(logits, target)
+        )
+    with pytest.raises(ValueError, match="`lam` must not be given together with `diversity`"):
+        correlation_loss(logits, target, lam=0.1, diversity=0.5)
+    with pytest.raises(ValueError, match="`diversity` must be at least 0; got -1"):
+        correlation_loss(logits, target, diversity=-1)

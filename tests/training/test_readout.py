@@ -172,7 +172,7 @@ def test_weights_of_next_to_nothing_give_a_finite_read_out(size):
         ([(torch.ones(4, 2), torch.zeros(4))], "`target` must hold 4 labels, or rows of 2"),
         (
             [(torch.ones(4, 2), torch.zeros(4).long(), torch.ones(4, 1))],
-            "`weight` must hold one number for each of the 4 samples",
+            "`sample_weight` must hold one number for each of the 4 samples",
         ),
         ([(torch.ones(4, 2), torch.full((4,), -100))], "`target` must hold labels from 0 to 1; got -100"),
     ],

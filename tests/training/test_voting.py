@@ -77,7 +77,7 @@ def test_the_geometric_vote_of_certain_learners_is_that_of_their_mean_logits():
 
 def test_probabilities_that_are_zero_have_a_geometric_vote():
     proba = torch.tensor([[[1.0, 0.0, 0.0]], [[0.5, 0.5, 0.0]]])
-    ensemble = Ensemble([nn.Identity(), nn.Identity()], voting="geometric", outputs="identity")
+    ensemble = Ensemble([nn.Identity(), nn.Identity()], voting="geometric", activation="identity")
     vote = ensemble.predict_proba(list(proba))
     assert torch.isfinite(vote).all()
     assert vote.argmax(-1).item() == 0
@@ -159,7 +159,7 @@ def test_the_shares_of_the_learners_vote_for_what_is_predicted():
         ensemble, _ = trained(loss, epochs=5)
         x, _ = data()
         proba, voting = ensemble.vote_learners(x)
-        other = Ensemble([nn.Identity()] * 4, voting=voting, outputs="identity")
+        other = Ensemble([nn.Identity()] * 4, voting=voting, activation="identity")
         torch.testing.assert_close(
             other.predict_proba(list(proba)), ensemble.predict_proba(x), atol=1e-5, rtol=1e-4
         )
@@ -240,7 +240,7 @@ def test_the_decoding_knows_the_weights_of_the_learners():
 
 
 def test_learners_that_put_out_probabilities_vote_softly_after_the_papers_loss():
-    assert CorrelationLoss(outputs="identity").voting == "soft"
+    assert CorrelationLoss(activation="identity").voting == "soft"
 
 
 @pytest.mark.parametrize("loss", [CorrelationLoss(0.9), IndependentLoss()], ids=repr)
@@ -254,7 +254,7 @@ def test_a_fit_that_fails_leaves_the_vote_as_it_was(loss, tmp_path):
     settings = {"optimizer": torch.optim.Adam, "epochs": 1, "progress": False, "checkpoint": tmp_path / "run"}
     fit(Ensemble(nets()), [(x, y)], loss=DiversityLoss(), **settings)
     with pytest.raises(ValueError, match="`checkpoint` must be of the same loss"):
-        fit(ensemble, [(x, y)], loss=loss, **settings)
+        fit(ensemble, [(x, y)], loss=loss, resume=True, **settings)
     assert torch.equal(ensemble.predict_proba(x), before)
 
 

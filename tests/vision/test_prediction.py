@@ -136,7 +136,7 @@ def test_bytes_are_for_networks_that_take_them():
 
 def test_learners_that_put_out_probabilities_have_no_logits():
     learners = [nn.Sequential(nn.Linear(3, 2), nn.Softmax(-1)) for _ in range(2)]
-    ensemble = Ensemble(learners, outputs="identity")
+    ensemble = Ensemble(learners, activation="identity")
     with pytest.raises(
         ValueError, match=r"`ensemble` must put out logits; got .* probabilities, .*`learner_proba`"
     ):
@@ -149,7 +149,7 @@ def test_wrong_input_is_refused():
         predict_logits(ensemble, [])
     for wrong in ((x, y, y, y), (), ([], y), (x.numpy(), y), "x"):
         with pytest.raises(
-            TypeError, match=r"`batches` must give tensors, as x, \(x, y\) or \(x, y, weight\); got"
+            TypeError, match=r"`batches` must give tensors, as x, \(x, y\) or \(x, y, sample_weight\); got"
         ):
             predict_logits(ensemble, [wrong])
     with pytest.raises(TypeError, match=r"`batches` must be an iterable of batches; got one tensor\.$"):

@@ -63,9 +63,9 @@ def arena(
     RuntimeError
         After the report was written, if cells failed; it names them.
     """
-    from counterpoint.arena.cells import Store
+    from counterpoint.arena.jobs import open_store
     from counterpoint.arena.page import write_report
-    from counterpoint.arena.run import run_cells
+    from counterpoint.arena.run import run_arena
     from counterpoint.arena.tables import check_folds
 
     chosen = check_methods(methods) if methods else available()
@@ -77,12 +77,7 @@ def arena(
         raise ValueError(f"`jobs` must be at least 1, or -1 for all cores; got {jobs}.")
     for table in tables:
         check_folds(table, settings.n_folds)
-    failures = run_cells(tables, chosen, repeats, out, settings, jobs=jobs, device=device)
-    if failures:
-        if len(Store(out)):
-            write_report(out)
-        named = "; ".join(
-            f"{f.cell.table}, {f.cell.method}, repeat {f.cell.repeat}: {f.reason}" for f in failures
-        )
-        raise RuntimeError(f"{len(failures)} cell{'s' if len(failures) > 1 else ''} failed: {named}")
-    return write_report(out)
+    outcome = run_arena(tables, chosen, repeats, out, settings, n_jobs=jobs, device=device)
+    paths = write_report(out) if any(open_store(out)) or not outcome.failures else []
+    outcome.check()
+    return paths

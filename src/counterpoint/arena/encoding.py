@@ -13,7 +13,7 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEnc
 
 from counterpoint._validation import FloatArray
 
-__all__ = ["PiecewiseLinear", "for_catboost", "for_nets", "for_trees", "nominal_columns"]
+__all__ = ["PiecewiseLinear", "for_catboost", "for_networks", "for_trees", "nominal_columns"]
 
 _RARE = 2  # rows that a value needs to have a column of its own
 _MOST_VALUES = 200  # of a nominal column, for trees
@@ -67,7 +67,7 @@ def nominal_columns(X: Any) -> list[int]:
     return [place for place, dtype in enumerate(X.dtypes) if dtype == "category"]
 
 
-def for_nets(X: Any) -> Pipeline:
+def for_networks(X: Any) -> Pipeline:
     """Return the encoder of a table for networks, not yet fitted.
 
     A number is imputed by its mean and given as a standardised value, as pieces, and by whether it was missing. A
@@ -77,7 +77,7 @@ def for_nets(X: Any) -> Pipeline:
     --------
     >>> from counterpoint.arena.tables import read_suite
     >>> X = read_suite(["labor"])[0].X
-    >>> for_nets(X).fit_transform(X).shape
+    >>> for_networks(X).fit_transform(X).shape
     (57, 79)
     """
     nominal = nominal_columns(X)

@@ -9,10 +9,10 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import counterpoint
-from counterpoint.arena.cells import Store
 from counterpoint.arena.diagram import RankDisplay
-from counterpoint.arena.hindsight import in_words, searched_at_once
+from counterpoint.arena.jobs import read_records
 from counterpoint.arena.methods import BASELINE, METHODS, SEARCHES
+from counterpoint.arena.post_hoc import describe_search, post_hoc_search
 from counterpoint.arena.summary import LEVEL, SCORES, STANDING, points, summarise
 from counterpoint.plots import house_style
 from counterpoint.records import Grid, escaped, lines, number, refill, write_figure, write_json, write_text
@@ -25,12 +25,12 @@ __all__ = ["fill_document", "grids", "html", "overview", "sentences", "write_rep
 
 TITLE = "Does explicit diversity beat independent training?"
 FIGURE = "arena-ranks"
-NO_SCORES = "No method has them on all tables: cells of earlier versions do not record them.\n"
+NO_SCORES = "No method has them on all tables: jobs of earlier versions did not record them.\n"
 
 
 def write_report(out: Path) -> list[Path]:
-    """Write the summary of the cells in a folder, its page, its tables and its diagram beside them."""
-    summary = summarise(_cells(out))
+    """Write the summary of the jobs in a folder, its page, its tables and its diagram beside them."""
+    summary = summarise(read_records(out))
     numbers, *pages = paths = [out / "summary.json", out / "arena.html", out / "arena.md"]
     write_json(numbers, summary)
     for path, text in zip(pages, (html(summary), markdown(summary)), strict=True):
@@ -42,22 +42,15 @@ def write_report(out: Path) -> list[Path]:
 
 def fill_document(out: Path, document: Path) -> None:
     """Write the tables of a folder, each below its title, into a document, and the diagram beside its images."""
-    records = _cells(out)
+    records = read_records(out)
     summary = summarise(records)
     found = grids(summary)
     parts = {f"arena-{name}": in_markdown([grid]) for name, grid in found.items() if name not in SCORES}
     parts["arena-scores"] = in_markdown([found[key] for key in SCORES if key in found]) or NO_SCORES
     parts["arena-paid"] = sentences(summary)
-    if tried := searched_at_once(records):
-        parts["arena-tried"] = in_words(tried)
+    if tried := post_hoc_search(records):
+        parts["arena-tried"] = describe_search(tried)
     refill(document, parts, {FIGURE: _drawn(summary)} if summary["ranks"] else {})
-
-
-def _cells(out: Path) -> list[dict[str, Any]]:
-    store = Store(out)
-    if not len(store):
-        raise ValueError(f"`--out` must hold at least one finished cell; got '{store.folder}' with none.")
-    return list(store)
 
 
 def grids(summary: Mapping[str, Any]) -> dict[str, Grid]:

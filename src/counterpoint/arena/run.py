@@ -1,168 +1,149 @@
-"""The run: cells that are not there yet, networks as batched programs, the others beside each other."""
+"""Run the jobs that are missing: networks as batched programs, the other methods fold by fold in parallel."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from counterpoint.arena.cells import Cell, Store
+from counterpoint.arena.jobs import ArenaJob, check_store, open_store
 from counterpoint.arena.methods import METHODS, Settings
 from counterpoint.arena.tables import Table, outer_folds
-from counterpoint.records import ProgressReporter
+from counterpoint.records import JobRun, Outcome
 
-__all__ = ["Failure", "run_cells"]
+__all__ = ["run_arena"]
 
-
-class Failure(NamedTuple):
-    """A cell that did not come to an end, and why."""
-
-    cell: Cell
-    reason: str
+TITLE = "Arena: methods on the same folds"
 
 
-def run_cells(
+def run_arena(
     tables: Sequence[Table],
     methods: Sequence[str],
     repeats: int,
     out: Path,
     settings: Settings,
     *,
-    jobs: int = 1,
+    n_jobs: int = 1,
     device: str = "auto",
-) -> list[Failure]:
-    """Run what the folder does not hold yet; return what failed.
+) -> Outcome:
+    """Run the jobs that the folder does not hold yet.
 
     Parameters
     ----------
     tables : sequence of Table
-        What is learnt.
+        The data.
     methods : sequence of str
         Keys of ``METHODS``.
     repeats : int
-        How many times all folds are gone through.
+        Number of repeats of the cross-validation.
     out : Path
-        Folder of the store.
+        Folder of results.
     settings : Settings
-        What all cells share.
-    jobs : int, default=1
-        Folds of methods that are not batched which run at the same time.
+        What all jobs share.
+    n_jobs : int, default=1
+        Number of folds that run in parallel, for methods that are not batched.
     device : str, default="auto"
         Where networks train; "auto" is the GPU if there is one.
 
     Returns
     -------
-    list of Failure
-        A cell that fails is told and left out; the others go on.
+    Outcome
+        Records and failures. A job that fails does not stop the others.
     """
-    store = Store(out)
-    store.check(settings, {table.name: table.facts for table in tables})
-    missing = [
-        cell
+    store = open_store(out)
+    facts = {table.name: table.facts for table in tables}
+    jobs = [
+        ArenaJob(table.name, method, repeat)
         for repeat in range(repeats)
         for table in tables
         for method in methods
-        if (cell := Cell(table.name, method, repeat)) not in store
     ]
+    configs = {job.name: job.config(asdict(settings), facts[job.table]) for job in jobs}
+    check_store(store, settings, facts, skip=configs)
     by_name = {table.name: table for table in tables}
-    failures: list[Failure] = []
-    with ProgressReporter(len(missing)) as tell:
-        writer = _Writer(store, settings, by_name, tell, failures)
-        _run_batched([cell for cell in missing if METHODS[cell.method].batched], writer, device)
-        _run_others([cell for cell in missing if not METHODS[cell.method].batched], writer, jobs)
-    return failures
+    with JobRun(configs, store, title=TITLE) as run:
+        missing = set(run.missing)
+        batched = [job for job in jobs if job.name in missing and METHODS[job.method].batched]
+        others = [job for job in jobs if job.name in missing and not METHODS[job.method].batched]
+        _run_batched(batched, by_name, settings, run, device)
+        _run_others(others, by_name, settings, run, n_jobs)
+    return run.outcome()
 
 
-class _Writer:
-    """Puts cells into the store, and what went wrong on a list."""
-
-    def __init__(
-        self,
-        store: Store,
-        settings: Settings,
-        tables: dict[str, Table],
-        tell: ProgressReporter,
-        failures: list[Failure],
-    ) -> None:
-        self.store, self.settings, self.tables, self.tell = store, settings, tables, tell
-        self.failures = failures
-
-    def write(self, cell: Cell, folds: Sequence[dict[str, Any]], device: str) -> None:
-        try:
-            self.store.write(cell, folds, self.settings, self.tables[cell.table].facts, device=device)
-        except Exception as error:  # a cell that cannot be kept must not cost the others
-            self.fail(cell, error)
-            return
-        percent = 100 * sum(fold["error"] for fold in folds) / len(folds)
-        seconds = sum(fold["seconds"] for fold in folds)
-        self.tell.done(
-            f"{cell.table}, {cell.method}, repeat {cell.repeat}: {percent:.2f} % in {seconds:.0f} s"
-        )
-
-    def fail(self, cell: Cell, error: Exception) -> None:
-        self.failures.append(Failure(cell, f"{type(error).__name__}: {error}"))
-        self.tell.done(f"{cell.table}, {cell.method}, repeat {cell.repeat}: failed: {error}")
+def _write(run: JobRun, job: ArenaJob, folds: Sequence[Mapping[str, Any]], device: str) -> None:
+    error = sum(fold["error"] for fold in folds) / len(folds)
+    seconds = sum(fold["seconds"] for fold in folds)
+    note = f"error {100 * error:.2f} %"
+    run.write(job.name, {"folds": folds}, seconds=seconds, note=note, device=device, **job.about())
 
 
-def _run_batched(cells: Sequence[Cell], writer: _Writer, device: str) -> None:
-    if not cells:
+def _run_batched(
+    jobs: Sequence[ArenaJob], tables: Mapping[str, Table], settings: Settings, run: JobRun, device: str
+) -> None:
+    """Run all methods of a table and repeat together."""
+    if not jobs:
         return
     import torch
 
-    from counterpoint.arena.nets import run_nets
+    from counterpoint.arena.networks import run_networks
     from counterpoint.training import pick_device
 
     place = pick_device(device)
-    name = torch.cuda.get_device_name(place) if place.type == "cuda" else "CPU"
-    together: dict[tuple[str, int], list[Cell]] = defaultdict(list)
-    for cell in cells:
-        together[cell.table, cell.repeat].append(cell)
-    for (table_name, repeat), some in together.items():
-        table = writer.tables[table_name]
-        folds = outer_folds(table, repeat, writer.settings.n_folds)
-        methods = [cell.method for cell in some]
+    device_name = torch.cuda.get_device_name(place) if place.type == "cuda" else "CPU"
+    together: dict[tuple[str, int], list[ArenaJob]] = defaultdict(list)
+    for job in jobs:
+        together[job.table, job.repeat].append(job)
+    for (table, repeat), waiting in together.items():
+        claimed = [job for job in waiting if run.claim(job.name)]
+        if not claimed:
+            continue
+        folds = outer_folds(tables[table], repeat, settings.n_folds)
+        methods = [job.method for job in claimed]
         try:
-            found = run_nets(
-                table, folds, methods, writer.settings, repeat=repeat, device=place, tell=writer.tell.now
+            found = run_networks(
+                tables[table], folds, methods, settings, repeat=repeat, device=place, report=run.reporter.now
             )
         except Exception as error:  # one table must not cost the others
-            for cell in some:
-                writer.fail(cell, error)
+            for job in claimed:
+                run.fail(job.name, error)
         else:
-            for cell in some:
-                writer.write(cell, found[cell.method], name)
+            for job in claimed:
+                _write(run, job, found[job.method], device_name)
         if place.type == "cuda":
             torch.cuda.empty_cache()
 
 
-def _run_others(cells: Sequence[Cell], writer: _Writer, jobs: int) -> None:
-    """Run fold by fold, so that no core waits for the longest cell."""
+def _run_others(
+    jobs: Sequence[ArenaJob], tables: Mapping[str, Table], settings: Settings, run: JobRun, n_jobs: int
+) -> None:
+    """Run fold by fold, so that no core waits for the longest job."""
     from joblib import Parallel, delayed
 
-    n_folds = writer.settings.n_folds
-    found: dict[Cell, dict[int, dict[str, Any] | Exception]] = defaultdict(dict)
-    work = (
-        delayed(_one_fold)(cell, k, writer.tables[cell.table], writer.settings)
-        for cell in cells
-        for k in range(n_folds)
-    )
-    for cell, k, result in Parallel(n_jobs=jobs, return_as="generator_unordered")(work):
-        found[cell][k] = result
-        if len(found[cell]) < n_folds:
+    def calls() -> Iterator[Any]:
+        for job in jobs:
+            if run.claim(job.name):  # when its first fold is dispatched
+                for k in range(settings.n_folds):
+                    yield delayed(_run_fold)(job, k, tables[job.table], settings)
+
+    found: dict[ArenaJob, dict[int, dict[str, Any] | Exception]] = defaultdict(dict)
+    for job, k, result in Parallel(n_jobs=n_jobs, return_as="generator_unordered")(calls()):
+        found[job][k] = result
+        if len(found[job]) < settings.n_folds:
             continue
-        folds = [found[cell].pop(k) for k in range(n_folds)]
+        folds = [found[job].pop(k) for k in range(settings.n_folds)]
         if errors := [fold for fold in folds if isinstance(fold, Exception)]:
-            writer.fail(cell, errors[0])
+            run.fail(job.name, errors[0])
         else:
-            writer.write(cell, [fold for fold in folds if isinstance(fold, dict)], "CPU")
+            _write(run, job, [fold for fold in folds if isinstance(fold, dict)], "CPU")
 
 
-def _one_fold(
-    cell: Cell, k: int, table: Table, settings: Settings
-) -> tuple[Cell, int, dict[str, Any] | Exception]:
-    from counterpoint.arena.rivals import run_rival
+def _run_fold(
+    job: ArenaJob, k: int, table: Table, settings: Settings
+) -> tuple[ArenaJob, int, dict[str, Any] | Exception]:
+    from counterpoint.arena.classifiers import run_classifier
 
     try:
-        fold = outer_folds(table, cell.repeat, settings.n_folds)[k]
-        return cell, k, run_rival(table, fold, cell.method, settings, seed=[cell.repeat, k])
+        fold = outer_folds(table, job.repeat, settings.n_folds)[k]
+        return job, k, run_classifier(table, fold, job.method, settings, seed=[job.repeat, k])
     except Exception as error:
-        return cell, k, error
+        return job, k, error

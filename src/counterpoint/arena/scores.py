@@ -16,13 +16,13 @@ from counterpoint.measures import (
 )
 from counterpoint.theory import learner_correlation_bounds, truth_correlation_bounds
 
-__all__ = ["aligned", "judged"]
+__all__ = ["aligned", "fold_scores"]
 
 _STANDING = ("learner_accuracy", "r_tl", "r_ll", "optimality")
 _DIGITS = 6
 
 
-def judged(y: IntArray, proba: FloatArray, learners: FloatArray | None = None) -> dict[str, Any]:
+def fold_scores(y: IntArray, proba: FloatArray, learners: FloatArray | None = None) -> dict[str, Any]:
     """Return the error of the vote, how good its probabilities are, and where the learners stand.
 
     Parameters
@@ -43,7 +43,7 @@ def judged(y: IntArray, proba: FloatArray, learners: FloatArray | None = None) -
     Examples
     --------
     >>> learners = np.array([[[0.9, 0.1], [0.2, 0.8]], [[0.6, 0.4], [0.7, 0.3]]])
-    >>> found = judged(np.array([0, 1]), learners.mean(axis=0), learners)
+    >>> found = fold_scores(np.array([0, 1]), learners.mean(axis=0), learners)
     >>> found["error"], found["learner_accuracy"], found["r_tl"], found["optimality"]
     (0.0, 0.75, 0.0, 0.0)
     >>> found["log_loss"], found["brier_score"], found["calibration_error"]

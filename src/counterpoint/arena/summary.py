@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from counterpoint._validation import FloatArray
+from counterpoint.arena.jobs import COUNTS, SETTINGS
 from counterpoint.arena.methods import BASELINE, EXPLICIT, METHODS, family
 from counterpoint.arena.statistics import (
     critical_difference,
@@ -15,10 +16,10 @@ from counterpoint.arena.statistics import (
     mean_ranks,
     nemenyi_p_values,
 )
-from counterpoint.estimators.paired import corrected_paired_test
+from counterpoint.estimators import corrected_paired_test
 from counterpoint.records import number
 
-__all__ = ["LEVEL", "SCORES", "STANDING", "gathered", "points", "summarise", "values"]
+__all__ = ["LEVEL", "SCORES", "STANDING", "collect_folds", "points", "summarise", "values"]
 
 LEVEL = 0.05  # of every test
 # How good the probabilities of the vote are, and in words; low is good.
@@ -56,9 +57,9 @@ def summarise(records: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     ValueError
         If there are no cells, or cells of different settings or candidates.
     """
-    results, settings, data = gathered(records)
+    results, settings, data = collect_folds(records)
     if not results:
-        raise ValueError("`records` must hold at least one finished cell; got none.")
+        raise ValueError("`records` must hold at least one finished job; got none.")
     share = 1 / (settings["n_folds"] - 1)
     against = _corrected({name: _against(found, share) for name, found in results.items()})
     folds = {name: {m: _all(repeats) for m, repeats in found.items()} for name, found in results.items()}
@@ -83,22 +84,24 @@ def summarise(records: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def gathered(records: Iterable[Mapping[str, Any]]) -> tuple[Results, dict[str, Any], dict[str, Any]]:
+def collect_folds(records: Iterable[Mapping[str, Any]]) -> tuple[Results, dict[str, Any], dict[str, Any]]:
     """Return the folds of all cells, small tables first; their settings; and the facts of the tables."""
     cells: dict[str, dict[str, Repeats]] = defaultdict(lambda: defaultdict(dict))
     shared: dict[str, Any] = {}  # the settings, and the candidates of each method
     data: dict[str, Any] = {}
     for record in records:
-        table, method = record["table"], record["method"]
+        config = record["config"]
+        table, method = config["table"], config["method"]
         if method not in METHODS:  # of another version
             continue
-        for what, own in (("settings", record["settings"]), (method, record.get("candidates"))):
-            if own is not None and shared.setdefault(what, own) != own:
+        settings = {name: config[name] for name in SETTINGS if name in config}
+        for what, own in (("settings", settings), (method, config["candidates"])):
+            if shared.setdefault(what, own) != own:
                 raise ValueError(
-                    f"`out` must hold cells of the same settings and candidates; got others for {method} on {table}."
+                    f"`out` must hold jobs of the same settings and candidates; got others for {method} on {table}."
                 )
-        cells[table][method][record["repeat"]] = record["folds"]
-        data[table] = record["data"]
+        cells[table][method][config["repeat"]] = record["data"]["folds"]
+        data[table] = {name: config[name] for name in COUNTS}
     order = sorted(cells, key=lambda name: (data[name]["rows"], name))
     results = {
         name: {
@@ -136,7 +139,7 @@ def _spread(folds: Folds, key: str) -> dict[str, float | int]:
 
 
 def _scores(folds: Folds) -> dict[str, float]:
-    """Return the mean of each score that all folds have; cells of earlier versions have none."""
+    """Return the mean of each score that all folds have, which jobs of earlier versions did not record."""
     found = {}
     for key in SCORES:
         own = [fold[key] for fold in folds if fold.get(key) is not None]

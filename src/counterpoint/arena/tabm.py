@@ -1,38 +1,54 @@
-"""TabM as a classifier: one network that stands for many, each with a few weights of its own."""
+"""TabM as a classifier: one network with the answers of many learners, each with a few weights of its own."""
 
+import math
+import warnings
+from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
-from torch import nn
+from torch import Tensor
 
 from counterpoint._validation import FloatArray, IntArray
-from counterpoint.estimators._making import draw_seeds
-from counterpoint.estimators._rows import Batches
-from counterpoint.training import seeded
+from counterpoint.exceptions import LearnerWarning
+from counterpoint.training import IndependentLoss, SharedTrunk, fit, seeded
 
 __all__ = ["TabMClassifier"]
 
+N_LEARNERS = 32  # the default of the package
+
 
 class TabMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """The TabM of its authors' package, trained by the mean of its learners' cross-entropies.
+    """TabM from the package of its authors, trained by the mean of its learners' cross-entropies.
 
     Parameters
     ----------
     hidden : int, default=64
-        Units of the hidden layer.
-    epochs, batch_size, learning_rate, weight_decay
-        How to train, by AdamW.
-    random_state : int
-        What the weights, the batches and dropout are drawn from.
+        Number of units of the hidden layer.
+    epochs : int, default=100
+        Number of epochs.
+    batch_size : int, default=32
+        Largest size of a batch.
+    learning_rate : float, default=0.002
+        Learning rate of AdamW.
+    weight_decay : float, default=0.1
+        Weight decay of AdamW.
+    random_state : int, default=0
+        Seed of the weights, the batches and dropout.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        The classes.
+    ensemble_ : SharedTrunk
+        The trained network.
 
     Notes
     -----
     Gorishniy, Kotelnikov and Babenko (2025), "TabM: advancing tabular deep learning with parameter-efficient
-    ensembling".
-    The hidden layer is that of the other networks here; the number of learners, 32, and dropout are the defaults of the
-    package.
+    ensembling". The hidden layer is that of the other networks of the arena; the number of learners, 32, and dropout
+    are the defaults of the package.
     """
 
     def __init__(
@@ -56,31 +72,43 @@ class TabMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         from tabm import TabM
 
         self.classes_, codes = np.unique(y, return_inverse=True)
-        seed, order = draw_seeds(self.random_state)
         x, target = torch.as_tensor(X, dtype=torch.float32), torch.as_tensor(codes)
-        batches = Batches(x, target, None, self.batch_size, torch.Generator().manual_seed(order))
-        with seeded(torch.device("cpu"), seed):
-            self.net_: nn.Module = TabM.make(
-                n_num_features=x.shape[1], d_out=len(self.classes_), n_blocks=1, d_block=self.hidden
+        seed, order = np.random.SeedSequence(self.random_state).generate_state(2).tolist()
+        generator = torch.Generator().manual_seed(order)
+
+        def batches(_: int) -> Iterator[tuple[Tensor, Tensor]]:
+            # sizes differ by one at most
+            for rows in torch.randperm(len(x), generator=generator).tensor_split(
+                math.ceil(len(x) / self.batch_size)
+            ):
+                yield x[rows], target[rows]
+
+        with seeded(torch.device("cpu"), seed), warnings.catch_warnings():
+            warnings.simplefilter("ignore", LearnerWarning)  # the scores of a fold show weak learners
+            network = TabM.make(
+                n_num_features=x.shape[1],
+                d_out=len(self.classes_),
+                n_blocks=1,
+                d_block=self.hidden,
+                k=N_LEARNERS,
             )
-            optimizer = torch.optim.AdamW(
-                self.net_.parameters(), lr=self.learning_rate, weight_decay=self.weight_decay
+            self.ensemble_ = SharedTrunk(network, N_LEARNERS)
+            fit(
+                self.ensemble_,
+                batches,
+                loss=IndependentLoss(),
+                optimizer=lambda parameters: torch.optim.AdamW(
+                    parameters, lr=self.learning_rate, weight_decay=self.weight_decay
+                ),
+                epochs=self.epochs,
+                precision="float32",
+                progress=False,
             )
-            for _ in range(self.epochs):
-                for rows, truth, *_ in batches:
-                    logits = self.net_(rows)  # (batch, k, classes)
-                    loss = nn.functional.cross_entropy(
-                        logits.flatten(0, 1), truth.repeat_interleave(logits.shape[1])
-                    )
-                    optimizer.zero_grad(set_to_none=True)
-                    loss.backward()  # type: ignore[no-untyped-call]
-                    optimizer.step()
-        self.net_.eval()
         return self
 
-    @torch.no_grad()
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the mean of the learners' probabilities."""
-        logits = self.net_(torch.as_tensor(X, dtype=torch.float32))
-        proba: FloatArray = logits.double().softmax(-1).mean(1).numpy()
+        proba: FloatArray = (
+            self.ensemble_.predict_proba(torch.as_tensor(X, dtype=torch.float32)).double().numpy()
+        )
         return proba

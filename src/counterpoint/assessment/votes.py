@@ -1,7 +1,7 @@
 """The votes of an ensemble, counted in blocks of samples.
 
-Notation: N learners, B samples in a block, m classes. A tally is what each class gets, shape (m, B): votes for the hard
-vote, probabilities for the soft one, their logarithms for the geometric one.
+Notation: N learners, B samples in a block, m classes. Scores have shape (m, B): votes for the hard vote, probabilities
+for the soft one, their logarithms for the geometric one.
 """
 
 from collections import Counter
@@ -12,17 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterpoint._validation import FloatArray
-from counterpoint.assessment.result import Estimate
+from counterpoint.assessment.groups import Estimate
 from counterpoint.measures.probability import ProbabilityScores
 from counterpoint.outputs import (
     VOTINGS,
     Outputs,
-    credit,
-    given,
+    learner_scores,
     log_losses,
-    margins,
-    probabilities_of,
-    tallies,
+    scores_to_probabilities,
+    vote_credit,
+    vote_margins,
+    vote_scores,
 )
 
 N_BOOTSTRAP = 2000
@@ -30,12 +30,12 @@ N_BOOTSTRAP = 2000
 
 @dataclass
 class Ballot:
-    """The credit of one way of voting, gathered over blocks."""
+    """The credit of one vote, gathered over blocks."""
 
     counts: Counter[float] = field(default_factory=Counter)
 
     def add(self, credit: FloatArray) -> None:
-        """Take in the credit of a block."""
+        """Add the credit of a block."""
         values, numbers = np.unique(credit, return_counts=True)
         self.counts.update(dict(zip(values.tolist(), numbers.tolist(), strict=True)))
 
@@ -43,7 +43,7 @@ class Ballot:
         """Return the mean credit with its bootstrap interval.
 
         Samples with equal credit are exchangeable, so a resample is a draw of the number of each credit: the
-        bootstrap of a million samples costs what that of a hundred does.
+        bootstrap of a million samples costs as much as that of a hundred.
         """
         if not self.counts:
             return Estimate(np.nan, np.nan, np.nan)
@@ -62,10 +62,10 @@ class LeaveOneOut:
         self.outputs, self.voting = outputs, voting
         self.change, self.square = np.zeros(outputs.n_learners), np.zeros(outputs.n_learners)
 
-    def add(self, block: slice, tally: FloatArray, codes: NDArray[np.intp]) -> None:
-        """Take in a block with its tally."""
+    def add(self, block: slice, scores: FloatArray, codes: NDArray[np.intp]) -> None:
+        """Add a block with the scores of its vote."""
         if self.outputs.n_learners > 1:
-            (self._add_hard if self.voting == "hard" else self._add_proba)(block, tally, codes)
+            (self._add_hard if self.voting == "hard" else self._add_proba)(block, scores, codes)
 
     def mean_and_error(self) -> tuple[FloatArray, FloatArray]:
         """Return the mean change, (N,), and its standard error; NaN for one learner alone."""
@@ -74,42 +74,42 @@ class LeaveOneOut:
         mean = self.change / n + undefined
         return mean, np.sqrt(np.maximum(self.square / n - mean**2, 0) / n)
 
-    def _add_hard(self, block: slice, tally: FloatArray, codes: NDArray[np.intp]) -> None:
-        # What a missing vote changes depends on the class it was for, not on whose it was: one table (m, B) serves all.
-        before = credit(tally, codes)
-        for k in range(len(tally)):
-            fewer = tally.copy()
+    def _add_hard(self, block: slice, scores: FloatArray, codes: NDArray[np.intp]) -> None:
+        # The effect of a missing vote depends on its class, not on the learner: one table (m, B) serves all learners.
+        before = vote_credit(scores, codes)
+        for k in range(len(scores)):
+            fewer = scores.copy()
             fewer[k] -= 1
-            delta = credit(fewer, codes) - before
+            delta = vote_credit(fewer, codes) - before
             votes = self.outputs.one_hot(k, block)
             self.change += votes @ delta.astype(np.float32)
             self.square += votes @ (delta**2).astype(np.float32)
 
-    def _add_proba(self, block: slice, tally: FloatArray, codes: NDArray[np.intp]) -> None:
-        before = credit(tally, codes)
+    def _add_proba(self, block: slice, scores: FloatArray, codes: NDArray[np.intp]) -> None:
+        before = vote_credit(scores, codes)
         for i in range(self.outputs.n_learners):
-            delta = credit(tally - given(self.outputs, i, block, self.voting), codes) - before
+            delta = vote_credit(scores - learner_scores(self.outputs, i, block, self.voting), codes) - before
             self.change[i] += delta.sum()
             self.square[i] += (delta**2).sum()
 
 
 @dataclass(frozen=True)
-class Votes:
-    """What came of voting."""
+class CountedVotes:
+    """The results of all votes, before they are grouped."""
 
-    estimates: dict[str, Estimate]  # by the way of voting, undefined if it needs probabilities
+    estimates: dict[str, Estimate]  # by vote; NaN if it needs probabilities
     weighted: Estimate
     without: FloatArray  # (N,), change of the accuracy if a learner is left out
     without_error: FloatArray  # (N,), its standard error
-    margin_moments: tuple[float, float]  # of the share of the truth less that of its best rival
+    margin_moments: tuple[float, float]  # of the share of the true class less that of its best rival
     scores: ProbabilityScores  # of the vote that counts, empty if it is hard
     log_losses: FloatArray  # (N,), of the learners, NaN for labels
 
 
 def count_votes(
     outputs: Outputs, weights: FloatArray, voting: str, progress: Callable[[int, int], None] | None
-) -> Votes:
-    """Count every way of voting, the weighted vote, and each vote without one of the learners."""
+) -> CountedVotes:
+    """Count the hard, soft and geometric vote, the weighted vote, and the vote without each of the learners."""
     ways = VOTINGS if outputs.probabilities is not None else ("hard",)
     ballots, weighted = {way: Ballot() for way in VOTINGS}, Ballot()
     leave_one_out, scores = LeaveOneOut(outputs, voting), ProbabilityScores()
@@ -121,23 +121,22 @@ def count_votes(
     assert truth is not None
     for block in outputs.blocks():
         codes = truth[block]
-        counted = tallies(
-            outputs, both, block, ways
-        )  # (2, m, B): with equal weights, and with the given ones
+        # (2, m, B): with equal weights, and with the best ones
+        counted = vote_scores(outputs, both, block, ways)
         for way, (equal, _) in counted.items():
-            ballots[way].add(credit(equal, codes))
-        margin = margins(counted["hard"][0], codes) / n_learners
+            ballots[way].add(vote_credit(equal, codes))
+        margin = vote_margins(counted["hard"][0], codes) / n_learners
         first, second = first + margin.sum(), second + (margin**2).sum()
         equal, scaled = counted[voting]
-        weighted.add(credit(scaled, codes))
+        weighted.add(vote_credit(scaled, codes))
         leave_one_out.add(block, equal, codes)
         if voting != "hard":
-            scores.add(probabilities_of(equal / n_learners, voting), codes)
+            scores.add(scores_to_probabilities(equal / n_learners, voting), codes)
         losses += _log_losses(outputs, block, codes)
         if progress is not None:
             progress(block.stop, n)
     without, without_error = leave_one_out.mean_and_error()
-    return Votes(
+    return CountedVotes(
         estimates={way: ballot.estimate() for way, ballot in ballots.items()},
         weighted=weighted.estimate(),
         without=without,

@@ -235,10 +235,10 @@ def tabulate(assessments: Sequence[Assessment]) -> "Table":
         "r_TL": lambda a: a.r_tl,
         "r_LL": lambda a: a.r_ll,
         "share": lambda a: a.optimality,
-        "alike": lambda a: a.error_correlation,
+        "alike": lambda a: a.correlations.error_correlation,
         "learner": lambda a: float(a.accuracies.mean()),
         "vote": lambda a: a.vote.value,
-        "log-loss": lambda a: a.log_loss,
+        "log-loss": lambda a: a.probabilities.log_loss,
     }
     table = Table(box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False, collapse_padding=True)
     table.add_column("", no_wrap=True)
@@ -259,7 +259,7 @@ def explain(assessments: Sequence[Assessment], comparisons: Sequence[Comparison]
         f"Most diverse (lowest r_LL): {_first(assessments, lambda a: -a.r_ll)}. "
         f"Nearest to the bound: {_first(assessments, lambda a: a.optimality)}. "
         f"Best vote: {_first(assessments, lambda a: a.vote.value)}. "
-        f"Lowest log-loss: {_first(assessments, lambda a: -a.log_loss)}.",
+        f"Lowest log-loss: {_first(assessments, lambda a: -a.probabilities.log_loss)}.",
         *_compare(comparisons),
     ]
 
@@ -317,11 +317,11 @@ def draw(
 def _zoom(ax: "Axes", assessments: Sequence[Assessment]) -> None:
     """Zoom in on the ensembles and mark the gap between each and the bound."""
     left, right = min(a.r_ll for a in assessments), max(a.r_ll for a in assessments)
-    low, high = min(a.r_tl for a in assessments), max(a.bound for a in assessments)
+    low, high = min(a.r_tl for a in assessments), max(a.correlations.bound for a in assessments)
     height = max(high - low, 0.02)
     width = max(right - left, height)
     for a in assessments:
-        ax.vlines(a.r_ll, a.r_tl, a.bound, color=PALETTE["muted"], ls=":", lw=1.5, zorder=2)
+        ax.vlines(a.r_ll, a.r_tl, a.correlations.bound, color=PALETTE["muted"], ls=":", lw=1.5, zorder=2)
     ax.set(
         xlim=(left - 0.15 * width, min(right + 0.15 * width, 1.05)),
         ylim=(low - 0.25 * height, high + 0.15 * height),

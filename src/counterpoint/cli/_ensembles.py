@@ -193,7 +193,7 @@ def compare(
         assessments.append(_assess(path, read, voting, title))
     report = EnsembleReport(assessments)
     if as_json:
-        typer.echo(report.json())
+        typer.echo(report.to_json())
     elif as_markdown:
         typer.echo(report.markdown())
     else:

@@ -40,7 +40,7 @@ def show_assessment(assessment: Assessment) -> None:
     console.print(numbers)
     console.print()
     advice = Table.grid(padding=(0, 2))
-    for finding in assessment.advice:
+    for finding in assessment.findings:
         advice.add_row(Text(finding.severity, style=f"bold {_STYLES[finding.severity]}"), Text(finding.text))
     console.print(advice)
 
@@ -93,14 +93,16 @@ def _print_scores(console: Console, assessments: Sequence[Assessment]) -> None:
 
 
 def _scores(a: Assessment) -> list[tuple[str, str]]:
-    """Return the scores of the vote's probabilities with their names, or nothing without probabilities."""
-    if not len(a.reliability.count):
+    """Return the scores of the vote's probabilities with their names; none if it has no probabilities."""
+    found = a.probabilities
+    if not len(found.reliability.count):
         return []
-    return list(zip(_SCORES, map(rounded, (a.log_loss, a.brier_score, a.calibration_error)), strict=True))
+    scores = (found.log_loss, found.brier_score, found.calibration_error)
+    return list(zip(_SCORES, map(rounded, scores), strict=True))
 
 
 def _compared(a: Assessment) -> list[str]:
-    numbers = (float(a.accuracies.mean()), a.r_tl, a.r_ll, a.optimality, a.error_correlation)
+    numbers = (float(a.accuracies.mean()), a.r_tl, a.r_ll, a.optimality, a.correlations.error_correlation)
     return [str(a.n_learners), str(a.vote), *map(rounded, numbers)]
 
 

@@ -204,7 +204,7 @@ class FittedNetworks(ClassifierMixin, BaseEstimator):
         proba = self._raw_logits(x).softmax(-1)
         each = (len(proba), len(y))
         found = correlations(
-            proba.unsqueeze(1), y.expand(each), weight=None if weight is None else weight.expand(each)
+            proba.unsqueeze(1), y.expand(each), sample_weight=None if weight is None else weight.expand(each)
         )
         for learner, r_tl in enumerate(found.r_tl.tolist()):  # 0 where nothing is defined
             if r_tl == 0:

@@ -2,13 +2,17 @@
 
 from collections.abc import Sequence
 
-from torch import nn
-
-from counterpoint.training import DiversityLoss, Ensemble, Fold, Group, Schedule, fit_groups
+from counterpoint.training import (
+    DiversityLoss,
+    Ensemble,
+    Fold,
+    Group,
+    Schedule,
+    can_train_together,
+    fit_groups,
+)
 
 __all__ = ["train_path"]
-
-_BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 
 
 def train_path(
@@ -23,8 +27,8 @@ def train_path(
 ) -> list[list[Ensemble]]:
     """Return the trained ensemble of each candidate on each fold.
 
-    The candidates are the diversities, each with all weight decays in a row. Where networks have batch normalisation
-    they are trained fold by fold.
+    The candidates are the diversities, each with all weight decays in a row. Where networks have batch normalisation,
+    folds of unequal size are trained one after the other.
 
     Parameters
     ----------
@@ -45,9 +49,9 @@ def train_path(
     """
     losses = [DiversityLoss(diversity) for diversity in diversities]
     candidates = [(loss, decay) for loss in losses for decay in weight_decays]
-    normalised = any(isinstance(part, _BATCH_NORMS) for net in folds[0].nets for part in net.modules())
     path: list[list[Ensemble]] = [[] for _ in candidates]
-    for some in [[fold] for fold in folds] if normalised else [list(folds)]:
+    together = can_train_together(folds, int(schedule.n_batches or 1))
+    for some in [list(folds)] if together else [[fold] for fold in folds]:
         groups = [Group(fold, loss, warmup_epochs, decay) for loss, decay in candidates for fold in some]
         trained = fit_groups(groups, schedule, progress=progress).ensembles(voting)
         for c, ensembles in enumerate(path):

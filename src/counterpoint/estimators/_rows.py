@@ -1,6 +1,6 @@
-"""A table as networks train on it: distinct weighted rows, standardised, in batches of one size."""
+"""A table as networks train on it: distinct rows with weights, standardised."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,20 +13,16 @@ from torch import Tensor
 from counterpoint._validation import FloatArray, IntArray, check_interval, check_labels, check_number
 
 __all__ = [
-    "Batches",
     "Rows",
     "check_class_weight",
     "check_classes",
     "check_sample_weight",
     "coded_rows",
     "distinct_rows",
-    "n_batches",
-    "scaled_by",
+    "fit_scaler",
 ]
 
 _ORDINARY = 20  # the binary exponent of weights that are used as they are
-
-Batch = tuple[Tensor, Tensor] | tuple[Tensor, Tensor, Tensor]
 
 
 class Rows(NamedTuple):
@@ -41,7 +37,7 @@ class Rows(NamedTuple):
         return Rows(self.X[index], self.codes[index], self.weight[index])
 
     def set_aside(self, fraction: float, seed: int) -> tuple["Rows", "Rows | None"]:
-        """Return the rows to train on and, if there are to be any, a share of each class to choose the epoch by."""
+        """Return the rows to train on and a validation set, a share of each class, or None if the fraction is 0."""
         if fraction == 0:
             return self, None
         mask = _held_out(self.codes, fraction, np.random.RandomState(seed))
@@ -53,7 +49,7 @@ class Rows(NamedTuple):
         return self.take(np.flatnonzero(~mask)), self.take(np.flatnonzero(mask))
 
     def balanced(self, class_weight: Mapping[Any, float] | str | None, classes: NDArray[Any]) -> "Rows":
-        """Return the rows with their weights multiplied by those of their classes, without those left with none."""
+        """Return the rows with their weights multiplied by those of their classes, without rows of weight 0."""
         if class_weight is None:
             return self
         if isinstance(class_weight, Mapping):
@@ -72,9 +68,10 @@ class Rows(NamedTuple):
     def tensors(
         self, scaler: StandardScaler | None, device: torch.device
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Return inputs, classes and weights, None if they are equal, on a device.
+        """Return inputs, classes and weights on a device; the weights are None if they are equal.
 
-        Only the ratios of weights count: they are scaled to the largest, lest float32 take small ones for 0.
+        Only the ratios of weights matter. They are divided by the largest, so that small ones do not underflow in
+        float32.
         """
         X = self.X if scaler is None else scaler.transform(self.X)
         with np.errstate(over="ignore"):
@@ -88,43 +85,8 @@ class Rows(NamedTuple):
         return x, torch.as_tensor(self.codes, dtype=torch.long, device=device), weight
 
 
-class Batches:
-    """The rows in a new order each time, cut into batches whose sizes differ by one at most.
-
-    Parameters
-    ----------
-    x, y, weight : Tensor
-        The rows; ``weight`` may be None.
-    batch_size : int
-        The largest size of a batch.
-    generator : Generator
-        What the order is drawn from.
-    """
-
-    def __init__(
-        self, x: Tensor, y: Tensor, weight: Tensor | None, batch_size: int, generator: torch.Generator
-    ) -> None:
-        self.tensors = (x, y) if weight is None else (x, y, weight)
-        self.n_batches = n_batches(len(y), batch_size)
-        self.generator = generator
-
-    def __len__(self) -> int:
-        return self.n_batches
-
-    def __iter__(self) -> Iterator[Batch]:
-        order = torch.randperm(len(self.tensors[1]), generator=self.generator)
-        for part in order.tensor_split(self.n_batches):
-            rows = part.to(self.tensors[0].device)
-            yield tuple(tensor[rows] for tensor in self.tensors)  # type: ignore[misc]
-
-
-def n_batches(n_rows: int, batch_size: int) -> int:
-    """Return how many batches an epoch has: as few as the size allows."""
-    return -(-n_rows // batch_size)
-
-
 def check_sample_weight(sample_weight: ArrayLike | None, n_samples: int) -> FloatArray:
-    """Return one weight for each sample, none negative, not all zero, and of a size to calculate with."""
+    """Return one weight for each sample, none negative, not all zero, and of moderate size."""
     if sample_weight is None:
         return np.ones(n_samples)
     given = np.asarray(sample_weight)
@@ -135,8 +97,8 @@ def check_sample_weight(sample_weight: ArrayLike | None, n_samples: int) -> Floa
     if not weight.any() or not np.isfinite(weight).all():
         what = "infinity" if weight.any() else "all zero"
         raise ValueError(f"`sample_weight` must be finite, and above zero for some samples; got {what}.")
-    # The ratios count. Where all are huge or tiny, sums of squares would overflow or vanish, and StandardScaler take
-    # features for constant; a power of two brings them near 1 and keeps their digits.
+    # Only the ratios matter. Where all weights are huge or tiny, sums of squares would overflow or vanish, and
+    # StandardScaler would take features for constant. A power of two brings them near 1 and keeps their digits.
     size = int(np.frexp(weight.max())[1])
     return np.ldexp(weight, -size) if abs(size) > _ORDINARY else weight
 
@@ -158,8 +120,8 @@ def check_class_weight(class_weight: Any) -> None:
         raise ValueError(f"`class_weight` must be a dict, 'balanced' or None; got {class_weight!r:.80}.")
 
 
-def scaled_by(rows: Rows, scaler: StandardScaler | None = None) -> StandardScaler:
-    """Return what standardises the rows; a scaler that is given knows others besides."""
+def fit_scaler(rows: Rows, scaler: StandardScaler | None = None) -> StandardScaler:
+    """Return a scaler fitted to the rows; one that is given keeps what it has learned from others."""
     scaler = StandardScaler() if scaler is None else scaler
     with np.errstate(over="ignore", invalid="ignore"):
         scaler.partial_fit(rows.X, sample_weight=rows.weight)
@@ -170,7 +132,7 @@ def scaled_by(rows: Rows, scaler: StandardScaler | None = None) -> StandardScale
 
 
 def coded_rows(X: NDArray[Any], y: NDArray[Any], classes: NDArray[Any], weight: FloatArray) -> Rows:
-    """Return the distinct rows, with the places of their classes among all, which are sorted, as codes."""
+    """Return the distinct rows, with the positions of their classes in the sorted classes as codes."""
     if strangers := set(np.unique(y[weight > 0]).tolist()) - set(classes.tolist()):
         raise ValueError(f"`y` must hold the classes {classes.tolist()}; got {min(strangers)!r}.")
     return distinct_rows(X, np.searchsorted(classes, y).clip(max=len(classes) - 1), weight)
@@ -179,8 +141,8 @@ def coded_rows(X: NDArray[Any], y: NDArray[Any], classes: NDArray[Any], weight: 
 def distinct_rows(X: NDArray[Any], codes: IntArray, weight: FloatArray) -> Rows:
     """Return each distinct row with a weight that is not zero once, in sorted order, with its weights summed.
 
-    So a row of weight 2 is the same as the row twice, a row of weight 0 the same as none, and the order of the rows
-    does not matter: exactly, whatever the batches.
+    So a row of weight 2 is exactly the same as the row twice, a row of weight 0 the same as no row, and the order of
+    the rows does not matter.
     """
     kept = weight > 0
     table = np.column_stack([codes[kept], X[kept]])
@@ -191,11 +153,11 @@ def distinct_rows(X: NDArray[Any], codes: IntArray, weight: FloatArray) -> Rows:
 
 
 def _held_out(codes: IntArray, fraction: float, rng: np.random.RandomState) -> NDArray[np.bool_]:
-    """Return a mask of about that share of each class, which leaves at least one row of each."""
+    """Return a mask of about that fraction of each class, which leaves at least one row of each."""
     mask = np.zeros(len(codes), dtype=bool)
     for code in np.unique(codes):
-        learners = rng.permutation(np.flatnonzero(codes == code))
-        mask[learners[: min(round(fraction * len(learners)), len(learners) - 1)]] = True
+        rows = rng.permutation(np.flatnonzero(codes == code))
+        mask[rows[: min(round(fraction * len(rows)), len(rows) - 1)]] = True
     return mask
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.preprocessing import StandardScaler
 from torch import nn
 
-from counterpoint.estimators._making import Module, make_nets, networks_of
+from counterpoint.estimators._networks import Module, make_networks, network_parameters
 from counterpoint.training import Ensemble, History, load_checkpoint, pick_device, save_checkpoint, seeded
 from counterpoint.training.readout import Readout
 
@@ -28,7 +28,7 @@ def save(estimator: "DiverseEnsembleClassifier", path: str | os.PathLike[str]) -
     """Write a fitted estimator."""
     parameters = estimator.get_params(deep=False)
     if not isinstance(parameters["random_state"], Integral):
-        parameters["random_state"] = None  # a generator has a state, which goes on
+        parameters["random_state"] = None  # the state of a generator moves on
     kept = {name: _plain(value) for name, value in parameters.items() if name not in _NOT_KEPT}
     learners = estimator.ensemble_.learners
     readout, scaler = estimator.readout_, estimator.scaler_
@@ -52,7 +52,7 @@ def save(estimator: "DiverseEnsembleClassifier", path: str | os.PathLike[str]) -
 
 
 def load(cls: Any, path: str | os.PathLike[str], module: Module, loss: nn.Module | str | None) -> Any:
-    """Return the estimator of a file."""
+    """Return the estimator that a file holds."""
     state = load_checkpoint(path)
     if state.get("format") != _FORMAT:
         raise ValueError(
@@ -60,7 +60,7 @@ def load(cls: Any, path: str | os.PathLike[str], module: Module, loss: nn.Module
             f"{state.get('format')!r}."
         )
     if module is None and state["module"] is not None:
-        raise ValueError(f"`module` must be given, for nets made by {state['module']}; got None.")
+        raise ValueError(f"`module` must be given, for networks of {state['module']}; got None.")
     if loss is None and isinstance(state["loss"], str):
         loss = state["loss"]  # else None, with which the estimator predicts, and refuses to train
     estimator = cls(**state["parameters"], module=module, loss=loss)
@@ -70,8 +70,8 @@ def load(cls: Any, path: str | os.PathLike[str], module: Module, loss: nn.Module
     if state["feature_names"] is not None:
         estimator.feature_names_in_ = np.array(state["feature_names"], dtype=object)
     estimator.ensemble_ = _ensemble(estimator, state["learners"])
-    estimator._networks = networks_of(estimator)
-    if "n_estimators" in estimator._networks:  # which may have been changed since they were made
+    estimator._networks = network_parameters(estimator)
+    if "n_estimators" in estimator._networks:  # the parameter may have changed since the fit
         estimator._networks["n_estimators"] = len(state["learners"])
     estimator.ensemble_.set_extra_state(state["vote"])
     if state["readout"] is not None:
@@ -83,22 +83,24 @@ def load(cls: Any, path: str | os.PathLike[str], module: Module, loss: nn.Module
 
 
 def _ensemble(estimator: "DiverseEnsembleClassifier", states: list[dict[str, torch.Tensor]]) -> Ensemble:
-    with seeded(torch.device("cpu"), seed=0):  # what the nets start from is overwritten
-        nets = make_nets(
+    with seeded(torch.device("cpu"), 0):  # the initial weights are overwritten
+        networks = make_networks(
             estimator.module,
             len(states),
             estimator.hidden_layer_sizes,
             estimator.n_features_in_,
             len(estimator.classes_),
         )
-    if len(nets) != len(states):
-        raise ValueError(f"`module` must hold {len(states)} nets, as the file does; got {len(nets)}.")
-    for net, state in zip(nets, states, strict=True):
+    if len(networks) != len(states):
+        raise ValueError(f"`module` must hold {len(states)} networks, as the file does; got {len(networks)}.")
+    for network, state in zip(networks, states, strict=True):
         try:
-            net.load_state_dict(state)
+            network.load_state_dict(state)
         except RuntimeError as error:
-            raise ValueError(f"`module` must give nets of the make that was saved; got: {error}") from error
-    return Ensemble(nets, voting=estimator.voting).to(pick_device(estimator.device)).eval()
+            raise ValueError(
+                f"`module` must return networks like those that were saved; got: {error}"
+            ) from error
+    return Ensemble(networks, voting=estimator.voting).to(pick_device(estimator.device)).eval()
 
 
 def _scaler_state(scaler: StandardScaler) -> dict[str, Any]:
@@ -125,7 +127,7 @@ def _kind(classes: NDArray[Any]) -> str:
 
 def _name(thing: Any) -> str:
     if isinstance(thing, list | tuple):
-        return f"a list of {', '.join(type(net).__name__ for net in thing)}"
+        return f"a list of {', '.join(type(network).__name__ for network in thing)}"
     return f"{getattr(thing, '__module__', '')}.{getattr(thing, '__qualname__', type(thing).__qualname__)}"
 
 

@@ -1,7 +1,7 @@
-"""What a search for the diversity tries, and what its scores say.
+"""The candidates of a search for the diversity, and the choice among them.
 
-Candidates stand in one order: independent training, which is diversity 0, then the other diversities, each with all
-weight decays in a row. Scores are arrays ``(n_candidates, n_folds)``.
+Candidates are in one order: independent training, which is diversity 0, then the other diversities, each with all
+weight decays. Scores are arrays ``(n_candidates, n_folds)``.
 """
 
 from typing import Any, NamedTuple
@@ -12,20 +12,20 @@ from scipy.stats import rankdata
 from counterpoint._validation import FloatArray, IntArray
 from counterpoint.estimators.paired import PairedTest, corrected_paired_test
 
-__all__ = ["Candidate", "Choice", "Scores", "at_best_decay", "choose", "results", "verdict"]
+__all__ = ["Candidate", "Choice", "Scores", "at_best_decay", "choose_diversity", "results", "verdict"]
 
 _LEVEL = 0.05  # of the test behind the verdict
 
 
 class Candidate(NamedTuple):
-    """What is tried: a diversity, 0 for independent training, with a weight decay."""
+    """A diversity, 0 for independent training, with a weight decay."""
 
     diversity: float
     weight_decay: float
 
 
 class Scores(NamedTuple):
-    """How a candidate does on a fold: its vote on the rows held out, its learners on the rows trained on."""
+    """Scores of a candidate on a fold: of its vote on held-out rows, of its learners on training rows."""
 
     accuracy: Any
     log_loss: Any
@@ -35,7 +35,7 @@ class Scores(NamedTuple):
 
 
 def at_best_decay(votes: FloatArray, n_decays: int) -> IntArray:
-    """Return where the mean over the folds is best among each ``n_decays`` candidates in a row, the first of equals.
+    """Return the row of the best mean over the folds for each diversity, the first of equals.
 
     Examples
     --------
@@ -49,36 +49,54 @@ def at_best_decay(votes: FloatArray, n_decays: int) -> IntArray:
 
 
 class Choice(NamedTuple):
-    """The place of the choice, that of the best diversity, and the test of the latter against independent training."""
+    """The outcome of :func:`choose_diversity`.
+
+    Attributes
+    ----------
+    chosen : int
+        Row of the choice; 0 is independent training.
+    best : int
+        Row of the best diversity, chosen or not.
+    test : PairedTest
+        The best diversity against independent training.
+    """
 
     chosen: int
     best: int
     test: PairedTest
 
 
-def choose(votes: FloatArray, test_share: float) -> Choice:
+def choose_diversity(scores: FloatArray, test_share: float) -> Choice:
     """Return the best diversity if it leads by more than its standard error, else independent training.
 
     Parameters
     ----------
-    votes : ndarray of shape (n_candidates, n_folds)
-        The scores; independent training first.
+    scores : ndarray of shape (n_candidates, n_folds)
+        Accuracies of the vote, or other scores of which more is better; independent training first.
     test_share : float
-        Test rows over training rows, of a fold.
+        Number of test rows over that of training rows, in a fold.
+
+    Returns
+    -------
+    Choice
+
+    Notes
+    -----
+    The standard error is the corrected one of :func:`corrected_paired_test`.
 
     Examples
     --------
     >>> import numpy as np
-    >>> choose(np.array([[0.8, 0.7, 0.9], [0.9, 0.8, 1.0]]), test_share=0.5)[:2]
+    >>> choose_diversity(np.array([[0.8, 0.7, 0.9], [0.9, 0.8, 1.0]]), test_share=0.5)[:2]
     (1, 1)
     """
-    best = 1 + int(votes[1:].mean(axis=1).round(12).argmax())  # the first of equals, whatever the rounding
-    test = corrected_paired_test(votes[best] - votes[0], test_share)
+    best = 1 + int(scores[1:].mean(axis=1).round(12).argmax())  # the first of equals, whatever the rounding
+    test = corrected_paired_test(scores[best] - scores[0], test_share)
     return Choice(best if test.difference > test.standard_error else 0, best, test)
 
 
 def results(candidates: list[Candidate], scores: Scores) -> dict[str, Any]:
-    """Return the scores as ``GridSearchCV`` lays them out."""
+    """Return the scores in the layout of ``GridSearchCV``."""
     votes = scores.accuracy
     mean = votes.mean(axis=1)
     found: dict[str, Any] = {
@@ -100,7 +118,7 @@ def results(candidates: list[Candidate], scores: Scores) -> dict[str, Any]:
 def verdict(
     candidates: list[Candidate], best: int, independent: int, votes: FloatArray, test: PairedTest
 ) -> str:
-    """Return in words how the best candidate does against one of independent training."""
+    """Return a sentence that compares the best diversity with independent training."""
     n_decays = sum(candidate.diversity == 0 for candidate in candidates)
     n_tried = len(candidates) - n_decays
     what = "diversities" if n_decays == 1 else "pairs of diversity and weight decay"

@@ -15,13 +15,18 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from counterpoint._validation import FloatArray, IntArray, check_number, check_whole
-from counterpoint.estimators._contrary import Growth, artificial_rows, contrary_labels, moments
 from counterpoint.estimators._nominal import (
     NUMBERS_ONLY,
     by_number,
     check_numbers,
     find_categories,
     first_text,
+)
+from counterpoint.estimators.decorate_rounds import (
+    GrowingEnsemble,
+    artificial_rows,
+    contrary_labels,
+    moments,
 )
 
 __all__ = ["DecorateClassifier"]
@@ -61,7 +66,7 @@ class DecorateClassifier(ClassifierMixin, BaseEstimator):
     Attributes
     ----------
     estimators_ : list of classifiers
-        The learners. They see numbers, as the notes tell, and the position in ``classes_`` for a label.
+        The learners. They see numbers, as described in the notes, and the position in ``classes_`` for a label.
     training_errors_ : ndarray of shape (n_iter_,)
         The error of the ensemble on the training rows after each round. It never rises.
     rejected_ : ndarray of bool, shape (n_iter_,)
@@ -137,7 +142,7 @@ class DecorateClassifier(ClassifierMixin, BaseEstimator):
         Returns
         -------
         self : DecorateClassifier
-            The fitted ensemble. One whose ``fit`` fails or is interrupted is what it was before.
+            The fitted ensemble. If ``fit`` fails or is interrupted, the previous state is restored.
         """
         before = dict(self.__dict__)
         try:
@@ -162,17 +167,17 @@ class DecorateClassifier(ClassifierMixin, BaseEstimator):
         rng = check_random_state(self.random_state)
         rows = self._encoded(table)
         n_artificial = max(1, int(ratio * len(table)))
-        growth = Growth(labels, len(self.classes_))
+        growth = GrowingEnsemble(labels, len(self.classes_))
         self.estimators_: list[Any] = growth.learners
-        while growth.goes_on(n_estimators, max_iter):
-            seen, told = rows, labels
+        while growth.is_growing(n_estimators, max_iter):
+            seen, seen_labels = rows, labels
             if self.estimators_:
                 artificial, contrary = self._artificial(table, n_artificial, rng)
-                seen, told = np.vstack([rows, artificial]), np.concatenate([labels, contrary])
-            candidate = _seeded(clone(template), rng).fit(seen, told)
+                seen, seen_labels = np.vstack([rows, artificial]), np.concatenate([labels, contrary])
+            candidate = _seeded(clone(template), rng).fit(seen, seen_labels)
             error = growth.offer(candidate, self._aligned_proba(candidate, rows))
             if self.verbose:
-                self._tell(len(growth.errors), error, growth.rejected[-1])
+                self._report(len(growth.errors), error, growth.rejected[-1])
         self.training_errors_ = np.array(growth.errors)
         self.rejected_ = np.array(growth.rejected)
         self.n_iter_ = len(growth.errors)
@@ -262,7 +267,7 @@ class DecorateClassifier(ClassifierMixin, BaseEstimator):
 
     @contextmanager
     def _naming_text(self, X: Any) -> Iterator[None]:
-        """Say which column holds text where a number is read: NumPy says only what it could not convert."""
+        """Name the column that holds text where a number is expected: NumPy reports only the text."""
         try:
             yield
         except ValueError as error:
@@ -291,13 +296,13 @@ class DecorateClassifier(ClassifierMixin, BaseEstimator):
         return np.stack([self._aligned_proba(learner, rows) for learner in self.estimators_])
 
     def _aligned_proba(self, learner: Any, rows: FloatArray) -> FloatArray:
-        """Return the probabilities by a learner, with 0 for classes that it does not know."""
+        """Return the probabilities by a learner, with 0 for classes that it has not seen."""
         proba = np.zeros((len(rows), len(self.classes_)))
         # of one class alone some classifiers return two columns
         proba[:, learner.classes_] = 1 if len(learner.classes_) == 1 else learner.predict_proba(rows)
         return proba
 
-    def _tell(self, number: int, error: float, is_rejected: bool) -> None:
+    def _report(self, number: int, error: float, is_rejected: bool) -> None:
         verdict = "rejected" if is_rejected else "kept"
         size = f"{len(self.estimators_)} learner{'s' * (len(self.estimators_) > 1)}"
         print(f"[Decorate] round {number}: training error {error:.4f}, {verdict}, {size}")
@@ -311,6 +316,6 @@ def _check_size(table: FloatArray) -> FloatArray:
 
 
 def _seeded(estimator: Any, rng: np.random.RandomState) -> Any:
-    """Give the estimator, and what is nested in it, random states of their own."""
+    """Return the estimator with a random state of its own, also in nested estimators."""
     names = sorted(n for n in estimator.get_params() if n == "random_state" or n.endswith("__random_state"))
     return estimator.set_params(**{name: rng.randint(np.iinfo(np.int32).max) for name in names})

@@ -12,25 +12,17 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from counterpoint.estimators._fitted import FittedNetworks, all_or_nothing
-from counterpoint.estimators._making import (
+from counterpoint.estimators._networks import (
     Module,
-    check_loss,
     check_networks,
-    check_settings,
     check_trained,
-    draw_seeds,
-    make_loss,
-    make_nets,
-    networks_of,
+    make_networks,
+    network_parameters,
 )
-from counterpoint.estimators._rows import (
-    Batches,
-    Rows,
-    check_classes,
-    check_sample_weight,
-    coded_rows,
-    scaled_by,
-)
+from counterpoint.estimators._rows import Rows, check_classes, check_sample_weight, coded_rows, fit_scaler
+from counterpoint.estimators._settings import check_loss, check_settings, make_loss
+from counterpoint.estimators.seeds import draw_seeds
+from counterpoint.estimators.table_batches import TableBatches
 from counterpoint.exceptions import LearnerWarning
 from counterpoint.training import Ensemble, History, IndependentLoss, fit, pick_device, seeded
 from counterpoint.training.preparation import autocast
@@ -216,7 +208,7 @@ class DiverseEnsembleClassifier(FittedNetworks):
         else:
             self._begin(classes, seeds[0])
         rows = coded_rows(X, y, self.classes_, weight)
-        self.scaler_ = scaled_by(rows) if self.standardize else None
+        self.scaler_ = fit_scaler(rows) if self.standardize else None
         rows, held = rows.set_aside(self.validation_fraction, seeds[1])
         self.history_ = self._train(rows, held, self._optimizer(), int(self.epochs), seeds[1])
         self._warn_of_learners(rows)
@@ -263,7 +255,7 @@ class DiverseEnsembleClassifier(FittedNetworks):
         elif self.standardize != (self.scaler_ is not None):  # there is no scaler of the rows so far
             raise ValueError(f"`standardize` must stay as it was in partial_fit; got {self.standardize}.")
         check_networks(self, self._networks)
-        self.scaler_ = scaled_by(rows, self.scaler_) if self.standardize else None
+        self.scaler_ = fit_scaler(rows, self.scaler_) if self.standardize else None
         optimizer = self._continued = self._optimizer(getattr(self, "_continued", None))
         seed = draw_seeds(self.random_state)[1] + len(self.history_)
         known = self.readout_
@@ -329,11 +321,11 @@ class DiverseEnsembleClassifier(FittedNetworks):
         """Make new networks for the task."""
         device = pick_device(self.device)
         with seeded(device, seed):
-            nets = make_nets(
+            networks = make_networks(
                 self.module, self.n_estimators, self.hidden_layer_sizes, self.n_features_in_, len(classes)
             )
-        self.classes_, self.ensemble_, self._continued = classes, Ensemble(nets).to(device), None
-        self._networks = networks_of(self)
+        self.classes_, self.ensemble_, self._continued = classes, Ensemble(networks).to(device), None
+        self._networks = network_parameters(self)
 
     def _tensors(self, rows: Rows) -> tuple[Tensor, Tensor, Tensor | None]:
         device = next(self.ensemble_.parameters()).device
@@ -352,7 +344,7 @@ class DiverseEnsembleClassifier(FittedNetworks):
         """Train, first each network by itself if there is a warm-up."""
         device = next(self.ensemble_.parameters()).device
         x, y, weight = self._tensors(rows)
-        batches = Batches(x, y, weight, int(self.batch_size), torch.Generator().manual_seed(seed))
+        batches = TableBatches(x, y, weight, int(self.batch_size), torch.Generator().manual_seed(seed))
         more: dict[str, Any] = {"optimizer": optimizer, "precision": "float32", "progress": self.verbose > 0}
         if held is not None:
             validation = [tensor for tensor in self._tensors(held) if tensor is not None]

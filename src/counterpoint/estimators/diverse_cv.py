@@ -1,5 +1,6 @@
 """The diversity, and the weight decay if wanted, chosen by cross-validation, and whether diversity pays."""
 
+import math
 from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any, Self
@@ -13,12 +14,20 @@ from sklearn.utils.validation import check_is_fitted
 
 from counterpoint._validation import FloatArray, IntArray, check_interval
 from counterpoint.estimators._fitted import FittedNetworks, all_or_nothing
-from counterpoint.estimators._making import Module, draw_seeds, make_nets
+from counterpoint.estimators._networks import Module, make_networks
 from counterpoint.estimators._path import train_path
-from counterpoint.estimators._rows import Rows, check_sample_weight, distinct_rows, n_batches, scaled_by
-from counterpoint.estimators.candidates import Candidate, Scores, at_best_decay, choose, results, verdict
+from counterpoint.estimators._rows import Rows, check_sample_weight, distinct_rows, fit_scaler
+from counterpoint.estimators.candidates import (
+    Candidate,
+    Scores,
+    at_best_decay,
+    choose_diversity,
+    results,
+    verdict,
+)
 from counterpoint.estimators.diverse import DiverseEnsembleClassifier
 from counterpoint.estimators.diversity_path import DiversityPathDisplay
+from counterpoint.estimators.seeds import draw_seeds
 from counterpoint.training import DiversityLoss, Ensemble, Fold, Schedule, pick_device, seeded
 from counterpoint.training.preparation import autocast
 from counterpoint.training.tally import Tally
@@ -267,7 +276,7 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
         votes = scores.accuracy
         rows = at_best_decay(votes, len(decays))  # independent training first
         self._test_share = float(np.mean([part.n_test / part.n_train for part in parts]))
-        chosen, best, test = choose(votes[rows], self._test_share)
+        chosen, best, test = choose_diversity(votes[rows], self._test_share)
         n_tried = len(candidates) - len(decays)
         self.test_ = test._replace(p_value=min(1.0, test.p_value * n_tried))
         self.best_index_ = int(rows[chosen])
@@ -282,7 +291,7 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
             some = [parts[k] for k in places]
             schedule = Schedule(
                 epochs=int(self.epochs),
-                n_batches=n_batches(max(part.n_rows for part in some), int(self.batch_size)),
+                n_batches=math.ceil(max(part.n_rows for part in some) / int(self.batch_size)),
                 learning_rate=float(self.learning_rate),
                 weight_decay=decays[0],
             )
@@ -329,20 +338,20 @@ class _Part:
         self.n_train, self.n_test = len(train), len(test)
         device = pick_device(search.device)
         taken = distinct_rows(*rows.take(train))
-        scaler = scaled_by(taken) if search.standardize else None
+        scaler = fit_scaler(taken) if search.standardize else None
         weighted = taken.balanced(search.class_weight, search.classes_)
         x, y, weight = weighted.tensors(scaler, device)
         self.n_rows = len(y)  # the distinct ones of a class with a weight
         net_seed, order_seed = draw_seeds(seed)
         with seeded(device, net_seed):
-            nets = make_nets(
+            networks = make_networks(
                 search.module,
                 search.n_estimators,
                 search.hidden_layer_sizes,
                 x.shape[1],
                 len(search.classes_),
             )
-        self.fold = Fold(x, y, weight, nets, order_seed)
+        self.fold = Fold(x, y, weight, networks, order_seed)
         held = rows.take(test)
         self.test_x, self.test_y, _ = held.tensors(scaler, device)
         share = held.weight / held.weight.max()  # of any size, also below what float32 can hold

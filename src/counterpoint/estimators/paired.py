@@ -12,7 +12,17 @@ __all__ = ["PairedTest", "corrected_paired_test"]
 
 
 class PairedTest(NamedTuple):
-    """The mean difference, its standard error, and the probability of one as large by chance."""
+    """The outcome of :func:`corrected_paired_test`.
+
+    Attributes
+    ----------
+    difference : float
+        Mean difference.
+    standard_error : float
+        Its corrected standard error.
+    p_value : float
+        Two-sided p-value.
+    """
 
     difference: float
     standard_error: float
@@ -27,19 +37,19 @@ def corrected_paired_test(differences: ArrayLike, test_share: float) -> PairedTe
     differences : array-like of shape (n_folds,)
         Score of one method less that of the other, fold by fold.
     test_share : float
-        Test rows over training rows, of a fold.
+        Number of test rows over that of training rows, in a fold.
 
     Returns
     -------
     PairedTest
-        With a two-sided p-value.
+        Mean difference, standard error and two-sided p-value.
 
     Notes
     -----
-    Training sets that overlap make the folds' scores dependent, and the plain t-test finds differences that are not
-    there. Nadeau and Bengio (2003), "Inference for the generalization error", correct the variance of the mean of J
-    differences to :math:`(1/J + n_{test} / n_{train}) s^2`. Differences that are all alike have no spread: p is 1 if
-    they are zero, else 0.
+    Overlapping training sets make the scores of the folds dependent, and the plain t-test finds differences where there
+    are none. Nadeau and Bengio (2003), "Inference for the generalization error", correct the variance of the mean of J
+    differences to :math:`(1/J + n_{test} / n_{train}) s^2`. Equal differences have no spread: p is 1 if they
+    are zero, else 0.
 
     Examples
     --------

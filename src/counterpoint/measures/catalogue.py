@@ -12,12 +12,21 @@ from counterpoint._validation import FloatArray, check_choice
 from counterpoint.measures import pairwise, pooled
 from counterpoint.measures.correlation import learner_correlations, learner_learner_correlation
 from counterpoint.measures.decomposition import ambiguity_decomposition, ambiguity_of
-from counterpoint.outputs import Outputs, Tally, mean_defined, mean_of_pairs, tally, warn_undefined
+from counterpoint.outputs import (
+    Outputs,
+    Statistics,
+    mean_defined,
+    mean_of_pairs,
+    sufficient_statistics,
+    warn_undefined,
+)
+
+__all__ = ["MEASURES", "Measure", "diversity"]
 
 
 @dataclass(frozen=True)
 class Measure:
-    """What is known of a measure.
+    """The properties of a measure.
 
     Attributes
     ----------
@@ -30,11 +39,11 @@ class Measure:
     direction : {"lower", "higher"}
         Which values are more diverse.
     range : tuple of float
-        The least and the largest value it can have.
+        The smallest and the largest possible value.
     reference : str
         Where it comes from.
-    from_tally : callable
-        The measure as one number, from statistics gathered before.
+    from_statistics : callable
+        Returns the measure as one number, from statistics that were gathered before.
     """
 
     function: Callable[..., Any]
@@ -43,7 +52,7 @@ class Measure:
     direction: Literal["lower", "higher"]
     range: tuple[float, float]
     reference: str
-    from_tally: Callable[[Tally], float] = field(repr=False)
+    from_statistics: Callable[[Statistics], float] = field(repr=False)
 
 
 def diversity(
@@ -64,7 +73,7 @@ def diversity(
     measure : str, default="disagreement"
         A name from `counterpoint.measures.MEASURES`, which also says whether low or high values are
         diverse. Disagreement is the default because it is defined for every ensemble, higher is
-        more diverse, and it can be read at once: how often exactly one of two learners is right.
+        more diverse, and it is easy to interpret: how often exactly one of two learners is right.
     labels : array-like of shape (n_classes,), optional
         The classes, in the order of the columns of probabilities; by default the sorted labels of
         ``y_true``.
@@ -86,39 +95,39 @@ def diversity(
     'lower'
     """
     known = MEASURES[check_choice(measure, "measure", MEASURES)]
-    gathered = tally(
+    gathered = sufficient_statistics(
         Outputs(outputs, y_true, labels, at_least=2),
         columns=known.compares == "outputs",
         correctness=known.compares == "correctness",
         pairs=known.kind == "pairwise" or known.compares == "outputs",
     )
-    value = known.from_tally(gathered)
+    value = known.from_statistics(gathered)
     warn_undefined(measure, ["this ensemble"] if np.isnan(value) else [])
     return value
 
 
-def _pairwise(formula: Callable[[pairwise.Contingency], FloatArray]) -> Callable[[Tally], float]:
-    def from_tally(gathered: Tally) -> float:
+def _pairwise(formula: Callable[[pairwise.Contingency], FloatArray]) -> Callable[[Statistics], float]:
+    def from_statistics(gathered: Statistics) -> float:
         assert gathered.correctness is not None
-        return mean_of_pairs(formula(pairwise.contingency_of(gathered.correctness)))
+        return mean_of_pairs(formula(pairwise.contingency_from_counts(gathered.correctness)))
 
-    return from_tally
+    return from_statistics
 
 
-def _pooled(formula: Callable[[Any], float]) -> Callable[[Tally], float]:
-    def from_tally(gathered: Tally) -> float:
+def _pooled(formula: Callable[[Any], float]) -> Callable[[Statistics], float]:
+    def from_statistics(gathered: Statistics) -> float:
         assert gathered.correctness is not None
         return formula(gathered.correctness.histogram)
 
-    return from_tally
+    return from_statistics
 
 
-def _correlation(gathered: Tally) -> float:
+def _correlation(gathered: Statistics) -> float:
     assert gathered.columns is not None
     return mean_of_pairs(mean_defined(learner_correlations(gathered.columns), axis=0))
 
 
-def _ambiguity(gathered: Tally) -> float:
+def _ambiguity(gathered: Statistics) -> float:
     assert gathered.columns is not None
     n = gathered.n_learners
     return ambiguity_of(gathered.columns, np.full(n, 1 / n)).ambiguity

@@ -13,7 +13,16 @@ from scipy.optimize import brentq
 from scipy.special import rel_entr
 
 from counterpoint._validation import FloatArray, check_interval, check_weights
-from counterpoint.outputs import Correctness, Outputs, margins, pooled, tally, warn_undefined
+from counterpoint.outputs import (
+    Correctness,
+    Outputs,
+    sufficient_statistics,
+    vote_margins,
+    vote_probabilities,
+    warn_undefined,
+)
+
+__all__ = ["TandemBound", "c_bound", "c_bound_from_moments", "tandem_bound", "tandem_bound_from_counts"]
 
 
 class TandemBound(NamedTuple):
@@ -86,10 +95,10 @@ def c_bound(
     0.25
     """
     read = Outputs(outputs, y_true, labels)
-    shares = pooled(read, check_weights(weights, "weights", read.n_learners), "hard")
+    shares = vote_probabilities(read, check_weights(weights, "weights", read.n_learners), "hard")
     assert read.truth_codes is not None
-    margin = margins(shares.T, read.truth_codes)
-    bound = c_bound_of(float(margin.mean()), float((margin**2).mean()))
+    margin = vote_margins(shares.T, read.truth_codes)
+    bound = c_bound_from_moments(float(margin.mean()), float((margin**2).mean()))
     places = ["a vote whose mean margin is not positive"] if np.isnan(bound) else []
     warn_undefined("c_bound", places)
     return bound
@@ -153,19 +162,59 @@ def tandem_bound(
     level = float(check_interval(confidence, "confidence", 0.0, 1.0, closed=False))
     read = Outputs(outputs, y_true, labels)
     w = check_weights(weights, "weights", read.n_learners)
-    counts = tally(read, correctness=True).correctness
+    counts = sufficient_statistics(read, correctness=True).correctness
     assert counts is not None
-    return tandem_bound_of(counts, w, level)
+    return tandem_bound_from_counts(counts, w, level)
 
 
-def c_bound_of(first: float, second: float) -> float:
-    """Return the C-bound of the first two moments of the margin, NaN where its mean is not positive."""
+def c_bound_from_moments(first: float, second: float) -> float:
+    """Return the C-bound from the first two moments of the margin.
+
+    Parameters
+    ----------
+    first, second : float
+        The mean of the margin and of its square.
+
+    Returns
+    -------
+    float
+        The bound; NaN if the mean margin is not positive.
+
+    Examples
+    --------
+    >>> c_bound_from_moments(0.5, 1 / 3).__round__(3)
+    0.25
+    """
     # Shares carry the rounding of their weights, so a mean of zero may be off by a few ulp.
     return max(0.0, 1 - first**2 / second) if first > 1e-12 else float("nan")
 
 
-def tandem_bound_of(counts: Correctness, weights: FloatArray, confidence: float) -> TandemBound:
-    """Return the tandem bound of tallied counts."""
+def tandem_bound_from_counts(counts: Correctness, weights: FloatArray, confidence: float) -> TandemBound:
+    """Return the tandem bound from counts that were gathered before.
+
+    Parameters
+    ----------
+    counts : Correctness
+        Counts of right votes, with pairs.
+    weights : ndarray of shape (n_learners,)
+        Weights that sum to one.
+    confidence : float
+        The probability, over samples, with which the bound holds, in (0, 1).
+
+    Returns
+    -------
+    TandemBound
+        As from :func:`tandem_bound`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from counterpoint.outputs import Outputs, sufficient_statistics
+    >>> read = Outputs(np.zeros((3, 500), dtype=int), np.zeros(500, dtype=int))
+    >>> counts = sufficient_statistics(read, correctness=True).correctness
+    >>> round(tandem_bound_from_counts(counts, np.full(3, 1 / 3), 0.95).bound, 3)
+    0.054
+    """
     assert counts.both_right is not None
     n, right = counts.n_samples, counts.right
     both_wrong = n - right[:, None] - right + counts.both_right

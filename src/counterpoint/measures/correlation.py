@@ -9,7 +9,25 @@ from numpy.typing import ArrayLike, NDArray
 
 from counterpoint._validation import FloatArray, check_flag
 from counterpoint.measures.pairwise import correctness_correlations
-from counterpoint.outputs import Columns, Outputs, mean_defined, ratio, tally, warn_pairs, warn_undefined
+from counterpoint.outputs import (
+    Columns,
+    Outputs,
+    mean_defined,
+    ratio,
+    sufficient_statistics,
+    warn_undefined,
+    warn_undefined_pairs,
+)
+
+__all__ = [
+    "constant_columns",
+    "error_correlations",
+    "learner_correlations",
+    "learner_learner_correlation",
+    "shared_correlations",
+    "truth_correlations",
+    "truth_learner_correlation",
+]
 
 
 def truth_learner_correlation(
@@ -57,9 +75,9 @@ def truth_learner_correlation(
     """
     check_flag(per_class, "per_class")
     read = Outputs(outputs, y_true, labels)
-    columns = tally(read, columns=True, pairs=False).columns
+    columns = sufficient_statistics(read, columns=True, pairs=False).columns
     assert columns is not None
-    _warn_of_constants("truth_learner_correlation", columns, read, stacklevel=4)
+    warn_undefined("truth_learner_correlation", constant_columns(columns, read.classes.tolist()))
     correlations = truth_correlations(columns)
     return correlations if per_class else mean_defined(correlations, axis=1)
 
@@ -103,10 +121,9 @@ def learner_learner_correlation(
     """
     check_flag(per_class, "per_class")
     read = Outputs(outputs, labels=labels, at_least=2)
-    columns = tally(read, columns=True).columns
+    columns = sufficient_statistics(read, columns=True).columns
     assert columns is not None
-    classes = read.classes.tolist()
-    warn_undefined("learner_learner_correlation", _constant_learners(columns, classes))
+    warn_undefined("learner_learner_correlation", constant_columns(columns, read.classes.tolist()))
     correlations = learner_correlations(columns)
     return correlations if per_class else mean_defined(correlations, axis=0)
 
@@ -147,13 +164,32 @@ def error_correlations(
     array([[ 1.   , -0.333],
            [-0.333,  1.   ]])
     """
-    counts = tally(Outputs(outputs, y_true, labels, at_least=2), correctness=True).correctness
+    counts = sufficient_statistics(Outputs(outputs, y_true, labels, at_least=2), correctness=True).correctness
     assert counts is not None
-    return warn_pairs("error_correlations", correctness_correlations(counts))
+    return warn_undefined_pairs("error_correlations", correctness_correlations(counts))
 
 
 def truth_correlations(columns: Columns) -> FloatArray:
-    """Return r_tl of each learner and class, (N, m), NaN where it is undefined."""
+    """Return the correlation of each learner with the truth, class by class.
+
+    Parameters
+    ----------
+    columns : Columns
+        Moments, with a truth.
+
+    Returns
+    -------
+    ndarray of shape (n_learners, n_classes)
+        r_tl; NaN where undefined.
+
+    Examples
+    --------
+    >>> from counterpoint.outputs import Outputs, sufficient_statistics
+    >>> read = Outputs([[0, 0, 1, 0], [0, 1, 1, 1]], [0, 0, 1, 1])
+    >>> truth_correlations(sufficient_statistics(read, columns=True).columns).round(3)
+    array([[0.577, 0.577],
+           [0.577, 0.577]])
+    """
     assert columns.cross is not None
     assert columns.truth_means is not None
     truth_spread = columns.n_samples * columns.truth_means * (1 - columns.truth_means)
@@ -163,7 +199,26 @@ def truth_correlations(columns: Columns) -> FloatArray:
 
 
 def learner_correlations(columns: Columns) -> FloatArray:
-    """Return r_ll of each class, (m, N, N), NaN where it is undefined."""
+    """Return the correlation of every two learners, class by class.
+
+    Parameters
+    ----------
+    columns : Columns
+        Moments, with pairs.
+
+    Returns
+    -------
+    ndarray of shape (n_classes, n_learners, n_learners)
+        r_ll; NaN where undefined.
+
+    Examples
+    --------
+    >>> from counterpoint.outputs import Outputs, sufficient_statistics
+    >>> read = Outputs([[0, 0, 1, 0], [0, 1, 1, 1]], [0, 0, 1, 1])
+    >>> learner_correlations(sufficient_statistics(read, columns=True).columns)[0].round(3)
+    array([[1.   , 0.333],
+           [0.333, 1.   ]])
+    """
     assert columns.scatter is not None
     root = np.where(columns.constant, 0.0, np.sqrt(columns.spread)).T  # (m, N)
     correlations = np.clip(ratio(columns.scatter, root[:, :, None] * root[:, None, :]), -1.0, 1.0)
@@ -173,10 +228,32 @@ def learner_correlations(columns: Columns) -> FloatArray:
 
 
 def shared_correlations(columns: Columns) -> tuple[FloatArray, FloatArray]:
-    """Return r_tl, (N, m), and r_ll, (m, N, N), in the classes where the truth varies.
+    """Return both correlations in the classes that Theorem 2 compares: those where the truth varies.
 
-    Theorem 2 holds class by class, so both averages must be over the same classes. Where the truth varies in none,
-    r_ll is kept. The diagonal is kept as well: it tells which learners vary.
+    Parameters
+    ----------
+    columns : Columns
+        Moments, with a truth and with pairs.
+
+    Returns
+    -------
+    r_tl : ndarray of shape (n_learners, n_classes)
+        The correlations with the truth; NaN where undefined.
+    r_ll : ndarray of shape (n_classes, n_learners, n_learners)
+        The correlations of every two learners, NaN in classes where the truth is constant. The diagonal is kept: it
+        shows which learners vary. If the truth is constant in every class, r_ll is kept.
+
+    Notes
+    -----
+    Theorem 2 holds class by class, so both averages must be over the same classes.
+
+    Examples
+    --------
+    >>> from counterpoint.outputs import Outputs, sufficient_statistics
+    >>> read = Outputs([[0, 0, 1, 0], [0, 1, 1, 1]], [0, 0, 1, 1])
+    >>> r_tl, r_ll = shared_correlations(sufficient_statistics(read, columns=True).columns)
+    >>> r_tl[:, 0].round(3), float(r_ll[0, 0, 1].round(3))
+    (array([0.577, 0.577]), 0.333)
     """
     by_class, pairs = truth_correlations(columns), learner_correlations(columns)
     absent = _truth_constant(columns)
@@ -185,31 +262,34 @@ def shared_correlations(columns: Columns) -> tuple[FloatArray, FloatArray]:
     return by_class, pairs
 
 
-def measured_correlations(
-    display: str, y_true: ArrayLike, outputs: ArrayLike, labels: ArrayLike | None
-) -> tuple[FloatArray, FloatArray]:
-    """Return r_tl, (N,), and r_ll, (N, N), both averaged over the classes where the truth varies.
-
-    A warning names the display and points at the caller of the method that called the method that asks.
-    """
-    read = Outputs(outputs, y_true, labels, at_least=2)
-    columns = tally(read, columns=True).columns
-    assert columns is not None
-    _warn_of_constants(display, columns, read, stacklevel=6)
-    by_class, pairs = shared_correlations(columns)
-    return mean_defined(by_class, axis=1), mean_defined(pairs, axis=0)
-
-
 def _truth_constant(columns: Columns) -> NDArray[np.bool_]:
     assert columns.truth_means is not None
     return np.isin(columns.truth_means, (0.0, 1.0))
 
 
-def _warn_of_constants(name: str, columns: Columns, read: Outputs, *, stacklevel: int) -> None:
-    classes = read.classes.tolist()
-    absent = [f"the truth in class {classes[k]!r}" for k in np.flatnonzero(_truth_constant(columns))]
-    warn_undefined(name, absent + _constant_learners(columns, classes), stacklevel=stacklevel)
+def constant_columns(columns: Columns, classes: list[object]) -> list[str]:
+    """Return in words where the truth or a learner is constant, for a warning.
 
+    Parameters
+    ----------
+    columns : Columns
+        Moments, with or without a truth.
+    classes : list
+        The labels of the classes.
 
-def _constant_learners(columns: Columns, classes: list[object]) -> list[str]:
-    return [f"learner {i} in class {classes[k]!r}" for i, k in np.argwhere(columns.constant)]
+    Returns
+    -------
+    list of str
+        The truth first, then the learners.
+
+    Examples
+    --------
+    >>> from counterpoint.outputs import Outputs, sufficient_statistics
+    >>> read = Outputs([[0, 0, 0], [0, 1, 1]], [0, 1, 1])
+    >>> constant_columns(sufficient_statistics(read, columns=True).columns, [0, 1])
+    ['learner 0 in class 0', 'learner 0 in class 1']
+    """
+    places = [f"learner {i} in class {classes[k]!r}" for i, k in np.argwhere(columns.constant)]
+    if columns.truth_means is None:
+        return places
+    return [f"the truth in class {classes[k]!r}" for k in np.flatnonzero(_truth_constant(columns))] + places

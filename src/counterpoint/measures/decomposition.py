@@ -15,7 +15,21 @@ from counterpoint._validation import (
     check_probabilities,
     check_weights,
 )
-from counterpoint.outputs import BLOCK_ENTRIES, Columns, Outputs, as_array, log_normalise, tally
+from counterpoint.outputs import (
+    BLOCK_ENTRIES,
+    Columns,
+    Outputs,
+    as_array,
+    log_normalise,
+    sufficient_statistics,
+)
+
+__all__ = [
+    "AmbiguityDecomposition",
+    "BiasVarianceDiversity",
+    "ambiguity_decomposition",
+    "bias_variance_diversity",
+]
 
 
 class AmbiguityDecomposition(NamedTuple):
@@ -101,7 +115,7 @@ def ambiguity_decomposition(
     """
     read = Outputs(outputs, y_true, labels)
     w = check_weights(weights, "weights", read.n_learners)
-    columns = tally(read, columns=True).columns
+    columns = sufficient_statistics(read, columns=True).columns
     assert columns is not None
     return ambiguity_of(columns, w)
 
@@ -173,7 +187,7 @@ def bias_variance_diversity(
 
 
 def ambiguity_of(columns: Columns, weights: FloatArray) -> AmbiguityDecomposition:
-    """Return the decomposition from tallied moments."""
+    """Return the decomposition from moments that were gathered before."""
     assert columns.scatter is not None
     assert columns.cross is not None
     assert columns.truth_means is not None

@@ -12,7 +12,27 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterpoint._validation import FloatArray, IntArray
-from counterpoint.outputs import Correctness, Outputs, ratio, tally, warn_pairs
+from counterpoint.outputs import (
+    Correctness,
+    Outputs,
+    ratio,
+    sufficient_statistics,
+    warn_undefined_pairs,
+)
+
+__all__ = [
+    "Contingency",
+    "contingency",
+    "contingency_from_counts",
+    "correctness_correlations",
+    "correlation_rho",
+    "disagreement",
+    "double_fault",
+    "kappa",
+    "pairwise_measures",
+    "q_statistic",
+    "ratio_errors",
+]
 
 
 class Contingency(NamedTuple):
@@ -59,9 +79,9 @@ def contingency(y_true: ArrayLike, outputs: ArrayLike, *, labels: ArrayLike | No
     array([[0, 1],
            [1, 0]])
     """
-    counts = tally(Outputs(outputs, y_true, labels, at_least=2), correctness=True).correctness
+    counts = sufficient_statistics(Outputs(outputs, y_true, labels, at_least=2), correctness=True).correctness
     assert counts is not None
-    return contingency_of(counts)
+    return contingency_from_counts(counts)
 
 
 def q_statistic(y_true: ArrayLike, outputs: ArrayLike, *, labels: ArrayLike | None = None) -> FloatArray:
@@ -96,7 +116,7 @@ def q_statistic(y_true: ArrayLike, outputs: ArrayLike, *, labels: ArrayLike | No
     array([[ 1., -1.],
            [-1.,  1.]])
     """
-    return warn_pairs("q_statistic", _q(contingency(y_true, outputs, labels=labels)))
+    return warn_undefined_pairs("q_statistic", _q(contingency(y_true, outputs, labels=labels)))
 
 
 def correlation_rho(y_true: ArrayLike, outputs: ArrayLike, *, labels: ArrayLike | None = None) -> FloatArray:
@@ -122,7 +142,7 @@ def correlation_rho(y_true: ArrayLike, outputs: ArrayLike, *, labels: ArrayLike 
     .. math:: \rho_{ij} = \frac{N^{11} N^{00} - N^{01} N^{10}}
                      {\sqrt{(N^{11} + N^{10})(N^{01} + N^{00})(N^{11} + N^{01})(N^{10} + N^{00})}}
 
-    This is the name and the form that Kuncheva and Whitaker (2003), give to the error
+    This is the name and the form that Kuncheva and Whitaker (2003) give to the error
     correlation of `counterpoint.measures.error_correlations`. It is undefined, NaN with a warning
     that names the pair, where a learner is always right or always wrong.
 
@@ -132,7 +152,7 @@ def correlation_rho(y_true: ArrayLike, outputs: ArrayLike, *, labels: ArrayLike 
     array([[ 1.   , -0.333],
            [-0.333,  1.   ]])
     """
-    return warn_pairs("correlation_rho", _rho(contingency(y_true, outputs, labels=labels)))
+    return warn_undefined_pairs("correlation_rho", _rho(contingency(y_true, outputs, labels=labels)))
 
 
 def disagreement(y_true: ArrayLike, outputs: ArrayLike, *, labels: ArrayLike | None = None) -> FloatArray:
@@ -235,7 +255,7 @@ def kappa(y_true: ArrayLike, outputs: ArrayLike, *, labels: ArrayLike | None = N
     array([[ 1.   , -0.333],
            [-0.333,  1.   ]])
     """
-    return warn_pairs("kappa", _kappa(contingency(y_true, outputs, labels=labels)))
+    return warn_undefined_pairs("kappa", _kappa(contingency(y_true, outputs, labels=labels)))
 
 
 def ratio_errors(y_true: ArrayLike, outputs: ArrayLike, *, labels: ArrayLike | None = None) -> FloatArray:
@@ -269,7 +289,7 @@ def ratio_errors(y_true: ArrayLike, outputs: ArrayLike, *, labels: ArrayLike | N
     array([[0., 2.],
            [2., 0.]])
     """
-    return warn_pairs("ratio_errors", _ratio_errors(contingency(y_true, outputs, labels=labels)))
+    return warn_undefined_pairs("ratio_errors", _ratio_errors(contingency(y_true, outputs, labels=labels)))
 
 
 def pairwise_measures(
@@ -303,12 +323,31 @@ def pairwise_measures(
     table = contingency(y_true, outputs, labels=labels)
     matrices = {name: formula(table) for name, formula in FORMULAS.items()}
     for name, matrix in matrices.items():
-        warn_pairs(name, matrix)
+        warn_undefined_pairs(name, matrix)
     return matrices
 
 
-def contingency_of(counts: Correctness) -> Contingency:
-    """Return the contingency of tallied counts."""
+def contingency_from_counts(counts: Correctness) -> Contingency:
+    """Return the contingency table of counts that were gathered before.
+
+    Parameters
+    ----------
+    counts : Correctness
+        Counts of right votes, with pairs.
+
+    Returns
+    -------
+    Contingency
+        The counts ``n11``, ``n10``, ``n01`` and ``n00``.
+
+    Examples
+    --------
+    >>> from counterpoint.outputs import Outputs, sufficient_statistics
+    >>> read = Outputs([[0, 0, 1, 0], [0, 1, 1, 1]], [0, 0, 1, 1])
+    >>> contingency_from_counts(sufficient_statistics(read, correctness=True).correctness).n10
+    array([[0, 1],
+           [1, 0]])
+    """
     assert counts.both_right is not None
     both, right = counts.both_right, counts.right
     only_row = right[:, None] - both
@@ -316,8 +355,27 @@ def contingency_of(counts: Correctness) -> Contingency:
 
 
 def correctness_correlations(counts: Correctness) -> FloatArray:
-    """Return the correlation of being right, (N, N), NaN where it is undefined."""
-    return _rho(contingency_of(counts))
+    """Return the correlation of being right of every two learners, from counts that were gathered before.
+
+    Parameters
+    ----------
+    counts : Correctness
+        Counts of right votes, with pairs.
+
+    Returns
+    -------
+    ndarray of shape (n_learners, n_learners)
+        The correlations; NaN where undefined.
+
+    Examples
+    --------
+    >>> from counterpoint.outputs import Outputs, sufficient_statistics
+    >>> read = Outputs([[0, 0, 1, 0], [0, 1, 1, 1]], [0, 0, 1, 1])
+    >>> correctness_correlations(sufficient_statistics(read, correctness=True).correctness).round(3)
+    array([[ 1.   , -0.333],
+           [-0.333,  1.   ]])
+    """
+    return _rho(contingency_from_counts(counts))
 
 
 def _q(table: Contingency) -> FloatArray:

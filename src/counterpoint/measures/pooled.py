@@ -8,7 +8,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterpoint._validation import FloatArray, IntArray
-from counterpoint.outputs import Outputs, tally, warn_undefined
+from counterpoint.outputs import Outputs, sufficient_statistics, warn_undefined
+
+__all__ = [
+    "coincident_failure_diversity",
+    "difficulty",
+    "entropy",
+    "generalized_diversity",
+    "interrater_agreement",
+    "kohavi_wolpert_variance",
+]
 
 
 def entropy(y_true: ArrayLike, outputs: ArrayLike, *, labels: ArrayLike | None = None) -> float:
@@ -233,7 +242,7 @@ def coincident_failure_diversity(
 
 def _histogram(y_true: ArrayLike, outputs: ArrayLike, labels: ArrayLike | None) -> IntArray:
     read = Outputs(outputs, y_true, labels, at_least=2)
-    counts = tally(read, correctness=True, pairs=False).correctness
+    counts = sufficient_statistics(read, correctness=True, pairs=False).correctness
     assert counts is not None
     return counts.histogram
 

@@ -24,12 +24,22 @@ from counterpoint.outputs import (
     check_classes,
     check_truth,
     column_classes,
-    credit,
+    label_codes,
     log_losses,
-    place_labels,
-    pooled,
     ratio,
+    vote_credit,
+    vote_probabilities,
 )
+
+__all__ = [
+    "ProbabilityScores",
+    "Reliability",
+    "brier_score",
+    "calibration_error",
+    "combine",
+    "log_loss",
+    "reliability",
+]
 
 N_BINS = 15  # Guo et al. (2017)
 
@@ -56,7 +66,21 @@ class Reliability(NamedTuple):
 
 
 class ProbabilityScores:
-    """Log-loss, Brier score and bins of confidence, gathered over blocks of samples."""
+    """Log-loss, Brier score and reliability of probabilities that come in blocks of samples.
+
+    Parameters
+    ----------
+    n_bins : int, default=15
+        The number of bins of confidence.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> scores = ProbabilityScores()
+    >>> scores.add(np.array([[0.9, 0.4], [0.1, 0.6]]), np.array([0, 1]))
+    >>> round(scores.log_loss(), 3), round(scores.brier_score(), 3)
+    (0.308, 0.17)
+    """
 
     def __init__(self, n_bins: int = N_BINS) -> None:
         self.edges = np.linspace(0.0, 1.0, n_bins + 1)
@@ -65,7 +89,7 @@ class ProbabilityScores:
         self.log_loss_sum = self.squares_sum = 0.0
 
     def add(self, proba: FloatArray, codes: NDArray[np.intp]) -> None:
-        """Take in a block of probabilities, (m, B), with the true classes, (B,)."""
+        """Add a block of probabilities, (m, B), with the positions of the true classes, (B,)."""
         true = proba[codes, np.arange(len(codes))]
         self.log_loss_sum += float(log_losses(true).sum())
         # |p - y|^2 = |p|^2 - 2 p_t + 1
@@ -74,7 +98,7 @@ class ProbabilityScores:
         bins = np.maximum(np.searchsorted(self.edges, confidence) - 1, 0)
         self.count += np.bincount(bins, minlength=len(self.count))
         self.confidence_sum += np.bincount(bins, confidence, minlength=len(self.count))
-        self.right_sum += np.bincount(bins, credit(proba, codes), minlength=len(self.count))
+        self.right_sum += np.bincount(bins, vote_credit(proba, codes), minlength=len(self.count))
 
     def log_loss(self) -> float:
         """Return the mean of minus the logarithm of the true class's probability."""
@@ -143,7 +167,7 @@ def combine(outputs: ArrayLike, *, voting: str = "soft", weights: ArrayLike | No
             f"`outputs` must have axes (n_learners, n_samples, n_classes); got shape {array.shape}."
         )
     read = Outputs(array)
-    return pooled(read, check_weights(weights, "weights", read.n_learners), voting)
+    return vote_probabilities(read, check_weights(weights, "weights", read.n_learners), voting)
 
 
 def log_loss(y_true: ArrayLike, proba: ArrayLike, *, labels: ArrayLike | None = None) -> float:
@@ -305,5 +329,5 @@ def _scored(
         )
     given = None if labels is None else check_classes(labels, truth)
     classes = column_classes(array.shape[1], given, truth, "proba")
-    scores.add(array.T.astype(np.float64), place_labels(truth, classes))
+    scores.add(array.T.astype(np.float64), label_codes(truth, classes))
     return scores

@@ -1,12 +1,13 @@
-"""What learners put out: checked, counted and credited.
+"""The outputs of learners: checked once, read in blocks, counted and pooled into votes.
 
-Every measure, assessment and selection reads an ensemble's votes or probabilities through these names. They are the
-foundation of the library, for those who write a measure of their own; to judge an ensemble, use
-:mod:`counterpoint.measures` or :func:`counterpoint.assess`.
+:class:`Outputs` checks votes or probabilities beside the truth. :func:`sufficient_statistics` reads them in one pass
+and returns what every measure needs. The ``vote_*`` functions count votes. Build new measures on these names; to
+judge an ensemble, use :mod:`counterpoint.measures` or :func:`counterpoint.assess`.
+
+Notation: N learners, n samples, B samples of a block, m classes. The *score* of a class is its number of votes (hard
+vote), its probability (soft) or the logarithm of its probability (geometric); the class with the highest score wins.
 """
 
-from counterpoint.outputs.credit import credit, leaders, margins
-from counterpoint.outputs.defined import mean_defined, mean_of_pairs, ratio, warn_pairs, warn_undefined
 from counterpoint.outputs.outputs import (
     BLOCK_ENTRIES,
     Outputs,
@@ -14,19 +15,34 @@ from counterpoint.outputs.outputs import (
     check_classes,
     check_truth,
     column_classes,
-    place_labels,
+    label_codes,
 )
 from counterpoint.outputs.pool import (
     VOTINGS,
-    given,
+    learner_scores,
     log_losses,
     log_normalise,
-    log_probabilities,
-    pooled,
-    probabilities_of,
-    tallies,
+    scores_to_probabilities,
+    vote_probabilities,
+    vote_scores,
 )
-from counterpoint.outputs.tally import Columns, Correctness, Tally, tally
+from counterpoint.outputs.statistics import Columns, Correctness, Statistics, sufficient_statistics
+from counterpoint.outputs.undefined import (
+    listed,
+    mean_defined,
+    mean_of_pairs,
+    ratio,
+    warn_undefined,
+    warn_undefined_pairs,
+)
+from counterpoint.outputs.vote import (
+    RunningVote,
+    vote_accuracies,
+    vote_credit,
+    vote_credits,
+    vote_margins,
+    winners,
+)
 
 __all__ = [
     "BLOCK_ENTRIES",
@@ -34,26 +50,29 @@ __all__ = [
     "Columns",
     "Correctness",
     "Outputs",
-    "Tally",
+    "RunningVote",
+    "Statistics",
     "as_array",
     "check_classes",
     "check_truth",
     "column_classes",
-    "credit",
-    "given",
-    "leaders",
+    "label_codes",
+    "learner_scores",
+    "listed",
     "log_losses",
     "log_normalise",
-    "log_probabilities",
-    "margins",
     "mean_defined",
     "mean_of_pairs",
-    "place_labels",
-    "pooled",
-    "probabilities_of",
     "ratio",
-    "tallies",
-    "tally",
-    "warn_pairs",
+    "scores_to_probabilities",
+    "sufficient_statistics",
+    "vote_accuracies",
+    "vote_credit",
+    "vote_credits",
+    "vote_margins",
+    "vote_probabilities",
+    "vote_scores",
     "warn_undefined",
+    "warn_undefined_pairs",
+    "winners",
 ]

@@ -1,4 +1,4 @@
-"""Outputs beside the truth: checked at the door, then read in blocks of samples.
+"""Outputs beside the truth: checked once, then read in blocks of samples.
 
 Nothing here copies the outputs, so a memory-mapped array larger than memory can be measured.
 """
@@ -15,16 +15,16 @@ from counterpoint._validation import FloatArray, _short, check_labels, check_pro
 
 # A learner-by-sample block has at most this many entries: 64 MB as float32, 128 MB as float64.
 BLOCK_ENTRIES = 2**24
-# Labels closer together than this are looked for one by one, which is faster than sorting.
+# Labels within so narrow a range are tested one by one, which is faster than sorting.
 _NARROW = 256
 
 
 class Outputs:
     """The outputs of an ensemble, with or without the truth.
 
-    Labels (n_learners, n_samples) are votes. Probabilities (n_learners, n_samples, n_classes) vote
-    for their most probable class, the first of several. ``symbols[k]`` is what stands for class k
-    in ``truth`` and ``votes``: the label itself, or k where the outputs are probabilities.
+    Labels (n_learners, n_samples) are votes. A learner with probabilities (n_learners, n_samples, n_classes) votes for
+    its most probable class, the first if several tie. ``symbols[k]`` represents class k in ``truth`` and ``votes``: the
+    label itself, or k if the outputs are probabilities.
 
     Parameters
     ----------
@@ -34,14 +34,27 @@ class Outputs:
         The true labels.
     labels : array-like of shape (n_classes,), optional
         All classes, in the order of the columns of probabilities.
-    at_least : int
-        The number of learners that the caller needs.
+    at_least : int, default=1
+        The smallest number of learners that is accepted.
+
+    Attributes
+    ----------
+    n_learners, n_samples : int
+        The sizes.
+    probabilities : ndarray of shape (n_learners, n_samples, n_classes) or None
+        The probabilities; None for labels.
+
+    Examples
+    --------
+    >>> read = Outputs([["ham", "spam"], ["ham", "ham"]], ["ham", "spam"])
+    >>> read.classes.tolist(), read.right(slice(None)).tolist()
+    (['ham', 'spam'], [[1.0, 1.0], [1.0, 0.0]])
     """
 
     def __init__(
         self,
         outputs: ArrayLike,
-        y_true: ArrayLike | EllipsisType = ...,  # no truth is needed, which None does not say
+        y_true: ArrayLike | EllipsisType = ...,  # not None, which is refused as a truth
         labels: ArrayLike | None = None,
         *,
         at_least: int = 1,
@@ -62,7 +75,7 @@ class Outputs:
                 f"`outputs` must hold at least {at_least} learners, on its first axis; got {self.n_learners}."
             )
         if self.probabilities is not None or labels is not None:
-            _ = self.classes, self.truth_codes  # so that wrong labels are refused at the door
+            _ = self.classes, self.truth_codes  # wrong labels are refused now, not at first use
 
     @cached_property
     def classes(self) -> NDArray[Any]:
@@ -71,14 +84,14 @@ class Outputs:
 
     @cached_property
     def symbols(self) -> list[Any]:
-        """What stands for each class in ``truth`` and ``votes``, as plain Python values."""
+        """The value of each class in ``truth`` and ``votes``, as plain Python values."""
         symbols = self.classes.tolist()
         return symbols if self.probabilities is None else list(range(len(symbols)))
 
     @cached_property
     def truth_codes(self) -> NDArray[np.intp] | None:
-        """The place of each true label among the classes."""
-        return None if self._truth is None else place_labels(self._truth, self.classes)
+        """The position of each true label among the classes."""
+        return None if self._truth is None else label_codes(self._truth, self.classes)
 
     @cached_property
     def truth(self) -> NDArray[Any]:
@@ -103,13 +116,13 @@ class Outputs:
         return votes
 
     def blocks(self) -> Iterator[slice]:
-        """Cut the samples into blocks of bounded memory."""
+        """Yield slices of samples, each of bounded memory."""
         width = max(1, min(BLOCK_ENTRIES // self.n_learners, 2**20))
         for start in range(0, self.n_samples, width):
             yield slice(start, min(start + width, self.n_samples))
 
     def voted(self, k: int, block: slice) -> NDArray[np.bool_]:
-        """Return who votes for class k, (n_learners, width)."""
+        """Return which learners vote for class k, (n_learners, width)."""
         voted: NDArray[np.bool_] = self.votes[:, block] == self.symbols[k]
         return voted
 
@@ -161,7 +174,23 @@ class Outputs:
 
 
 def check_truth(y_true: ArrayLike) -> NDArray[Any]:
-    """Return the true labels, one for each sample."""
+    """Return the true labels as a checked array.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        The true labels.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+        Whole numbers, booleans or strings.
+
+    Examples
+    --------
+    >>> check_truth(["ham", "spam"]).tolist()
+    ['ham', 'spam']
+    """
     truth = check_labels(y_true, "y_true")
     if truth.ndim != 1:
         raise ValueError(f"`y_true` must have one axis, the samples; got shape {truth.shape}.")
@@ -169,7 +198,25 @@ def check_truth(y_true: ArrayLike) -> NDArray[Any]:
 
 
 def check_classes(labels: ArrayLike, truth: NDArray[Any] | None) -> NDArray[Any]:
-    """Return the classes, distinct and of the kind of the truth."""
+    """Return the classes as a checked array.
+
+    Parameters
+    ----------
+    labels : array-like of shape (n_classes,)
+        Distinct labels.
+    truth : ndarray or None
+        The true labels; the classes must be of the same kind, numbers or strings.
+
+    Returns
+    -------
+    ndarray of shape (n_classes,)
+        The classes, in the order given.
+
+    Examples
+    --------
+    >>> check_classes(["spam", "ham"], None).tolist()
+    ['spam', 'ham']
+    """
     classes = check_labels(labels, "labels")
     if classes.ndim != 1 or len(np.unique(classes)) != classes.size:
         raise ValueError(f"`labels` must be one row of distinct labels; got {_short(classes.tolist())}.")
@@ -181,7 +228,30 @@ def check_classes(labels: ArrayLike, truth: NDArray[Any] | None) -> NDArray[Any]
 def column_classes(
     n_columns: int, labels: NDArray[Any] | None, truth: NDArray[Any] | None, name: str
 ) -> NDArray[Any]:
-    """Return the class of each column of probabilities: the given labels, else those of the truth, else numbers."""
+    """Return the class of each column of probabilities.
+
+    Parameters
+    ----------
+    n_columns : int
+        The number of columns.
+    labels : ndarray of shape (n_columns,) or None
+        The classes, if the user gave them.
+    truth : ndarray or None
+        The true labels, whose sorted distinct values are used otherwise.
+    name : str
+        The argument with the columns, for the error message.
+
+    Returns
+    -------
+    ndarray of shape (n_columns,)
+        The labels; 0, 1, ... if neither is given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> column_classes(2, None, np.array(["spam", "ham", "ham"]), "proba").tolist()
+    ['ham', 'spam']
+    """
     if labels is not None:
         classes, source = labels, "`labels`"
     elif truth is not None:
@@ -195,8 +265,27 @@ def column_classes(
     return classes
 
 
-def place_labels(truth: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
-    """Return the place of each true label among the classes."""
+def label_codes(truth: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
+    """Return the position of each true label among the classes.
+
+    Parameters
+    ----------
+    truth : ndarray of shape (n_samples,)
+        The true labels.
+    classes : ndarray of shape (n_classes,)
+        The classes, in any order.
+
+    Returns
+    -------
+    ndarray of int, shape (n_samples,)
+        The positions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> label_codes(np.array(["b", "a"]), np.array(["b", "a", "c"]))
+    array([0, 1])
+    """
     order = np.argsort(classes)
     place = np.searchsorted(classes, truth, sorter=order)
     codes = order[np.minimum(place, len(order) - 1)]
@@ -211,8 +300,28 @@ def place_labels(truth: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]
 def as_array(
     values: ArrayLike, name: str = "outputs", *, rows: str = "samples for each learner"
 ) -> NDArray[Any]:
-    """Return the values as an array, not copied if they are one."""
-    if hasattr(values, "detach"):  # a tensor on which gradients or another device hang
+    """Return the values as an array, without a copy if they are one.
+
+    Parameters
+    ----------
+    values : array-like
+        Numbers or strings; also a tensor on any device.
+    name : str, default="outputs"
+        The argument, for the error message.
+    rows : str, default="samples for each learner"
+        What a ragged sequence has unequal numbers of.
+
+    Returns
+    -------
+    ndarray
+        The array.
+
+    Examples
+    --------
+    >>> as_array([[0, 1], [1, 1]]).shape
+    (2, 2)
+    """
+    if hasattr(values, "detach"):  # a tensor that may need gradients or be on another device
         values = values.detach().cpu()
     check_unmasked(values, name)
     try:

@@ -6,7 +6,7 @@ matplotlib is imported when something is drawn, and its global state is left alo
 
 from counterpoint.plots.correlation import CorrelationDisplay
 from counterpoint.plots.reliability import ReliabilityDisplay
-from counterpoint.plots.sizing import VoteCurve, VoteCurveDisplay
+from counterpoint.plots.sizing import VoteCurveDisplay
 from counterpoint.plots.style import PALETTE, house_style
 from counterpoint.plots.tradeoff import TradeoffBounds, TradeoffDisplay
 
@@ -16,7 +16,6 @@ __all__ = [
     "ReliabilityDisplay",
     "TradeoffBounds",
     "TradeoffDisplay",
-    "VoteCurve",
     "VoteCurveDisplay",
     "house_style",
 ]

@@ -104,7 +104,7 @@ class CorrelationDisplay:
     def _measured(
         cls, y_true: ArrayLike, outputs: ArrayLike, names: Sequence[str] | None, labels: ArrayLike | None
     ) -> Self:
-        from counterpoint.measures.correlation import measured_correlations
+        from counterpoint.plots._measured import measured_correlations
 
         truth, learners = measured_correlations(cls.__name__, y_true, outputs, labels)
         names = [f"L{i + 1}" for i in range(len(truth))] if names is None else list(names)
@@ -136,7 +136,7 @@ class CorrelationDisplay:
         [1.0, 0.0, 0.58, 1.0]
         """
         return cls._clustered(
-            assessment.r_tl_learners, assessment.learner_correlations, list(assessment.learners)
+            assessment.correlations.r_tl_learners, assessment.correlations.matrix, list(assessment.learners)
         )
 
     @classmethod

@@ -118,12 +118,12 @@ class ReliabilityDisplay:
         >>> round(display.calibration_error, 3)
         0.39
         """
-        if not len(assessment.reliability.count):
+        if not len(assessment.probabilities.reliability.count):
             raise ValueError(
                 f"`assessment` must be of a soft or a geometric vote of probabilities; "
                 f"got a {assessment.voting} vote of {assessment.outputs}."
             )
-        return cls(assessment.reliability, name=assessment.name)
+        return cls(assessment.probabilities.reliability, name=assessment.name)
 
     def plot(self, ax: "Axes | None" = None) -> Self:
         """Draw the points with their distance from the diagonal, and under them the share of the samples.

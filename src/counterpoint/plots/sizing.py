@@ -1,35 +1,21 @@
 """Sizing: the accuracy of the vote against the number of learners."""
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterpoint._validation import FloatArray, IntArray, check_count, check_whole
+from counterpoint._validation import check_count, check_whole
 from counterpoint.assessment.learners import learner_outputs
-from counterpoint.outputs import Outputs
+from counterpoint.outputs import Outputs, vote_accuracies
 from counterpoint.plots.style import PALETTE, house_style, new_axes
-from counterpoint.selection._vote import accuracies_along
-from counterpoint.theory import vote_accuracy_curve
+from counterpoint.theory import VoteCurve, vote_accuracy_curve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-__all__ = ["VoteCurve", "VoteCurveDisplay"]
-
-
-class VoteCurve(NamedTuple):
-    """Accuracy of the vote by number of learners.
-
-    Examples
-    --------
-    >>> VoteCurve(sizes=[1, 3], accuracy=[0.7, 0.8]).sizes
-    [1, 3]
-    """
-
-    sizes: IntArray
-    accuracy: FloatArray
+__all__ = ["VoteCurveDisplay"]
 
 
 class VoteCurveDisplay:
@@ -51,7 +37,7 @@ class VoteCurveDisplay:
 
     Examples
     --------
-    >>> from counterpoint.theory import vote_accuracy_curve
+    >>> from counterpoint.theory import VoteCurve, vote_accuracy_curve
     >>> sizes = [1, 5, 25]
     >>> display = VoteCurveDisplay(VoteCurve(sizes, vote_accuracy_curve(0.75, 0.2, sizes)))
     >>> display.predicted.accuracy.round(3)
@@ -192,5 +178,5 @@ class VoteCurveDisplay:
 def _measure(read: Outputs, rng: np.random.Generator) -> VoteCurve:
     """Return the mean accuracy of growing ensembles, over 20 orders of the learners."""
     orders = (rng.permutation(read.n_learners).tolist() for _ in range(20))
-    accuracy = np.mean([accuracies_along(read, "hard", order) for order in orders], axis=0)
+    accuracy = np.mean([vote_accuracies(read, "hard", order) for order in orders], axis=0)
     return VoteCurve(np.arange(1, read.n_learners + 1, 2), accuracy[::2])

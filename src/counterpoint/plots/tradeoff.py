@@ -158,8 +158,8 @@ class TradeoffDisplay:
     @classmethod
     def _placed(cls, y_true: ArrayLike, ensembles: Mapping[str, tuple[ArrayLike, ArrayLike | None]]) -> Self:
         """Place ensembles by their outputs and the classes of these."""
-        from counterpoint.measures.correlation import measured_correlations
         from counterpoint.outputs import mean_defined, mean_of_pairs
+        from counterpoint.plots._measured import measured_correlations
 
         sizes = {name: len(np.atleast_1d(outputs)) for name, (outputs, _) in ensembles.items()}
         if len(set(sizes.values())) != 1:

@@ -25,12 +25,13 @@ from counterpoint.records.record import (
     write_record,
     write_text,
 )
-from counterpoint.records.runs import Job, Outcome, RunStore, run_jobs
+from counterpoint.records.runs import Job, JobRun, Outcome, RunStore, run_jobs
 
 __all__ = [
     "NONE",
     "Grid",
     "Job",
+    "JobRun",
     "Numbers",
     "Outcome",
     "ProgressReporter",

@@ -9,16 +9,16 @@ while it runs, and a job that another process works on is left to it.
 import time
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from counterpoint._extras import import_extra
 from counterpoint._plain import plain
 from counterpoint.records.progress import ProgressReporter
 from counterpoint.records.record import read_record, write_record
 
-__all__ = ["Job", "Outcome", "RunStore", "run_jobs"]
+__all__ = ["Job", "JobRun", "Outcome", "RunStore", "run_jobs"]
 
 
 class Job(NamedTuple):
@@ -92,7 +92,12 @@ class RunStore:
         return self.folder / f"{name}.json"
 
     def read(self, name: str, config: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
-        """Return the record of a job, or None if there is none, or a damaged one.
+        """Return the record of a job, or None if there is none or its file is damaged.
+
+        Warns
+        -----
+        RuntimeWarning
+            If the file is damaged.
 
         Raises
         ------
@@ -105,11 +110,13 @@ class RunStore:
         try:
             record = read_record(path, "config", "data")
         except ValueError as error:
-            warnings.warn(f"{error} The job is run again.", RuntimeWarning, stacklevel=2)
+            warnings.warn(
+                f"{error} The job is run again, or left out of a report.", RuntimeWarning, stacklevel=2
+            )
             return None
         if config is not None and (difference := _difference(record["config"], plain(config))):
             raise ValueError(
-                f"`out` must be a folder without {path.name}, or with one of the same settings ({difference}); "
+                f"`out` must be a folder without {name}.json, or with one of the same settings ({difference}); "
                 f"got '{self.folder}'."
             )
         return record
@@ -118,12 +125,10 @@ class RunStore:
         self, name: str, config: Mapping[str, Any], data: Mapping[str, Any], *, title: str, **more: Any
     ) -> Path:
         """Write the record of a job, whole or not at all; ``more`` may be device, versions and seconds."""
-        path = self.path(name)
-        write_record(path.parent, path.stem, title=title, config=config, data=data, **more)
-        return path
+        return write_record(self.folder, name, title=title, config=config, data=data, **more)[0]
 
     def lock(self, name: str, *, wait: bool = True) -> AbstractContextManager[Any]:
-        """Keep other processes out of a block that is about a job; one that is killed lets them in.
+        """Return a lock that keeps other processes from a job; it is released when its process ends.
 
         Raises
         ------
@@ -134,7 +139,7 @@ class RunStore:
         path.parent.mkdir(parents=True, exist_ok=True)
         filelock = import_extra("filelock", "train")
         lock: AbstractContextManager[Any] = filelock.FileLock(
-            path.with_name(f".{path.name}.lock"), timeout=-1 if wait else 0
+            path.with_name(f".{path.name}.lock"), timeout=-1 if wait else 0, thread_local=False
         )
         return lock
 
@@ -142,6 +147,134 @@ class RunStore:
         """Yield the names of the jobs that have a file."""
         for path in sorted(self.folder.rglob("*.json")):
             yield path.relative_to(self.folder).with_suffix("").as_posix()
+
+
+class JobRun:
+    """A run over the jobs of a store, for a caller that schedules the work.
+
+    :func:`run_jobs` does one job after another. A caller that computes several jobs together, or a job in pieces,
+    opens a run, claims each job before it starts, and then reports its result or its failure.
+
+    Parameters
+    ----------
+    configs : mapping of str to mapping
+        The config of each job, by name.
+    store : RunStore
+        Where results are kept.
+    title : str
+        Title of the study, in every record.
+    only : collection of str, optional
+        Names of the jobs that may be run; by default all.
+    progress : bool, default=True
+        Show a bar on a terminal, and a line for each job, on stderr.
+
+    Attributes
+    ----------
+    missing : list of str
+        Names of the jobs to run.
+    reporter : ProgressReporter
+        What shows the progress.
+
+    Raises
+    ------
+    ValueError
+        If the store holds a job with another config.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = RunStore(Path(folder))
+    ...     with JobRun({"a": {"x": 1}, "b": {"x": 2}}, store, title="Doubles", progress=False) as run:
+    ...         for name in run.missing:
+    ...             if run.claim(name):
+    ...                 run.write(name, {"found": 2 * run.configs[name]["x"]}, seconds=0.1)
+    ...     run.outcome().records["b"]["data"]
+    {'found': 4}
+    """
+
+    def __init__(
+        self,
+        configs: Mapping[str, Mapping[str, Any]],
+        store: RunStore,
+        *,
+        title: str,
+        only: Collection[str] | None = None,
+        progress: bool = True,
+    ) -> None:
+        self.configs, self.store, self.title = configs, store, title
+        # All files are read first: a folder of other settings is refused before any work.
+        found = {name: store.read(name, config) for name, config in configs.items()}
+        self._records = {name: record for name, record in found.items() if record is not None}
+        self._failures: dict[str, str] = {}
+        self._locks: dict[str, ExitStack] = {}
+        self.missing = [
+            name for name in configs if name not in self._records and (only is None or name in only)
+        ]
+        self.reporter = ProgressReporter(len(self.missing), enabled=progress)
+
+    def __enter__(self) -> Self:
+        self.reporter.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for name in list(self._locks):
+            self._release(name)
+        self.reporter.__exit__()
+
+    def claim(self, name: str) -> bool:
+        """Lock a job, and return True if its work is to be done here.
+
+        It is not if another process works on the job or has finished it in the meantime.
+        """
+        timeout = import_extra("filelock", "train").Timeout
+        lock = ExitStack()
+        try:
+            lock.enter_context(self.store.lock(name, wait=False))
+            self._locks[name] = lock
+            record = self.store.read(name, self.configs[name])
+        except timeout:
+            self.reporter.done(f"{name}: left to another process")
+            return False
+        except Exception as error:  # one job must not cost the others
+            self.fail(name, error)
+            return False
+        if record is not None:
+            self._records[name] = record
+            self._release(name)
+            self.reporter.done(f"{name}: done by another process")
+            return False
+        return True
+
+    def write(
+        self, name: str, data: Mapping[str, Any], *, seconds: float, note: str = "", **more: Any
+    ) -> None:
+        """Write the record of a claimed job; ``note`` is shown with the progress, ``more`` goes into the record."""
+        seconds = round(seconds, 2)
+        try:
+            path = self.store.write(name, self.configs[name], data, title=self.title, seconds=seconds, **more)
+            self._records[name] = read_record(path)
+        except Exception as error:  # as where the disk is full
+            self.fail(name, error)
+            return
+        self._release(name)
+        self.reporter.done(f"{name}: {seconds:.1f} s{f', {note}' if note else ''}")
+
+    def fail(self, name: str, error: Exception) -> None:
+        """Report that a claimed job failed."""
+        self._release(name)
+        self._failures[name] = f"{type(error).__name__}: {error}"
+        self.reporter.done(f"{name} failed: {self._failures[name]}")
+
+    def outcome(self) -> Outcome:
+        """Return the records of all jobs that are done, and the failures."""
+        return Outcome(
+            {name: self._records[name] for name in self.configs if name in self._records}, self._failures
+        )
+
+    def _release(self, name: str) -> None:
+        if lock := self._locks.pop(name, None):
+            lock.close()
 
 
 def run_jobs(
@@ -184,45 +317,21 @@ def run_jobs(
     >>> [record["data"]["found"] for record in outcome.records.values()]
     [4, 9]
     """
-    # All files are read first: a folder of other settings is refused before any work.
-    records = {job.name: record for job in jobs if (record := store.read(job.name, job.config)) is not None}
-    missing = [job for job in jobs if job.name not in records and (only is None or job.name in only)]
-    failures: dict[str, str] = {}
-    with ProgressReporter(len(missing), enabled=progress) as report:
-        for job in missing:
-            report.now(job.name)
-            report.done(_run_one(job, store, title, about or {}, records, failures))
-    in_order = {job.name: records[job.name] for job in jobs if job.name in records}
-    return Outcome(in_order, failures)
-
-
-def _run_one(
-    job: Job,
-    store: RunStore,
-    title: str,
-    about: Mapping[str, Any],
-    records: dict[str, dict[str, Any]],
-    failures: dict[str, str],
-) -> str:
-    """Run a job and return what to say of it."""
-    timeout = import_extra("filelock", "train").Timeout
-    try:
-        with store.lock(job.name, wait=False):
-            record = store.read(job.name, job.config)  # another process may have been faster
-            if record is not None:
-                records[job.name] = record
-                return f"{job.name}: done by another process"
+    by_name = {job.name: job for job in jobs}
+    configs = {job.name: job.config for job in jobs}
+    with JobRun(configs, store, title=title, only=only, progress=progress) as run:
+        for name in run.missing:
+            run.reporter.now(name)
+            if not run.claim(name):
+                continue
             began = time.perf_counter()
-            data = job.work()
-            seconds = round(time.perf_counter() - began, 2)
-            store.write(job.name, job.config, data, title=title, seconds=seconds, **about)
-            records[job.name] = read_record(store.path(job.name))
-            return f"{job.name}: {seconds:.1f} s"
-    except timeout:
-        return f"{job.name}: left to another process"
-    except Exception as error:  # one job must not cost the others
-        failures[job.name] = f"{type(error).__name__}: {error}"
-        return f"{job.name} failed: {failures[job.name]}"
+            try:
+                data = by_name[name].work()
+            except Exception as error:  # one job must not cost the others
+                run.fail(name, error)
+            else:
+                run.write(name, data, seconds=time.perf_counter() - began, **(about or {}))
+    return run.outcome()
 
 
 def _difference(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str | None:

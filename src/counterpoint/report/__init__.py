@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 __all__ = ["EnsembleReport"]
 
 _MOST_BYTES = 1_000_000
+_SCHEMA = 1  # of the JSON; raise it whenever a field changes
 _ONE = 1 + 1e-5  # what a correlation in float32 may come to
 _ROOMS = (1.0, 0.5, 0.25)  # how much of a page is tried, until it is small enough
 
@@ -141,9 +142,10 @@ class EnsembleReport:
         """Return the verdict, the advice and the tables as Markdown."""
         return _rendered("report.md", self._content())
 
-    def json(self) -> str:
+    def to_json(self) -> str:
         """Return the assessments as JSON; ``Assessment.from_dict`` reads each of them."""
         data = {
+            "schema": _SCHEMA,
             "counterpoint": __version__,
             "title": self.title,
             "date": self.date,

@@ -93,7 +93,7 @@ def _ensemble(
         "tiles": _tiles(a),
         "advice": [
             (finding.severity, *SEVERITIES[finding.severity], shorten(finding.text, _MOST_ADVICE))
-            for finding in a.advice
+            for finding in a.findings
         ],
         "votes": _votes(a),
         "plane": plane_figure([a], paths, limits.dots),
@@ -114,7 +114,7 @@ def _ensemble(
 def _tiles(a: Assessment) -> list[tuple[str, str, str]]:
     """Return the four key numbers as (label, value, note)."""
     p = a.accuracies
-    bound, c = a.optimality, a.error_correlation
+    bound, c = a.optimality, a.correlations.error_correlation
     return [
         ("Vote accuracy", percent(a.vote.value), f"{a.voting} vote, 95 % interval {interval(a.vote)}"),
         ("Mean learner", percent(float(p.mean())), f"best {percent(p.max())}, lowest {percent(p.min())}"),
@@ -123,7 +123,7 @@ def _tiles(a: Assessment) -> list[tuple[str, str, str]]:
             percent(bound, 0),
             "needs two learners whose outputs vary"
             if math.isnan(bound)
-            else f"r_TL {number(a.r_tl)} of at most {number(a.bound)}",
+            else f"r_TL {number(a.r_tl)} of at most {number(a.correlations.bound)}",
         ),
         (
             "Error correlation",
@@ -142,38 +142,41 @@ def _votes(a: Assessment) -> list[tuple[str, str, str]]:
         return label, percent(estimate.value), f"95 % interval {interval(estimate)}{remark}"
 
     if a.outputs == "probabilities":
-        pooled = [measured("Soft vote", a.soft_vote, ""), measured("Geometric vote", a.geometric_vote, "")]
+        pooled = [measured("Soft vote", a.votes.soft, ""), measured("Geometric vote", a.votes.geometric, "")]
     else:
         pooled = [("Soft vote", "undefined", "needs probabilities")]
     low = "; lies low with more than two classes" if a.n_classes > 2 else ""
     return [
-        measured("Hard vote", a.hard_vote, ""),
+        measured("Hard vote", a.votes.hard, ""),
         *pooled,
-        measured("Vote with the best weights", a.weighted_vote, "; weights fitted to these samples"),
+        measured("Vote with the best weights", a.votes.weighted, "; weights fitted to these samples"),
         (
             "Majority predicted, equal learners",
-            percent(a.predicted_vote),
+            percent(a.prediction.equal),
             f"from mean accuracy and error correlation{low}",
         ),
-        ("Majority predicted, own accuracies", percent(a.predicted_mixed), f"from each learner's own{low}"),
-        ("Hard vote at least, these samples", percent(1 - a.c_bound), "C-bound"),
+        ("Majority predicted, own accuracies", percent(a.prediction.mixed), f"from each learner's own{low}"),
+        ("Hard vote at least, these samples", percent(1 - a.certificates.c_bound), "C-bound"),
         (
             "Hard vote at least, new data",
-            percent(1 - a.tandem_bound),
-            "tandem bound, 95 % confidence, if these samples were not trained on",
+            percent(1 - a.certificates.tandem_bound),
+            "needs held-out samples" if a.samples == "training" else "tandem bound, 95 % confidence",
         ),
     ]
 
 
 def _classes(a: Assessment) -> dict[str, Any]:
     """Return the correlations class by class, the hardest classes first."""
-    order = np.argsort(np.nan_to_num(a.r_tl_classes, nan=np.inf), kind="stable").tolist()
-    rows = [(str(a.classes[k]), number(a.r_tl_classes[k]), number(a.r_ll_classes[k])) for k in order]
+    order = np.argsort(np.nan_to_num(a.correlations.r_tl_classes, nan=np.inf), kind="stable").tolist()
+    rows = [
+        (str(a.classes[k]), number(a.correlations.r_tl_classes[k]), number(a.correlations.r_ll_classes[k]))
+        for k in order
+    ]
     return {"rows": rows[:_MOST_CLASSES], "left_out": max(len(rows) - _MOST_CLASSES, 0)}
 
 
 def _learners(a: Assessment, limits: Limits) -> dict[str, Any]:
-    columns = (a.accuracies, a.r_tl_learners, a.weights, a.without)
+    columns = (a.accuracies, a.correlations.r_tl_learners, a.votes.weights, a.votes.without)
     formats = (percent, number, number, points)
     shown = _notable(a, limits.rows)
     quartiles = [
@@ -185,7 +188,9 @@ def _learners(a: Assessment, limits: Limits) -> dict[str, Any]:
             {
                 "name": a.learners[i],
                 "cells": [(_sort_key(c[i]), f(float(c[i]))) for c, f in zip(columns, formats, strict=True)],
-                "error": "" if math.isnan(a.without_error[i]) else f"{100 * a.without_error[i]:.2f}",
+                "error": ""
+                if math.isnan(a.votes.without_error[i])
+                else f"{100 * a.votes.without_error[i]:.2f}",
             }
             for i in shown
         ],
@@ -202,7 +207,7 @@ def _notable(a: Assessment, most: int) -> list[int]:
     if a.n_learners <= most:
         return list(range(a.n_learners))
     by_accuracy = np.argsort(a.accuracies, kind="stable").tolist()
-    by_change = np.argsort(-np.abs(a.without), kind="stable").tolist()
+    by_change = np.argsort(-np.abs(a.votes.without), kind="stable").tolist()
     third = most // 3
     chosen = {*by_accuracy[:third], *by_accuracy[-third:], *by_change[: most - 2 * third]}
     return [i for i in reversed(by_accuracy) if i in chosen]
@@ -239,7 +244,7 @@ def _place(value: float, low: float, high: float) -> float | None:
 
 def _sizes(a: Assessment) -> list[tuple[str, str, str, bool]]:
     """Return some sizes with the predicted accuracy and its difference from that of the present size."""
-    sizes, curve = a.sizing
+    sizes, curve = a.prediction.sizing
     now = int(np.searchsorted(sizes, a.n_learners))
     wanted = np.searchsorted(sizes, sorted({1, 3, 5, 11, 25, 51, 101, 2 * a.n_learners + 1, int(sizes[-1])}))
     return [
@@ -253,7 +258,7 @@ def _facts(a: Assessment) -> list[tuple[str, str]]:
     more = f" and {a.n_classes - _MOST_CLASSES} more" if a.n_classes > _MOST_CLASSES else ""
     return [
         ("Learners", f"{a.n_learners:,}"),
-        ("Samples", f"{a.n_samples:,}"),
+        ("Samples", f"{a.n_samples:,}, {'trained on' if a.samples == 'training' else 'held out'}"),
         ("Classes", f"{a.n_classes:,}: {named}{more}"),
         ("Outputs", a.outputs),
         ("Vote that counts", a.voting),
@@ -283,8 +288,8 @@ def _comparison(
                 "r_tl": number(a.r_tl),
                 "r_ll": number(a.r_ll),
                 "optimality": percent(a.optimality, 0),
-                "error_correlation": number(a.error_correlation, 2),
-                "warnings": sum(finding.severity == "warning" for finding in a.advice),
+                "error_correlation": number(a.correlations.error_correlation, 2),
+                "warnings": sum(finding.severity == "warning" for finding in a.findings),
             }
             for i, a in enumerate(assessments)
         ],
@@ -329,7 +334,7 @@ def _what_if(assessments: Sequence[Assessment]) -> dict[str, Any]:
             "name": shorten(a.name, 40),
             "n": a.n_learners,
             "p": float(a.accuracies.mean()),
-            "c": 0.0 if math.isnan(a.error_correlation) else a.error_correlation,
+            "c": 0.0 if math.isnan(a.correlations.error_correlation) else a.correlations.error_correlation,
         }
         for a in assessments
     ]

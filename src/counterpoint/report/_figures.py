@@ -97,7 +97,7 @@ def plane_figure(
         (left - 0.02 * (1 - left), 1.02),
         (0.0 if np.nanmin(np.vstack([places, *trodden])[:, 1]) >= 0 else -1.05, 1.05),
     )
-    ceilings = [(a.r_ll, a.bound) for _, a in shown if len(shown) == 1]
+    ceilings = [(a.r_ll, a.correlations.bound) for _, a in shown if len(shown) == 1]
     near = _closer(whole, np.vstack([places, *ceilings]))
     # From nearby the way there would only cross the picture.
     return _plane(whole, shown, dots, ways) | {"closer": _plane(near, shown, dots, []) if near else None}
@@ -128,7 +128,7 @@ def _plane(
                 "y": frame.at_y(a.r_tl),
                 "series": i,
                 "title": f"{shorten(a.name, 60)}: r_TL {number(a.r_tl)}, r_LL {number(a.r_ll)}, "
-                f"at most {number(a.bound)}",
+                f"at most {number(a.correlations.bound)}",
             }
             for i, a in shown
         ],
@@ -164,10 +164,10 @@ def strip_figure(a: Assessment, most_dots: int) -> dict[str, Any] | None:
 
 def sizing_figure(a: Assessment) -> dict[str, Any] | None:
     """Return the predicted accuracy against the number of learners, with the present size marked."""
-    sizes, curve = a.sizing
+    sizes, curve = a.prediction.sizing
     if np.isnan(curve).all():
         return None
-    measured = a.hard_vote
+    measured = a.votes.hard
     values = np.append(curve[~np.isnan(curve)], [measured.low, measured.high])
     low, high = float(values.min()), float(values.max())
     room = max(0.08 * (high - low), 0.005)
@@ -205,16 +205,16 @@ def what_if_frame(largest: int) -> Frame:
 
 
 def _learner_places(a: Assessment, most: int) -> list[tuple[float, float, str]]:
-    others = a.learner_correlations.copy()
+    others = a.correlations.matrix.copy()
     np.fill_diagonal(others, np.nan)
     mean = mean_defined(others, axis=1)
-    placed = np.flatnonzero(np.isfinite(mean) & np.isfinite(a.r_tl_learners))
-    by_rank = placed[np.argsort(a.r_tl_learners[placed], kind="stable")]
+    placed = np.flatnonzero(np.isfinite(mean) & np.isfinite(a.correlations.r_tl_learners))
+    by_rank = placed[np.argsort(a.correlations.r_tl_learners[placed], kind="stable")]
     return [
         (
             float(mean[i]),
-            float(a.r_tl_learners[i]),
-            f"{shorten(a.learners[i], 60)}: r_TL {number(a.r_tl_learners[i])}, "
+            float(a.correlations.r_tl_learners[i]),
+            f"{shorten(a.learners[i], 60)}: r_TL {number(a.correlations.r_tl_learners[i])}, "
             f"r_LL with the others {number(float(mean[i]))}, accuracy {percent(a.accuracies[i])}",
         )
         for i in _spread(by_rank.tolist(), most)
@@ -223,7 +223,7 @@ def _learner_places(a: Assessment, most: int) -> list[tuple[float, float, str]]:
 
 def _n_defined(a: Assessment) -> int:
     """Return how many learners the averages are over: those that are not constant."""
-    return max(int(np.isfinite(a.r_tl_learners).sum()), 2)
+    return max(int(np.isfinite(a.correlations.r_tl_learners).sum()), 2)
 
 
 def _closer(whole: Frame, places: FloatArray) -> Frame | None:
@@ -264,9 +264,9 @@ def _bound_curve(frame: Frame, n_learners: int, rank: int | None) -> dict[str, A
 
 
 def _gap(frame: Frame, a: Assessment) -> dict[str, Any] | None:
-    if not a.bound > a.r_tl:
+    if not a.correlations.bound > a.r_tl:
         return None
-    return {"x": frame.at_x(a.r_ll), "from": frame.at_y(a.r_tl), "to": frame.at_y(a.bound)}
+    return {"x": frame.at_x(a.r_ll), "from": frame.at_y(a.r_tl), "to": frame.at_y(a.correlations.bound)}
 
 
 def _stacked_dots(frame: Frame, a: Assessment) -> list[dict[str, Any]]:

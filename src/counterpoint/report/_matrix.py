@@ -58,7 +58,7 @@ def matrix_figure(a: Assessment, most: int) -> dict[str, Any] | None:
 def pairs(a: Assessment) -> dict[str, list[tuple[str, str, str]]]:
     """Return the pairs of learners that are most alike and least alike, with their correlation."""
     first, second = np.triu_indices(a.n_learners, 1)
-    values = a.learner_correlations[first, second]
+    values = a.correlations.matrix[first, second]
     order = np.argsort(values, kind="stable")[: np.isfinite(values).sum()]  # undefined ones sort last
     few = min(_MOST_PAIRS, len(order) // 2)
     chosen = {"most alike": order[::-1][:few], "least alike": order[:few]}

@@ -14,12 +14,13 @@ _FLOOR, _TALLEST = -0.34, -0.06  # of the bars under the diagram, on its vertica
 
 def scored(a: Assessment) -> bool:
     """Return whether the vote that counts has probabilities."""
-    return len(a.reliability.count) > 0
+    return len(a.probabilities.reliability.count) > 0
 
 
 def scores(a: Assessment) -> list[str]:
     """Return log-loss, Brier score and calibration error."""
-    return [number(score) for score in (a.log_loss, a.brier_score, a.calibration_error)]
+    found = a.probabilities
+    return [number(score) for score in (found.log_loss, found.brier_score, found.calibration_error)]
 
 
 def probabilities(a: Assessment) -> dict[str, Any] | None:
@@ -27,7 +28,7 @@ def probabilities(a: Assessment) -> dict[str, Any] | None:
     if not scored(a):
         return None
     log_loss, brier_score, calibration_error = scores(a)
-    mean, guess = number(float(a.learner_log_losses.mean())), number(math.log(a.n_classes))
+    mean, guess = number(float(a.probabilities.learner_log_losses.mean())), number(math.log(a.n_classes))
     rows = [
         ("Log-loss", log_loss, f"mean learner {mean}, guessing {guess}"),
         ("Brier score", brier_score, "squared distance from the truth, 0 to 2"),
@@ -39,7 +40,7 @@ def probabilities(a: Assessment) -> dict[str, Any] | None:
 def reliability_figure(a: Assessment) -> dict[str, Any]:
     """Return accuracy against confidence, bin by bin, with the share of the samples under it."""
     frame = Frame((0.0, 1.0), (_FLOOR, 1.0), height=400)
-    edges, *columns = (values.tolist() for values in a.reliability)
+    edges, *columns = (values.tolist() for values in a.probabilities.reliability)
     bins = [one for one in zip(edges[:-1], edges[1:], *columns, strict=True) if one[-1]]
     most = max(n for *_, n in bins)
     return frame.drawn("Confidence: probability of the most probable class", "Accuracy") | {

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterpoint._validation import FloatArray, check_choice, check_number, check_whole
-from counterpoint.outputs import VOTINGS, Outputs
+from counterpoint.outputs import VOTINGS, Outputs, RunningVote, vote_accuracies
 from counterpoint.selection._choosers import Caruana, Chooser, Greedy
-from counterpoint.selection._vote import Vote, accuracies_along, size_within_noise
+from counterpoint.selection._size import size_within_noise
 from counterpoint.selection.result import Selection
 
 __all__ = ["Selection", "select"]
@@ -137,7 +137,7 @@ def _resolve_voting(voting: str, read: Outputs) -> str:
 def _single(read: Outputs, voting: str, chooser: Chooser, size: int | None) -> dict[str, Any]:
     """Select once from the whole pool."""
     picks, scores = chooser.walk(chooser.pool, size)
-    accuracies = accuracies_along(read, voting, picks)
+    accuracies = vote_accuracies(read, voting, picks)
     size = size_within_noise(read, voting, picks, accuracies) if size is None else size
     indices = list(dict.fromkeys(picks[:size]))
     return {
@@ -161,10 +161,10 @@ def _bagged(
         picks, _ = chooser.walk(half, size)
         kept = size
         if kept is None:
-            kept = size_within_noise(read, voting, picks, accuracies_along(read, voting, picks))
+            kept = size_within_noise(read, voting, picks, vote_accuracies(read, voting, picks))
         total += _shares(picks[:kept], read.n_learners)
         scores.append(chooser.score(total / bag))
-        accuracies.append(float(Vote(read, voting, total / bag).credit().mean()))
+        accuracies.append(float(RunningVote(read, voting, total / bag).credit().mean()))
     indices = np.argsort(-total.round(9), kind="stable")[: np.count_nonzero(total)]
     return {
         "indices": indices,

@@ -1,23 +1,26 @@
 """Ways to pick learners one by one, each by its own score."""
 
-import warnings
 from typing import Protocol
 
 import numpy as np
 
 from counterpoint._validation import FloatArray, IntArray
-from counterpoint.exceptions import UndefinedMeasureWarning
 from counterpoint.measures.correlation import shared_correlations
-from counterpoint.outputs import Outputs, mean_defined, tally
-from counterpoint.selection._vote import Vote, accuracies_along, first_best
+from counterpoint.outputs import (
+    Outputs,
+    RunningVote,
+    mean_defined,
+    sufficient_statistics,
+    vote_accuracies,
+    warn_undefined,
+)
+from counterpoint.selection._size import first_best
 from counterpoint.theory import critical_lambda
 
 # Caruana et al. (2004) start from the 5 to 25 best learners.
 _LARGEST_START = 25
 # Picks where no size is given: the first few decide, the others refine the weights.
 _CARUANA_PICKS = 50
-# Learners that a warning names.
-_NAMED = 3
 
 
 class Chooser(Protocol):
@@ -42,7 +45,7 @@ class Greedy:
         if len(present := np.unique(read.truth_codes)) < 2:
             only = read.classes[present[0]].item()
             raise ValueError(f"`y_true` must hold at least two classes; got only {only!r}.")
-        columns = tally(read, columns=True).columns
+        columns = sufficient_statistics(read, columns=True).columns
         assert columns is not None
         self.diversity = diversity
         by_class, pairs = shared_correlations(columns)
@@ -52,14 +55,13 @@ class Greedy:
             raise ValueError(
                 "`outputs` must hold a learner that is not constant in the classes of `y_true`; got none."
             )
-        if names := [f"learner {i}" for i in np.flatnonzero(np.isnan(self.r_tl))]:
-            more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-            warnings.warn(
-                f"`select` leaves out {', '.join(names[:_NAMED])}{more}: constant in the classes of `y_true`, "
-                "without a correlation.",
-                UndefinedMeasureWarning,
-                stacklevel=3,
-            )
+        warn_undefined(
+            "select",
+            [f"learner {i}" for i in np.flatnonzero(np.isnan(self.r_tl))],
+            problem="leaves out",
+            effect="without variation in the classes of `y_true` there is no correlation",
+            stacklevel=4,
+        )
 
     def walk(self, pool: IntArray, size: int | None) -> tuple[list[int], list[float]]:
         r_tl, r_ll = self.r_tl[pool], self.r_ll[np.ix_(pool, pool)]
@@ -104,12 +106,12 @@ class Caruana:
 
     def walk(self, pool: IntArray, size: int | None) -> tuple[list[int], list[float]]:
         size = _CARUANA_PICKS if size is None else size
-        alone = Vote(self.read, self.voting).accuracies_with(pool)
+        alone = RunningVote(self.read, self.voting).accuracies_with(pool)
         ranked = pool[np.argsort(-alone.round(9), kind="stable")][: min(_LARGEST_START, size)].tolist()
-        together = accuracies_along(self.read, self.voting, ranked)
+        together = vote_accuracies(self.read, self.voting, ranked)
         start = first_best(together) + 1
         picks, scores = ranked[:start], together[:start].tolist()
-        vote = Vote(self.read, self.voting)
+        vote = RunningVote(self.read, self.voting)
         for i in picks:
             vote.add(i)
         while len(picks) < size:
@@ -121,4 +123,4 @@ class Caruana:
         return picks, scores
 
     def score(self, weights: FloatArray) -> float:
-        return float(Vote(self.read, self.voting, weights).credit().mean())
+        return float(RunningVote(self.read, self.voting, weights).credit().mean())

@@ -1,6 +1,7 @@
-"""What a selection gives back."""
+"""The result of a selection."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
@@ -9,11 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from counterpoint._plain import plain
 from counterpoint._validation import FloatArray, IntArray, check_json
-from counterpoint.outputs import Outputs, as_array, leaders
-from counterpoint.selection._vote import Vote
+from counterpoint.outputs import Outputs, RunningVote, as_array, winners
 
-# Learners that a printed selection shows.
-_PRINTED = 20
+_PRINTED = 20  # learners that a printed selection shows
+_SCHEMA = 1  # of the JSON; raise it whenever a field changes
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -96,29 +96,39 @@ class Selection:
         read = Outputs(self.take(outputs), labels=labels)
         if self.voting != "hard" and read.probabilities is None:
             raise ValueError(f"`outputs` must be probabilities for the {self.voting} vote; got labels.")
-        winners = leaders(Vote(read, self.voting, self.weights).tally).argmax(axis=0)
-        labels_won: NDArray[Any] = read.classes[winners]
+        first = winners(RunningVote(read, self.voting, self.weights).scores).argmax(axis=0)
+        labels_won: NDArray[Any] = read.classes[first]
         return labels_won
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain lists, numbers and strings."""
-        return dict(plain(self))
+        """Return plain lists, numbers and strings, and the version of the schema."""
+        return {"schema": _SCHEMA, **plain(self)}
 
     def to_json(self) -> str:
         """Return the selection as JSON."""
         return json.dumps(self.to_dict(), allow_nan=False)
 
     @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Return the selection that :meth:`to_json` wrote."""
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Return the selection that :meth:`to_dict` described."""
+        if data.get("schema") != _SCHEMA:
+            raise ValueError(
+                f"`data` must be a Selection with schema {_SCHEMA}; got schema {data.get('schema')!r}."
+            )
         names = [field.name for field in fields(cls)]
-        data = check_json(text, "text", "a Selection", needed=names)
+        if missing := [name for name in names if name not in data]:
+            raise ValueError(f"`data` must have the fields of Selection; got none named {missing[0]!r}.")
         dtypes: dict[Any, type] = {IntArray: np.int64, FloatArray: np.float64}
         values: dict[str, Any] = {name: data[name] for name in names}
         for field in fields(cls):
             if (dtype := dtypes.get(field.type)) is not None:
                 values[field.name] = np.array(values[field.name], dtype)
         return cls(**values)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Return the selection that :meth:`to_json` wrote."""
+        return cls.from_dict(check_json(text, "text", "a Selection", needed=("schema", "indices")))
 
     def __repr__(self) -> str:
         return f"<Selection {len(self.indices)} of {self.n_learners} learners, {self.method!r}>"

@@ -28,6 +28,7 @@ from counterpoint.theory.tradeoff import (
     operating_point,
 )
 from counterpoint.theory.voting import (
+    VoteCurve,
     error_correlation,
     error_correlation_bounds,
     jury_accuracy,
@@ -39,6 +40,7 @@ __all__ = [
     "BestWeights",
     "Interval",
     "OperatingPoint",
+    "VoteCurve",
     "accuracy_from_correlation",
     "best_weights",
     "correlation_from_accuracy",

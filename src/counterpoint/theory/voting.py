@@ -8,7 +8,7 @@ of their labels; ``r_tl``, ``r_ll`` the correlations of the labels; ``alpha``, `
 import warnings
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -33,6 +33,7 @@ from counterpoint.theory.accuracy import accuracy_from_correlation
 from counterpoint.theory.bounds import Interval, learner_correlation_bounds
 
 __all__ = [
+    "VoteCurve",
     "error_correlation",
     "error_correlation_bounds",
     "jury_accuracy",
@@ -42,6 +43,27 @@ __all__ = [
 
 # Under this variance of being correct the learners are always right or always wrong, and c has no effect.
 _NO_ROOM = 1e-15
+
+
+class VoteCurve(NamedTuple):
+    """The accuracy of a vote by number of learners.
+
+    Attributes
+    ----------
+    sizes : ndarray of int, shape (n_sizes,)
+        Numbers of learners, in increasing order.
+    accuracy : ndarray of shape (n_sizes,)
+        The accuracy of the vote of that many learners; NaN where there is no prediction.
+
+    Examples
+    --------
+    >>> sizes = [1, 5, 25]
+    >>> VoteCurve(sizes, vote_accuracy_curve(0.75, 0.2, sizes)).accuracy.round(3)
+    array([0.75 , 0.823, 0.862])
+    """
+
+    sizes: IntArray
+    accuracy: FloatArray
 
 
 def error_correlation(r_tl: ArrayLike, r_ll: ArrayLike) -> Any:

@@ -14,14 +14,22 @@ from counterpoint.training.callbacks import (  # noqa: E402
     TensorBoard,
 )
 from counterpoint.training.checkpoint import load_checkpoint, save_checkpoint  # noqa: E402
-from counterpoint.training.correlation import Correlations, correlation_loss, correlations  # noqa: E402
+from counterpoint.training.correlation import Correlations, correlations  # noqa: E402
+from counterpoint.training.correlation_losses import CorrelationLoss, correlation_loss  # noqa: E402
 from counterpoint.training.device import pick_device, seeded  # noqa: E402
 from counterpoint.training.ensemble import Ensemble, SharedTrunk  # noqa: E402
-from counterpoint.training.groups import Fold, Group, Program, Schedule, fit_groups  # noqa: E402
+from counterpoint.training.groups import (  # noqa: E402
+    BatchFold,
+    Fold,
+    Group,
+    GroupedEnsembles,
+    Schedule,
+    can_train_together,
+    fit_groups,
+)
 from counterpoint.training.history import History  # noqa: E402
 from counterpoint.training.loop import fit  # noqa: E402
 from counterpoint.training.losses import (  # noqa: E402
-    CorrelationLoss,
     DiversityLoss,
     EnsembleLoss,
     IndependentLoss,
@@ -33,6 +41,7 @@ from counterpoint.training.readout import Readout  # noqa: E402
 from counterpoint.training.stacked import Stacked, can_stack  # noqa: E402
 
 __all__ = [
+    "BatchFold",
     "Callback",
     "ClipGradients",
     "CorrelationLoss",
@@ -43,11 +52,11 @@ __all__ = [
     "EnsembleLoss",
     "Fold",
     "Group",
+    "GroupedEnsembles",
     "History",
     "IndependentLoss",
     "JointLoss",
     "NegativeCorrelationLoss",
-    "Program",
     "ProgressBar",
     "Readout",
     "Schedule",
@@ -57,6 +66,7 @@ __all__ = [
     "TensorBoard",
     "calibrate",
     "can_stack",
+    "can_train_together",
     "correlation_loss",
     "correlations",
     "fit",

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from counterpoint._validation import check_flag, check_whole
-from counterpoint.training.columns import check_weight, class_columns, one_hot
+from counterpoint.training.columns import check_sample_weight, class_columns, one_hot
 from counterpoint.training.ensemble import Voters, evaluating
 from counterpoint.training.preparation import outputs_of, placed
 from counterpoint.training.readout import Readout
@@ -25,7 +25,7 @@ def calibrate(
     ensemble : Ensemble
         It, or the one that a wrapper of torch holds, gets a ``readout``, which ``learner_proba``, ``predict_proba`` and
         ``predict`` use; what it puts out by ``forward`` stays as it is.
-    batches : iterable of (x, y) or (x, y, weight)
+    batches : iterable of (x, y) or (x, y, sample_weight)
         The samples, with weights throughout or nowhere; those trained on will do.
     max_samples : int, default=10000
         How many samples are enough.
@@ -58,7 +58,7 @@ def calibrate(
     if not isinstance(bare, Voters):
         raise TypeError(f"`ensemble` must be an Ensemble; got {type(ensemble).__name__}.")
     max_samples = check_whole(max_samples, "max_samples", minimum=1)
-    if bare.outputs != "softmax":
+    if bare.activation != "softmax":
         raise ValueError(
             "`ensemble` must put out logits, to be calibrated; got one that puts out probabilities."
         )
@@ -70,7 +70,7 @@ def calibrate(
             logits.append(columns)
             targets.append(one_hot(y, columns).argmax(-2))
             for given in weight:
-                check_weight(given, len(y))
+                check_sample_weight(given, len(y))
             weights += weight
             seen += len(y)
             if seen >= max_samples:

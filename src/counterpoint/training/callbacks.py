@@ -40,7 +40,7 @@ class State:
         The numbers of the present ones, from 1.
     n_batches : int or None
         Batches in an epoch, where the data have a length.
-    logits, target, weight, batch_loss : Tensor
+    logits, target, sample_weight, batch_loss : Tensor
         Of the last batch, detached and on their device.
     stop : bool
         Set it to end the training after this epoch.
@@ -57,7 +57,7 @@ class State:
     n_batches: int | None = None
     logits: Tensor = field(init=False, repr=False)
     target: Tensor = field(init=False, repr=False)
-    weight: Tensor | None = field(init=False, repr=False)
+    sample_weight: Tensor | None = field(init=False, repr=False)
     batch_loss: Tensor = field(init=False, repr=False)
     stop: bool = False
 
@@ -256,7 +256,7 @@ class ProgressBar(Callback):
             return
         self._next = now + 0.1
         tally = Tally(state.ensemble, state.loss)
-        tally.add(state.logits, state.target, state.weight, torch.nan_to_num(state.batch_loss))
+        tally.add(state.logits, state.target, state.sample_weight, torch.nan_to_num(state.batch_loss))
         self._show(state, tally.means(), state.batch / state.n_batches if state.n_batches else 0.0)
 
     def on_epoch_end(self, state: State) -> None:

@@ -14,8 +14,8 @@ __all__ = [
     "average",
     "check_axes",
     "check_classes",
+    "check_sample_weight",
     "check_tensor",
-    "check_weight",
     "class_columns",
     "indicators",
     "is_one_hot",
@@ -27,22 +27,22 @@ __all__ = [
 ]
 
 
-def class_columns(logits: Tensor, outputs: str = "softmax") -> Tensor:
+def class_columns(logits: Tensor, activation: str = "softmax") -> Tensor:
     """Return ``(..., N, B, m)`` as ``(..., N, m, B)`` in memory, of two classes at least, in float32 or float64."""
-    return wide(logits, outputs).mT.contiguous()
+    return wide(logits, activation).mT.contiguous()
 
 
-def two_columns(logits: Tensor, outputs: str = "softmax") -> Tensor:
+def two_columns(logits: Tensor, activation: str = "softmax") -> Tensor:
     """Return one column as two: the logit of class 0 is always 0, its probability the rest."""
     if logits.shape[-1] != 1:
         return logits
-    return F.pad(logits, (1, 0)) if outputs == "softmax" else torch.cat([1 - logits, logits], -1)
+    return F.pad(logits, (1, 0)) if activation == "softmax" else torch.cat([1 - logits, logits], -1)
 
 
-def wide(logits: Tensor, outputs: str) -> Tensor:
+def wide(logits: Tensor, activation: str) -> Tensor:
     """Return logits, or probabilities, of two classes at least, in float32 or float64."""
     check_axes(logits)
-    logits = two_columns(logits, outputs)
+    logits = two_columns(logits, activation)
     return logits if logits.dtype == torch.float64 else logits.float()
 
 
@@ -80,12 +80,13 @@ def is_one_hot(target: Tensor, columns: Tensor) -> bool:
     )
 
 
-def check_weight(weight: Tensor, batch: int, n_groups: int = 0) -> None:
+def check_sample_weight(sample_weight: Tensor, batch: int, n_groups: int = 0) -> None:
     """Refuse weights that are not one for each sample."""
-    check_tensor(weight, "weight")
-    if weight.shape[-1:] != (batch,) or weight.dim() > n_groups + 1:
+    check_tensor(sample_weight, "sample_weight")
+    if sample_weight.shape[-1:] != (batch,) or sample_weight.dim() > n_groups + 1:
         raise ValueError(
-            f"`weight` must hold one number for each of the {batch} samples; got shape {tuple(weight.shape)}."
+            f"`sample_weight` must hold one number for each of the {batch} samples; "
+            f"got shape {tuple(sample_weight.shape)}."
         )
 
 
@@ -112,23 +113,23 @@ def check_classes(labels: Tensor, n_classes: int) -> None:
         raise ValueError(f"`target` must hold labels from 0 to {n_classes - 1}; got {bad[0].item()}.")
 
 
-def shares(weight: Tensor, dtype: torch.dtype) -> Tensor:
+def shares(sample_weight: Tensor, dtype: torch.dtype) -> Tensor:
     """Return the weights, scaled to a sum of one; all zero where they are.
 
     They are scaled to the largest first, since sums of the smallest numbers have few digits and their squares none.
     """
     tiny = torch.finfo(dtype).tiny
-    weight = weight.to(dtype)
-    weight = weight / weight.amax(-1, keepdim=True).clamp(min=tiny)
-    return weight / weight.sum(-1, keepdim=True).clamp(min=tiny)
+    share = sample_weight.to(dtype)
+    share = share / share.amax(-1, keepdim=True).clamp(min=tiny)
+    return share / share.sum(-1, keepdim=True).clamp(min=tiny)
 
 
-def average(per_sample: Tensor, weight: Tensor | None) -> Tensor:
+def average(per_sample: Tensor, sample_weight: Tensor | None) -> Tensor:
     """Return the mean over the batch, (...); 0 where no sample has weight."""
-    if weight is None:
+    if sample_weight is None:
         return per_sample.mean(-1)
-    check_weight(weight, per_sample.shape[-1], per_sample.dim() - 1)
-    return (per_sample * shares(weight, per_sample.dtype)).sum(-1)
+    check_sample_weight(sample_weight, per_sample.shape[-1], per_sample.dim() - 1)
+    return (per_sample * shares(sample_weight, per_sample.dtype)).sum(-1)
 
 
 def of_truth(log_proba: Tensor, target: Tensor) -> Tensor:

@@ -11,17 +11,16 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from counterpoint._validation import check_choice, check_number
 from counterpoint.training.columns import (
+    check_sample_weight,
     check_tensor,
-    check_weight,
     class_columns,
     one_hot,
     shares,
     wide,
 )
 
-__all__ = ["Correlations", "correlation_loss", "correlations"]
+__all__ = ["Correlations", "Standardised", "correlations", "loss_and_state", "standardise"]
 
 # A column whose spread is under this share of mean (1 - mean) counts as constant: its correlation has no
 # gradient worth following, and one over its spread no bound.
@@ -41,7 +40,7 @@ class Correlations(NamedTuple):
     r_ll: Tensor
 
 
-def correlations(outputs: Tensor, target: Tensor, *, weight: Tensor | None = None) -> Correlations:
+def correlations(outputs: Tensor, target: Tensor, *, sample_weight: Tensor | None = None) -> Correlations:
     r"""Return the mean truth-learner and learner-learner correlation of a batch.
 
     Parameters
@@ -50,7 +49,7 @@ def correlations(outputs: Tensor, target: Tensor, *, weight: Tensor | None = Non
         Probabilities; one column, that of class 1, stands for two.
     target : Tensor, shape (..., batch) or (..., batch, n_classes)
         Labels as integers, or one-hot rows of any type.
-    weight : Tensor, shape (..., batch), optional
+    sample_weight : Tensor, shape (..., batch), optional
         Weights of the samples, none negative.
 
     Returns
@@ -71,63 +70,21 @@ def correlations(outputs: Tensor, target: Tensor, *, weight: Tensor | None = Non
     tensor(1.)
     """
     check_tensor(outputs, "outputs")
-    return standardise(class_columns(outputs.detach(), "identity"), target, weight).means()
-
-
-def correlation_loss(
-    logits: Tensor,
-    target: Tensor,
-    *,
-    lam: float | Tensor,
-    reduction: str = "mean",
-    outputs: str = "softmax",
-    weight: Tensor | None = None,
-) -> Tensor:
-    r"""Return :math:`-(r_{TL} - \lambda r_{LL})` of a batch.
-
-    Parameters
-    ----------
-    logits : Tensor, shape (..., n_learners, batch, n_classes)
-        What the learners put out; one column (binary nets with one logit, or the probability of class 1) stands for
-        two.
-    target : Tensor, shape (..., batch) or (..., batch, n_classes)
-        Labels as integers, or one-hot rows of any type.
-    lam : float or Tensor of the shape of the groups
-        The weight of the learner-learner correlation.
-    reduction : {"mean", "sum"}, default="mean"
-        Average the correlations, as the paper's equation, or sum them over classes, learners and pairs, as its
-        algorithm.
-    outputs : {"softmax", "identity"}, default="softmax"
-        How logits become outputs; ``"identity"`` if they are probabilities already.
-    weight : Tensor, shape (..., batch), optional
-        Weights of the samples, none negative.
-
-    Returns
-    -------
-    Tensor
-        One loss for each group: a scalar where there are no leading axes.
-
-    Examples
-    --------
-    >>> logits = torch.tensor([[[2.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 3.0]]])
-    >>> correlation_loss(logits, torch.tensor([0, 1]), lam=0.2)
-    tensor(-0.8000)
-    """
-    check_choice(reduction, "reduction", ("mean", "sum"))
-    check_choice(outputs, "outputs", ("softmax", "identity"))
-    if not isinstance(lam, Tensor):
-        lam = check_number(lam, "lam", 0)
-    loss, _ = loss_and_state(logits, target, lam, reduction, outputs, weight)
-    return loss
+    return standardise(class_columns(outputs.detach(), "identity"), target, sample_weight).means()
 
 
 def loss_and_state(
-    logits: Tensor, target: Tensor, lam: float | Tensor, reduction: str, outputs: str, weight: Tensor | None
+    logits: Tensor,
+    target: Tensor,
+    lam: float | Tensor,
+    reduction: str,
+    activation: str,
+    sample_weight: Tensor | None,
 ) -> tuple[Tensor, "Standardised"]:
     """Return the loss, and the columns that made it, detached."""
-    logits = wide(logits, outputs)
+    logits = wide(logits, activation)
     lam = lam.to(logits) if isinstance(lam, Tensor) else float(lam)
-    task = _Task(target, lam, reduction == "mean", outputs == "softmax", weight)
+    task = _Task(target, lam, reduction == "mean", activation == "softmax", sample_weight)
     states: list[Standardised] = []
     loss: Tensor = _CorrelationFunction.apply(logits, task, states)  # type: ignore[no-untyped-call]
     return loss, states[0]
@@ -153,18 +110,18 @@ class Standardised(NamedTuple):
         return Correlations(sum_tl / self.n_defined, sum_ll / self.n_pairs)
 
 
-def standardise(outputs: Tensor, target: Tensor, weight: Tensor | None) -> Standardised:
+def standardise(outputs: Tensor, target: Tensor, sample_weight: Tensor | None) -> Standardised:
     """Centre and scale the columns (..., N, m, B) and those of the truth over the batch.
 
     Weights enter as their square roots, so that products of columns are weighted sums.
     """
     n_learners, n_classes, batch = outputs.shape[-3:]
     truth, root = one_hot(target, outputs).unsqueeze(-3), None
-    if weight is None:
+    if sample_weight is None:
         columns, mean, inverse = torch.native_layer_norm(outputs, (batch,), None, None, 0.0)
         truth, mean_truth, inverse_truth = torch.native_layer_norm(truth, (batch,), None, None, 0.0)
     else:
-        root = _root(weight, outputs)
+        root = _root(sample_weight, outputs)
         parts = _weighted_norm(torch.cat([outputs, truth], -3), root)
         (columns, truth), (mean, mean_truth), (inverse, inverse_truth) = (
             part.split_with_sizes((n_learners, 1), -3) for part in parts
@@ -206,10 +163,10 @@ def _flat(mean: Tensor, inverse: Tensor) -> Tensor:
     return size.mul_(inverse) >= 1 / _FLAT
 
 
-def _root(weight: Tensor, outputs: Tensor) -> Tensor:
+def _root(sample_weight: Tensor, outputs: Tensor) -> Tensor:
     """Return the square roots of the weights, scaled to a mean square of one, (..., 1, 1, B)."""
-    check_weight(weight, outputs.shape[-1], outputs.dim() - 3)
-    return (shares(weight, outputs.dtype) * weight.shape[-1]).sqrt()[..., None, None, :]
+    check_sample_weight(sample_weight, outputs.shape[-1], outputs.dim() - 3)
+    return (shares(sample_weight, outputs.dtype) * sample_weight.shape[-1]).sqrt()[..., None, None, :]
 
 
 class _Task(NamedTuple):
@@ -219,7 +176,7 @@ class _Task(NamedTuple):
     lam: float | Tensor
     mean: bool
     softmax: bool
-    weight: Tensor | None
+    sample_weight: Tensor | None
 
 
 def _loss_and_gradient(
@@ -235,9 +192,9 @@ def _loss_and_gradient(
 
     All at once, since with small nets the fewest operations are the fastest.
     """
-    target, lam, mean, softmax, weight = task
+    target, lam, mean, softmax, sample_weight = task
     outputs = columns.softmax(-2) if softmax else columns
-    state = standardise(outputs, target, weight)
+    state = standardise(outputs, target, sample_weight)
     z, inverse, truth, summed, n_columns, n_defined, n_pairs, root = state
     batch = outputs.shape[-1]
     a, b = (1 / n_defined, lam / n_pairs) if mean else (1.0, lam)

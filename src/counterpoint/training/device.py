@@ -48,14 +48,14 @@ def pick_device(device: str | torch.device) -> torch.device:
 
 
 @contextmanager
-def seeded(device: torch.device, seed: int) -> Iterator[None]:
+def seeded(device: torch.device, random_state: int) -> Iterator[None]:
     """Seed torch's global generator for a block, one thread at a time, and restore it afterwards.
 
     Parameters
     ----------
     device : torch.device
         Where random numbers are drawn.
-    seed : int
+    random_state : int
         Seed of the block.
 
     Examples
@@ -69,5 +69,5 @@ def seeded(device: torch.device, seed: int) -> Iterator[None]:
     """
     with _TURN, torch.random.fork_rng([device] if device.type == "cuda" else []):
         # torch.manual_seed would also set the generators of GPUs, which are not put back
-        (torch.default_generator if device.type == "cpu" else torch).manual_seed(seed)
+        (torch.default_generator if device.type == "cpu" else torch).manual_seed(random_state)
         yield

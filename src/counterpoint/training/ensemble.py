@@ -23,16 +23,18 @@ class Voters(nn.Module):
     ----------
     n_learners : int
         How many there are.
-    voting, weights, outputs
+    voting, weights, activation
         As for :class:`Ensemble`.
     """
 
     weights: Tensor
 
-    def __init__(self, n_learners: int, voting: str, weights: Sequence[float] | None, outputs: str) -> None:
+    def __init__(
+        self, n_learners: int, voting: str, weights: Sequence[float] | None, activation: str
+    ) -> None:
         super().__init__()
         self.voting = voting
-        self.outputs = check_choice(outputs, "outputs", ("softmax", "identity"))
+        self.activation = check_choice(activation, "activation", ("softmax", "identity"))
         self.n_learners = n_learners
         share = check_weights(weights, "weights", n_learners)
         self.register_buffer("weights", torch.as_tensor(share, dtype=torch.float32))
@@ -67,7 +69,7 @@ class Voters(nn.Module):
                 self.readout is not None and self.readout.decodes
             )  # whose shares are pooled geometrically
             kind = "geometric" if decodes else self._trained_vote
-        return Vote(kind, self.outputs, self.weights, self.readout)
+        return Vote(kind, self.activation, self.weights, self.readout)
 
     def trained_by(self, loss: Any) -> None:
         """Take over the vote that a loss trains; :func:`fit` does so."""
@@ -76,8 +78,8 @@ class Voters(nn.Module):
     def learner_proba(self, x: Tensor | list[Tensor]) -> Tensor:
         """Return the probabilities of each learner, (n_learners, batch, n_classes), in evaluation mode."""
         with evaluating(self):
-            logits = two_columns(self(x), self.outputs).float()
-            if self.outputs == "identity":
+            logits = two_columns(self(x), self.activation).float()
+            if self.activation == "identity":
                 return logits
             return (logits if self.readout is None else self.readout(logits)).softmax(-1)
 
@@ -115,7 +117,7 @@ class Voters(nn.Module):
 
     def extra_repr(self) -> str:
         """Return the settings."""
-        return f"n_learners={self.n_learners}, voting={self.voting!r}, outputs={self.outputs!r}"
+        return f"n_learners={self.n_learners}, voting={self.voting!r}, activation={self.activation!r}"
 
 
 class Ensemble(Voters):
@@ -131,7 +133,7 @@ class Ensemble(Voters):
         ``"auto"`` is the vote that belongs to the loss of the last :func:`fit`, and soft before.
     weights : sequence of float, optional
         Weights of the learners in the vote.
-    outputs : {"softmax", "identity"}, default="softmax"
+    activation : {"softmax", "identity"}, default="softmax"
         How what the learners put out becomes probabilities; ``"identity"`` if it is probabilities already, those of
         class 1 if there is one column.
 
@@ -171,14 +173,14 @@ class Ensemble(Voters):
         *,
         voting: str = "auto",
         weights: Sequence[float] | None = None,
-        outputs: str = "softmax",
+        activation: str = "softmax",
     ) -> None:
         # A Sequential is one network, though it can be gone through like a list.
         several = isinstance(learners, Iterable) and not isinstance(learners, nn.Sequential)
         given, learners = learners, list(learners) if several else []
         if not learners or not all(isinstance(learner, nn.Module) for learner in learners):
             raise TypeError(f"`learners` must be a list of at least one torch Module; got {given!r}.")
-        super().__init__(len(learners), voting, weights, outputs)
+        super().__init__(len(learners), voting, weights, activation)
         self.body: nn.ModuleList | Stacked = (
             Stacked(learners) if can_stack(learners) else nn.ModuleList(learners)
         )
@@ -234,7 +236,7 @@ class SharedTrunk(Voters):
         How many learners share it.
     learner_axis : {1, 0}, default=1
         The axis of the learners in what the network puts out.
-    voting, weights, outputs
+    voting, weights, activation
         As for :class:`Ensemble`.
 
     Examples
@@ -256,12 +258,12 @@ class SharedTrunk(Voters):
         learner_axis: int = 1,
         voting: str = "auto",
         weights: Sequence[float] | None = None,
-        outputs: str = "softmax",
+        activation: str = "softmax",
     ) -> None:
         if not isinstance(net, nn.Module):
             raise TypeError(f"`net` must be a torch Module; got {net!r}.")
         n_learners = check_whole(n_learners, "n_learners", minimum=1)
-        super().__init__(n_learners, voting, weights, outputs)
+        super().__init__(n_learners, voting, weights, activation)
         self.learner_axis = check_whole(learner_axis, "learner_axis", minimum=0, maximum=1)
         self.net = net
 

@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from torch import Tensor, nn
@@ -73,7 +72,7 @@ def fit(
     patience: int | None = None,
     callbacks: Sequence[Any] = (),
     checkpoint: str | os.PathLike[str] | None = None,
-    resume: bool = True,
+    resume: bool = False,
     precision: str = "auto",
     progress: bool = True,
     scheduler_steps: str = "auto",
@@ -87,11 +86,11 @@ def fit(
         has wrapped, or any module that puts out ``(n_learners, batch, n_classes)``. It is trained in place, where it
         is, in training mode.
     batches : iterable, or callable
-        What gives ``(x, y)`` or ``(x, y, weight)``, anew each epoch: a ``DataLoader``, a list of batches, or a callable
-        that takes the number of the epoch, from 1. ``x`` may be a list with a view for each learner; weights come with
-        each batch or with none.
+        Batches ``(x, y)`` or ``(x, y, sample_weight)``: a ``DataLoader``, a list of batches, or a callable that takes
+        the number of the epoch, from 1, and returns an iterable. ``x`` may be a list with one view for each learner.
+        Either all batches have weights or none has.
     loss : callable
-        ``loss(logits, y)``, or ``loss(logits, y, weight)`` where there are weights.
+        ``loss(logits, y)``, or ``loss(logits, y, sample_weight)`` where there are weights.
     optimizer : Optimizer, or callable
         One on the ensemble's parameters, or what makes one of them, such as ``torch.optim.Adam``.
     epochs : int
@@ -108,9 +107,10 @@ def fit(
     callbacks : sequence of Callback, default=()
         Hooks into the loop.
     checkpoint : path, optional
-        A file that is rewritten, whole or not at all, at the start and after every epoch.
-    resume : bool, default=True
-        Whether to go on from the checkpoint if it is there.
+        File that is rewritten atomically at the start and after every epoch. It must not exist unless ``resume`` is
+        true.
+    resume : bool, default=False
+        Continue from the checkpoint if it exists.
     precision : {"auto", "float32", "bf16"}, default="auto"
         ``"bf16"`` runs the networks under autocast to bfloat16, as ``"auto"`` does on CUDA; ``"float32"`` under none.
     progress : bool, default=True
@@ -126,6 +126,8 @@ def fit(
 
     Raises
     ------
+    FileExistsError
+        If ``checkpoint`` exists and ``resume`` is False.
     FloatingPointError
         If the loss or a weight becomes NaN or infinite. The ensemble is put back to its last finite state, which is
         also that of the checkpoint.
@@ -169,7 +171,7 @@ def fit(
     """
     trained = parameters_to_train(ensemble)
     check_loss(loss, ensemble)
-    check_checkpoint(checkpoint, resume)
+    resumes = check_checkpoint(checkpoint, resume)
     optimizer = made(optimizer, Optimizer, "optimizer", trained)
     check_optimizer(optimizer, ensemble, loss)
     schedule = None if scheduler is None else made(scheduler, LRScheduler, "scheduler", optimizer)
@@ -177,7 +179,7 @@ def fit(
     state = State(ensemble, loss, optimizer, schedule, epochs, History())
     everybody = check_callbacks(callbacks) + ((ProgressBar(),) if check_flag(progress, "progress") else ())
     run = _Run(state, batches, validation, metric, patience, everybody, precision, scheduler_steps)
-    saved = run.load(checkpoint) if checkpoint is not None and resume and Path(checkpoint).exists() else None
+    saved = run.load(checkpoint) if checkpoint is not None and resumes else None
     run.prepare_vote()
 
     ensemble.train()
@@ -325,7 +327,7 @@ class _Run:
         if self.by_batch and state.scheduler is not None:
             state.scheduler.step()
         state.logits, state.batch_loss = logits.detach(), loss.detach()
-        state.target, state.weight = y, weight[0] if weight else None
+        state.target, state.sample_weight = y, weight[0] if weight else None
         call(self.on_batch_end, state)
         return state.logits, state.batch_loss
 

@@ -20,7 +20,6 @@ its own. ``docs/theory.md`` has the proofs.
 
 import copy
 import math
-from functools import lru_cache
 from typing import Any, Self
 
 import torch
@@ -28,26 +27,23 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from counterpoint._validation import check_choice, check_number
-from counterpoint.theory import critical_lambda
 from counterpoint.training.columns import (
     average,
-    check_axes,
     check_classes,
     class_columns,
     is_one_hot,
     of_truth,
     one_hot,
 )
-from counterpoint.training.correlation import Standardised, loss_and_state
 from counterpoint.training.pooled import pooled_cross_entropy
 
 __all__ = [
-    "CorrelationLoss",
     "DiversityLoss",
     "EnsembleLoss",
     "IndependentLoss",
     "JointLoss",
     "NegativeCorrelationLoss",
+    "check_diversity",
 ]
 
 # Cross-entropy skips one label, and it should be none that anybody gives.
@@ -68,7 +64,7 @@ class EnsembleLoss(nn.Module):
 
     Attributes
     ----------
-    outputs : {"softmax", "identity"}
+    activation : {"softmax", "identity"}
         How the loss reads what the learners put out; that of an :class:`Ensemble` must be the same.
     voting : {"soft", "geometric"}
         The vote that the loss trains, with which :class:`Ensemble` predicts after :func:`fit`.
@@ -86,7 +82,7 @@ class EnsembleLoss(nn.Module):
     tensor(1.)
     """
 
-    outputs: str = "softmax"
+    activation: str = "softmax"
     voting: str = "soft"
     needs_readout: bool = False
 
@@ -94,7 +90,7 @@ class EnsembleLoss(nn.Module):
         super().__init__()
         self.diversity = None if diversity is None else check_diversity(diversity)
 
-    def forward(self, logits: Tensor, target: Tensor, weight: Tensor | None = None) -> Tensor:
+    def forward(self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> Tensor:
         """Return the loss of a batch.
 
         Parameters
@@ -103,7 +99,7 @@ class EnsembleLoss(nn.Module):
             What the learners put out; one column (binary networks with one logit) stands for two.
         target : Tensor, shape (..., batch) or (..., batch, n_classes)
             Labels as integers, or rows of floating point that sum to one: one-hot, smoothed or mixed labels.
-        weight : Tensor, shape (..., batch), optional
+        sample_weight : Tensor, shape (..., batch), optional
             Weights of the samples, none negative, which :func:`fit` checks where they come from the CPU.
 
         Returns
@@ -111,11 +107,11 @@ class EnsembleLoss(nn.Module):
         Tensor
             One loss for each group: a scalar where there are no leading axes.
         """
-        outputs = self.transform(class_columns(logits, self.outputs))
+        outputs = self.transform(class_columns(logits, self.activation))
         d = self.effective_diversity(outputs.shape[-3])
         if isinstance(d, float) and d in (0, 1):
-            return self.cost(self.pool(outputs) if d else outputs, target, weight)
-        own, pooled = (self.cost(q, target, weight) for q in (outputs, self.pool(outputs)))
+            return self.cost(self.pool(outputs) if d else outputs, target, sample_weight)
+        own, pooled = (self.cost(q, target, sample_weight) for q in (outputs, self.pool(outputs)))
         return torch.lerp(own, pooled, d.to(own) if isinstance(d, Tensor) else d)
 
     def effective_diversity(self, n_learners: int) -> float | Tensor:
@@ -130,9 +126,9 @@ class EnsembleLoss(nn.Module):
         """Return the pooled output, with one learner on the axis of the learners."""
         return outputs.mean(-3, keepdim=True)
 
-    def cost(self, outputs: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
+    def cost(self, outputs: Tensor, target: Tensor, sample_weight: Tensor | None) -> Tensor:
         """Return the mean loss of outputs over learners and samples."""
-        return average(self.score(outputs, target).mean(-2), weight)
+        return average(self.score(outputs, target).mean(-2), sample_weight)
 
     def score(self, outputs: Tensor, target: Tensor) -> Tensor:
         """Return the loss of each output on each sample, ``(..., n_learners, batch)``."""
@@ -205,15 +201,20 @@ class DiversityLoss(EnsembleLoss):
         self.pooled = check_choice(pool, "pool", ("logits", "probabilities"))
         self.voting = "geometric" if pool == "logits" else "soft"
 
-    def forward(self, logits: Tensor, target: Tensor, weight: Tensor | None = None) -> Tensor:
+    def forward(self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> Tensor:
         """Return the loss of a batch; shapes as for :class:`EnsembleLoss`."""
-        if weight is None and self.pooled == "logits" and isinstance(logits, Tensor) and logits.dim() == 3:
+        if (
+            sample_weight is None
+            and self.pooled == "logits"
+            and isinstance(logits, Tensor)
+            and logits.dim() == 3
+        ):
             d = self.effective_diversity(max(len(logits), 1))
             if isinstance(d, float) and _SMALL < d < 1 and not torch.compiler.is_compiling():
                 columns = class_columns(logits)
                 if not is_one_hot(target, columns):
                     return pooled_cross_entropy(columns, target.long(), d)
-        return super().forward(logits, target, weight)
+        return super().forward(logits, target, sample_weight)
 
     def transform(self, columns: Tensor) -> Tensor:
         """Return logits, or log-probabilities."""
@@ -225,10 +226,10 @@ class DiversityLoss(EnsembleLoss):
             return outputs.mean(-3, keepdim=True)
         return outputs.logsumexp(-3, keepdim=True) - math.log(outputs.shape[-3])
 
-    def cost(self, outputs: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
+    def cost(self, outputs: Tensor, target: Tensor, sample_weight: Tensor | None) -> Tensor:
         """Return the mean cross-entropy, in the usual case by one operation."""
-        if weight is not None or outputs.dim() > 3 or is_one_hot(target, outputs):
-            return super().cost(outputs, target, weight)
+        if sample_weight is not None or outputs.dim() > 3 or is_one_hot(target, outputs):
+            return super().cost(outputs, target, sample_weight)
         loss = F.cross_entropy if self.pooled == "logits" else F.nll_loss
         try:
             return loss(outputs, target.long().expand(len(outputs), -1), ignore_index=_NO_LABEL)
@@ -329,129 +330,6 @@ class NegativeCorrelationLoss(EnsembleLoss):
         return (outputs - one_hot(target, outputs).unsqueeze(-3)).square().sum(-2)
 
 
-class CorrelationLoss(EnsembleLoss):
-    r"""The paper's loss :math:`-(r_{TL} - \lambda r_{LL})`: accurate learners that differ.
-
-    Parameters
-    ----------
-    diversity : float, optional
-        :math:`\lambda` as a share of the critical one, :func:`counterpoint.theory.critical_lambda`: comparable across
-        ensemble sizes. Up to 1 the loss asks for perfect learners; above 1 it asks for poor ones. 0.5 if ``lam``
-        is not given.
-    lam : float, optional
-        The paper's own number, in the place of ``diversity``.
-    reduction : {"mean", "sum"}, default="mean"
-        What ``lam`` refers to: averaged correlations (the paper's equation) or summed ones (its algorithm).
-    outputs : {"softmax", "identity"}, default="softmax"
-        How logits become outputs; ``"identity"`` if they are probabilities already, those of class 1 if there is one
-        column. The ``outputs`` of an :class:`Ensemble` should be the same.
-
-    Attributes
-    ----------
-    r_tl, r_ll : Tensor
-        Mean correlations of the last batch, detached, for logging.
-
-    Notes
-    -----
-    With columns :math:`z_i` of mean 0 and mean square 1 over the batch, and T the truth scaled likewise, twice the loss
-    is :math:`(1 - d) \frac1N \sum_i |T - z_i|^2 + d \, |T - \bar z|^2` but for a constant: negative correlation
-    learning on standardised outputs. What it trains is the standardised mean, and :func:`fit` gives the ensemble a
-    :class:`Readout` that decodes it.
-
-    Computed in float32 (float64 for float64) also under autocast, with a backward pass of its own, in time linear in
-    the number of learners. Columns that are constant in the batch, and classes that are absent from it, are masked, so
-    gradients stay bounded. A learner counts as constant where its logits differ by less than about a thousandth from
-    sample to sample: one that starts out so, as from a last layer of zeros, is not moved. Start it with more spread.
-    Gradients are those of ``backward`` and ``torch.autograd.grad``; the transforms of ``torch.func`` do not take it.
-
-    Examples
-    --------
-    >>> import torch
-    >>> loss = CorrelationLoss(diversity=0.9)
-    >>> logits = torch.randn(5, 32, 3, requires_grad=True)  # (n_learners, batch, n_classes)
-    >>> loss(logits, torch.randint(3, (32,))).backward()
-    >>> logits.grad.shape, loss.r_ll.shape
-    (torch.Size([5, 32, 3]), torch.Size([]))
-    """
-
-    _last: Standardised | None = None
-
-    def __init__(
-        self,
-        diversity: float | Tensor | None = None,
-        *,
-        lam: float | None = None,
-        reduction: str = "mean",
-        outputs: str = "softmax",
-    ) -> None:
-        if diversity is not None and lam is not None:
-            raise ValueError(
-                f"`lam` must not be given together with `diversity`; got {lam!r} and {diversity!r}."
-            )
-        super().__init__(None)
-        if lam is None:
-            self.diversity = check_diversity(0.5 if diversity is None else diversity, most=math.inf)
-        else:
-            check_number(lam, "lam", 0)
-        self.lam = lam
-        self.reduction = check_choice(reduction, "reduction", ("mean", "sum"))
-        self.outputs = check_choice(outputs, "outputs", ("softmax", "identity"))
-        self.needs_readout = outputs == "softmax"
-        self.voting = "geometric" if self.needs_readout else "soft"
-
-    def forward(self, logits: Tensor, target: Tensor, weight: Tensor | None = None) -> Tensor:
-        """Return the loss of a batch; shapes as for :class:`DiversityLoss`."""
-        check_axes(logits)
-        lam = self.effective_lambda(logits.shape[-3])
-        loss, last = loss_and_state(logits, target, lam, self.reduction, self.outputs, weight)
-        self.__dict__["_last"] = last  # past what a Module does for its parts, at every step
-        return loss
-
-    @property
-    def r_tl(self) -> Tensor:
-        """Mean truth-learner correlation of the last batch; computed when it is asked for."""
-        return self._last_batch.means().r_tl
-
-    @property
-    def r_ll(self) -> Tensor:
-        """Mean learner-learner correlation of the last batch; computed when it is asked for."""
-        return self._last_batch.means().r_ll
-
-    @property
-    def _last_batch(self) -> Standardised:
-        if self._last is None:
-            raise RuntimeError("`r_tl` and `r_ll` are those of the last batch; there has been none.")
-        return self._last
-
-    def effective_lambda(self, n_learners: int) -> float | Tensor:
-        """Return the lambda in use for this number of learners."""
-        if self.diversity is None:
-            assert self.lam is not None
-            return self.lam
-        return self.diversity * _critical_lambda(n_learners, self.reduction) if n_learners > 1 else 0.0
-
-    def effective_diversity(self, n_learners: int) -> float | Tensor:
-        """Return the dial in use for this number of learners: their lambda over the critical one."""
-        if self.diversity is not None:
-            return self.diversity
-        assert self.lam is not None
-        return self.lam / _critical_lambda(n_learners, self.reduction) if n_learners > 1 else 0.0
-
-    def _settings(self) -> tuple[Any, ...]:
-        return self.reduction, self.outputs
-
-    def extra_repr(self) -> str:
-        """Return the settings."""
-        dial = f"lam={self.lam}" if self.diversity is None else f"diversity={self.diversity}"
-        return f"{dial}, reduction={self.reduction!r}, outputs={self.outputs!r}"
-
-
 def check_diversity(value: object, *, most: float = 1.0) -> float | Tensor:
     """Return a dial: a number up to ``most``, or a tensor with one for each group."""
     return value if isinstance(value, Tensor) else check_number(value, "diversity", 0, most)
-
-
-@lru_cache
-def _critical_lambda(n_learners: int, reduction: str) -> float:
-    """Return the critical lambda; checked once, since a step of small nets is as long as the check."""
-    return float(critical_lambda(n_learners, reduction=reduction))

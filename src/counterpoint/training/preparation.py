@@ -15,6 +15,7 @@ from torch.optim.lr_scheduler import CyclicLR, LRScheduler, OneCycleLR, ReduceLR
 
 from counterpoint._validation import check_choice, check_flag, check_path, check_whole
 from counterpoint.training.callbacks import Callback, State
+from counterpoint.training.ensemble import Voters
 from counterpoint.training.unwrapping import unwrapped
 
 Batches = Iterable[Any] | Callable[[int], Iterable[Any]]
@@ -77,10 +78,11 @@ def check_loss(loss: Any, ensemble: nn.Module) -> None:
             f"`loss` must take the logits (n_learners, batch, n_classes) of an ensemble, as IndependentLoss does for "
             f"the cross-entropy; got {loss!r}."
         )
-    read, put_out = getattr(loss, "outputs", None), getattr(unwrapped(ensemble), "outputs", None)
+    bare, read = unwrapped(ensemble), getattr(loss, "activation", None)
+    put_out = bare.activation if isinstance(bare, Voters) else None
     if read is not None and put_out is not None and read != put_out:
         raise ValueError(
-            f"`outputs` must be the same for the loss and the ensemble; got {read!r} and {put_out!r}."
+            f"`activation` must be the same for the loss and the ensemble; got {read!r} and {put_out!r}."
         )
 
 
@@ -91,11 +93,17 @@ def check_value(value: Any, loss: Any) -> None:
         raise ValueError(f"`loss` must return one number, as a tensor; got {loss!r}, which returns {got}.")
 
 
-def check_checkpoint(path: str | os.PathLike[str] | None, resume: bool) -> None:
-    """Refuse what is no file, or no flag."""
+def check_checkpoint(path: str | os.PathLike[str] | None, resume: bool) -> bool:
+    """Return True if there is a checkpoint to resume from; refuse to overwrite one."""
     check_flag(resume, "resume")
-    if path is not None:
-        check_path(path, "checkpoint")
+    if path is None or not check_path(path, "checkpoint").exists():
+        return False
+    if not resume:
+        raise FileExistsError(
+            f"`checkpoint` must not exist unless `resume` is True; got {os.fspath(path)!r}. Pass resume=True to "
+            "continue that run, or remove the file."
+        )
+    return True
 
 
 def forget_gradients(optimizer: Optimizer) -> None:
@@ -184,9 +192,9 @@ def length(batches: Iterable[Any]) -> int | None:
 
 
 def on_device(batch: Any, device: torch.device, name: str) -> list[Any]:
-    """Return (x, y) or (x, y, weight) on the device; x may be a list of views."""
+    """Return (x, y) or (x, y, sample_weight) on the device; x may be a list of views."""
     if not isinstance(batch, tuple | list) or len(batch) not in (2, 3):
-        raise TypeError(f"`{name}` must give (x, y) or (x, y, weight); got {type(batch).__name__}.")
+        raise TypeError(f"`{name}` must give (x, y) or (x, y, sample_weight); got {type(batch).__name__}.")
     x, *rest = batch
     views = x if isinstance(x, tuple | list) else [x]
     for part in (*views, *rest):
@@ -197,9 +205,9 @@ def on_device(batch: Any, device: torch.device, name: str) -> list[Any]:
 
 
 def placed(batches: Iterable[Any], device: torch.device, name: str) -> Iterator[list[Any]]:
-    """Yield (x, y) or (x, y, weight) on the device; all batches must be alike."""
+    """Yield (x, y) or (x, y, sample_weight) on the device; all batches must be alike."""
     if not gives(batches):
-        raise TypeError(f"`{name}` must be an iterable of (x, y) or (x, y, weight); got {batches!r}.")
+        raise TypeError(f"`{name}` must be an iterable of (x, y) or (x, y, sample_weight); got {batches!r}.")
     n_parts = 0
     for batch in batches:
         parts = on_device(batch, device, name)
@@ -208,7 +216,7 @@ def placed(batches: Iterable[Any], device: torch.device, name: str) -> Iterator[
         n_parts = len(parts)
         for weight in batch[2:]:
             if weight.is_cpu and not (least := weight.min()) >= 0:  # another device would be waited for
-                raise ValueError(f"`weight` must be 0 or more for each sample; got {least.item()}.")
+                raise ValueError(f"`sample_weight` must be 0 or more for each sample; got {least.item()}.")
         yield parts
 
 
@@ -290,7 +298,7 @@ def check_identity(saved: Mapping[str, Any], own: Mapping[str, Any], path: str |
             what = "architecture" if part == "tensors" else part
             raise ValueError(
                 f"`checkpoint` must be of the same {what} ({difference}); got {os.fspath(path)!r}. "
-                "Pass resume=False to start anew."
+                "Remove the file to start a new run."
             )
 
 

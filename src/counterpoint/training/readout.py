@@ -113,7 +113,7 @@ class Readout(nn.Module):
         self,
         logits: Tensor,
         target: Tensor,
-        weight: Tensor | None = None,
+        sample_weight: Tensor | None = None,
         *,
         learner_weight: Tensor | None = None,
         ridge: float = _RIDGE,
@@ -126,7 +126,7 @@ class Readout(nn.Module):
             What the learners put out.
         target : Tensor, shape (n_samples,)
             The classes.
-        weight : Tensor, shape (n_samples,), optional
+        sample_weight : Tensor, shape (n_samples,), optional
             Weights of the samples.
         learner_weight : Tensor, shape (n_learners,), optional
             Weights of the learners in the vote.
@@ -134,10 +134,10 @@ class Readout(nn.Module):
             What the cross-entropy pays for the squared distance from the present decoding.
         """
         columns = class_columns(logits)
-        if not columns.sum().isfinite() or (weight is not None and not weight.any()):
+        if not columns.sum().isfinite() or (sample_weight is not None and not sample_weight.any()):
             return self  # there is nothing to read
         proba = columns.softmax(-2).double() if columns.device.type != "mps" else columns.softmax(-2)
-        share = shares(torch.ones_like(target) if weight is None else weight, proba.dtype)
+        share = shares(torch.ones_like(target) if sample_weight is None else sample_weight, proba.dtype)
         if self.center is not None and self.spread is not None:
             center, spread = self.center.mT.to(proba), self.spread.mT.to(proba)  # (N, m, 1)
         else:
@@ -156,7 +156,7 @@ class Readout(nn.Module):
 
     @torch.no_grad()
     def refit(
-        self, logits: Tensor, target: Tensor, weight: Tensor | None = None, *, ridge: float = _RIDGE
+        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None, *, ridge: float = _RIDGE
     ) -> Self:
         """Return the read-out for what the learners put out, near this one where the rows say little.
 
@@ -166,20 +166,20 @@ class Readout(nn.Module):
             What the learners put out.
         target : Tensor, shape (n_samples,) or (n_learners, n_samples)
             The classes, for all learners or for each.
-        weight : Tensor, of the shape of target, optional
+        sample_weight : Tensor, of the shape of target, optional
             Weights of the samples.
         ridge : float, default=0.001
             What the cross-entropy pays for the squared distance from this read-out.
         """
-        if weight is not None and weight.dim() == 1 and not (counts := weight > 0).all():
-            logits, target, weight = logits[:, counts], target[counts], weight[counts]
+        if sample_weight is not None and sample_weight.dim() == 1 and not (counts := sample_weight > 0).all():
+            logits, target, sample_weight = logits[:, counts], target[counts], sample_weight[counts]
             if not len(target):
                 return self
         z = class_columns(logits)  # (N, m, n)
         if not z.sum().isfinite():
             return self  # there is nothing to read
         z = z - z.mean(1, keepdim=True)
-        share = shares(torch.ones_like(target) if weight is None else weight, z.dtype)
+        share = shares(torch.ones_like(target) if sample_weight is None else sample_weight, z.dtype)
         spread = (z.square().mean(1) * share).sum(-1).sqrt().clamp(min=1e-6)
         z.div_(spread[:, None, None])  # so the scale is measured in units of 1 / spread
         scale = (self.scale[:, 0].to(z) * spread[:, None]).clamp(-_SURE, _SURE)

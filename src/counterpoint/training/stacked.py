@@ -9,7 +9,6 @@ they have no stacked form for, as a linear layer that meets maps, are left to th
 """
 
 import copy
-import time
 from collections.abc import Sequence
 from itertools import takewhile
 from typing import cast
@@ -87,9 +86,6 @@ class Stacked(nn.Module):
     ----------
     n_learners : int
         How many there are.
-    grouped : bool or None
-        Whether convolutions run as grouped convolutions or one learner after the other; measured on the first
-        training batch.
 
     Examples
     --------
@@ -118,7 +114,6 @@ class Stacked(nn.Module):
             if isinstance(layer, _PLAIN) and hasattr(layer, "inplace"):
                 layer.inplace = False  # what all learners share must stay as it is
         kinds = [type(layer) for layer in self._template_layers]
-        self.grouped: bool | None = None if nn.Conv2d in kinds else True
         # The first layer that looks at the shape of a sample; where it flattens, the rows may be flat from the start.
         first = next((kind for kind in kinds if kind in _AXES or kind is nn.Flatten), None)
         self._flattens_first = first is nn.Flatten
@@ -147,15 +142,13 @@ class Stacked(nn.Module):
             return self._one_after_the_other(list(x) if own else [x] * self.n_learners)
         if own and axes == 3:
             x = x.transpose(0, 1).flatten(1, 2)  # the learners' channels side by side
-        if self.grouped is None and self.training and torch.is_grad_enabled() and self._trained():
-            self.grouped = self._grouped_is_faster(x, own)
         return self._run(x, own)
 
     def _run(self, h: Tensor, own: bool) -> Tensor:
         n = self.n_learners
         for layer in self.layers:
             if isinstance(layer, StackedLayer):
-                h, own = layer(h, n, own, self.grouped is not False)
+                h, own = layer(h, n, own)
             else:
                 h = layer(h)
         return h if own else h.expand(n, *h.shape)
@@ -186,36 +179,9 @@ class Stacked(nn.Module):
                         setattr(layer, name, nn.Parameter(own, trained[name]) if name in trained else own)
         return [learner.train(self.training) for learner in learners]
 
-    def _trained(self) -> list[nn.Parameter]:
-        return [p for p in self.parameters() if p.requires_grad]
-
     @property
     def _template_layers(self) -> list[nn.Module]:
         return cast(list[nn.Module], _flatten(self._template[0]))
-
-    def get_extra_state(self) -> Tensor:
-        """Return how convolutions run, so that a resumed training goes the same way."""
-        return torch.tensor(-1 if self.grouped is None else int(self.grouped))
-
-    def set_extra_state(self, state: Tensor) -> None:
-        """Take up how convolutions ran."""
-        self.grouped = {-1: None, 0: False, 1: True}[int(state)]
-
-    def _grouped_is_faster(self, x: Tensor, own: bool) -> bool:
-        """Time both ways of convolving on a batch; statistics and gradients are left as they were."""
-        buffers = {name: buffer.clone() for name, buffer in self.named_buffers()}
-        devices = [next(self.parameters()).device]
-        seconds = {}
-        with torch.random.fork_rng(devices if devices[0].type == "cuda" else []):
-            for self.grouped in (True, False, True, False):  # the first of each warms up
-                start = _now(devices[0])
-                torch.autograd.grad(
-                    self._run(x, own).float().square().mean(), self._trained(), allow_unused=True
-                )
-                seconds[self.grouped] = _now(devices[0]) - start
-        for name, buffer in self.named_buffers():
-            buffer.copy_(buffers[name])
-        return seconds[True] <= seconds[False]
 
 
 def _stack_layers(layers: list[nn.Module]) -> nn.Module:
@@ -296,9 +262,3 @@ def _fits(kinds: Sequence[type[nn.Module]], axes: int) -> bool:
             return False
         axes = 1 if kind is nn.Flatten else axes
     return axes == 1
-
-
-def _now(device: torch.device) -> float:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    return time.perf_counter()

@@ -12,13 +12,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-__all__ = ["STACKED_FORMS", "StackedLayer"]
+__all__ = ["STACKED_FORMS", "StackedLayer", "runs_grouped"]
 
 
 class StackedLayer(nn.Module):
     """A layer of several learners: takes activations and whether they are each learner's own already."""
 
-    def forward(self, x: Tensor, n: int, own: bool, grouped: bool) -> tuple[Tensor, bool]:
+    def forward(self, x: Tensor, n: int, own: bool) -> tuple[Tensor, bool]:
         """Return the activations after the layer, and whether they are each learner's own."""
         raise NotImplementedError
 
@@ -39,7 +39,7 @@ class _Linear(StackedLayer):
         biases = [layer.bias for layer in layers]
         self.bias = None if biases[0] is None else _stacked([bias[:, None] for bias in biases])  # (N, out, 1)
 
-    def forward(self, x: Tensor, n: int, own: bool, grouped: bool) -> tuple[Tensor, bool]:
+    def forward(self, x: Tensor, n: int, own: bool) -> tuple[Tensor, bool]:
         columns = (x if own else x.expand(n, *x.shape)).mT  # (N, in, B)
         if self.bias is None:
             return torch.bmm(self.weight, columns).mT, True
@@ -65,11 +65,12 @@ class _Conv2d(StackedLayer):
             "dilation": first.dilation,
         }
 
-    def forward(self, x: Tensor, n: int, own: bool, grouped: bool) -> tuple[Tensor, bool]:
+    def forward(self, x: Tensor, n: int, own: bool) -> tuple[Tensor, bool]:
         if not own and self.groups == 1:  # all learners look at one image: one wide convolution
             return F.conv2d(x, self.weight, self.bias, **self.settings), True
         x = x if own else x.repeat(1, n, 1, 1)
-        if grouped:
+        inputs, outputs = self.weight.shape[1], len(self.weight) // n
+        if self.groups > 1 or runs_grouped(x.device.type, inputs, outputs):
             return F.conv2d(x, self.weight, self.bias, **self.settings, groups=n * self.groups), True
         biases = [None] * n if self.bias is None else self.bias.chunk(n)
         parts = zip(x.chunk(n, dim=1), self.weight.chunk(n), biases, strict=True)
@@ -97,7 +98,7 @@ class _BatchNorm(StackedLayer):
             if getattr(layers[0], name) is not None:
                 self.norm.register_buffer(name, torch.cat([getattr(layer, name) for layer in layers]))
 
-    def forward(self, x: Tensor, n: int, own: bool, grouped: bool) -> tuple[Tensor, bool]:
+    def forward(self, x: Tensor, n: int, own: bool) -> tuple[Tensor, bool]:
         if isinstance(self.norm, nn.BatchNorm2d):
             return self.norm(x if own else x.repeat(1, n, 1, 1)), True
         x = x if own else x.expand(n, *x.shape)
@@ -126,7 +127,7 @@ class _LayerNorm(StackedLayer):
         has_bias = affine and layers[0].bias is not None
         self.bias = _stacked([layer.bias[None] for layer in layers]) if has_bias else None
 
-    def forward(self, x: Tensor, n: int, own: bool, grouped: bool) -> tuple[Tensor, bool]:
+    def forward(self, x: Tensor, n: int, own: bool) -> tuple[Tensor, bool]:
         x = F.layer_norm(x if own else x.expand(n, *x.shape), self.shape, eps=self.eps)
         x = x if self.weight is None else x * self.weight
         return (x if self.bias is None else x + self.bias), True
@@ -139,7 +140,7 @@ class _LayerNorm(StackedLayer):
 class _Flatten(StackedLayer):
     """Maps to features; the learners part company with the channels."""
 
-    def forward(self, x: Tensor, n: int, own: bool, grouped: bool) -> tuple[Tensor, bool]:
+    def forward(self, x: Tensor, n: int, own: bool) -> tuple[Tensor, bool]:
         if not own or x.dim() == 3:
             return (x.flatten(1), False) if not own else (x, True)
         batch, channels = x.shape[:2]
@@ -155,7 +156,7 @@ class _Dropout(StackedLayer):
         drop.inplace = False  # what all learners share must stay as it is
         self.drop = drop
 
-    def forward(self, x: Tensor, n: int, own: bool, grouped: bool) -> tuple[Tensor, bool]:
+    def forward(self, x: Tensor, n: int, own: bool) -> tuple[Tensor, bool]:
         if own or not self.training:
             return self.drop(x), own
         return self.drop(x.repeat(1, n, 1, 1) if x.dim() == 4 else x.expand(n, *x.shape)), True
@@ -175,6 +176,23 @@ STACKED_FORMS: dict[type[nn.Module], _Factory] = {
     nn.Dropout: _Dropout,
     nn.Dropout2d: _Dropout,
 }
+
+
+def runs_grouped(device_type: str, inputs: int, outputs: int) -> bool:
+    """Return True if the dense convolutions of several learners run as one grouped convolution.
+
+    ``results/bench_stacked_convs.json`` holds the measurements. On CUDA one grouped convolution is faster for every
+    shape. On the CPU it is faster where oneDNN has grouped kernels, for 4 channels and for multiples of 8, and up to
+    twice as slow elsewhere; learners then run one after the other.
+
+    Parameters
+    ----------
+    device_type : str
+        Type of the device, such as ``"cpu"``.
+    inputs, outputs : int
+        Channels of one learner.
+    """
+    return device_type != "cpu" or all(channels == 4 or channels % 8 == 0 for channels in (inputs, outputs))
 
 
 def _stacked(tensors: Sequence[Tensor], dim: int = 0, *, cat: bool = False) -> nn.Parameter:

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from counterpoint._validation import FloatArray
 from counterpoint.training.columns import class_columns, is_one_hot, one_hot
 from counterpoint.training.correlation import standardise
+from counterpoint.training.ensemble import Voters
 from counterpoint.training.unwrapping import unwrapped
 from counterpoint.training.voting import Vote
 
@@ -35,7 +36,7 @@ class NotFiniteError(FloatingPointError):
 class _Batch(NamedTuple):
     logits: Tensor  # (N, B, m)
     target: Tensor  # (B,) or (B, m)
-    weight: Tensor | None  # (B,)
+    sample_weight: Tensor | None  # (B,)
 
 
 class Tally:
@@ -48,7 +49,7 @@ class Tally:
     ensemble : Module
         Whose vote is measured: by the ``rule`` that it has now, or by the vote that belongs to the loss.
     loss : callable
-        Whose ``outputs``, where the ensemble does not say so, tell whether the logits are probabilities already.
+        Whose ``activation``, where the ensemble does not say so, tell whether the logits are probabilities already.
     every : int, default=1
         Measure one batch in so many; the loss is always that of all.
     first : int, default=0
@@ -68,9 +69,11 @@ class Tally:
     ) -> None:
         ensemble = unwrapped(ensemble)
         self._every, self._first = every, first
-        self._outputs = getattr(ensemble, "outputs", getattr(loss, "outputs", "softmax"))
-        rule = getattr(ensemble, "rule", None)
-        self._rule = rule if isinstance(rule, Vote) else Vote(getattr(loss, "voting", "soft"), self._outputs)
+        if isinstance(ensemble, Voters):
+            self._rule = ensemble.rule
+        else:
+            self._rule = Vote(getattr(loss, "voting", "soft"), getattr(loss, "activation", "softmax"))
+        self._activation = self._rule.activation
         self._held: list[_Batch] = []
         self._kept: list[_Batch] | None = [] if keep else None
         self._n_held = 0
@@ -86,15 +89,15 @@ class Tally:
             (3, 1)
         )  # grows to (3, N): correlation, its count, batches alive
 
-    def add(self, logits: Tensor, target: Tensor, weight: Tensor | None, loss: Tensor) -> Self:
+    def add(self, logits: Tensor, target: Tensor, sample_weight: Tensor | None, loss: Tensor) -> Self:
         """Take in a batch; nothing is computed before many are held."""
         self._n_batches += 1
         self._losses.append(loss)
-        self._sizes.append(logits.shape[1] if weight is None else weight.sum())
+        self._sizes.append(logits.shape[1] if sample_weight is None else sample_weight.sum())
         if self._kept is not None:
-            self._kept.append(_Batch(logits, target, weight))
+            self._kept.append(_Batch(logits, target, sample_weight))
         if self._n_batches % self._every == self._first:
-            self._held.append(_Batch(logits, target, weight))
+            self._held.append(_Batch(logits, target, sample_weight))
             self._n_held += logits.numel()
             if self._n_held > _HELD_AT_MOST.get(logits.device.type, _HELD_ELSEWHERE):
                 self._fold()
@@ -152,7 +155,9 @@ class Tally:
             return
         alike: dict[Any, list[_Batch]] = {}
         for batch in self._held:
-            alike.setdefault((batch.logits.shape, batch.target.dim(), batch.weight is None), []).append(batch)
+            alike.setdefault(
+                (batch.logits.shape, batch.target.dim(), batch.sample_weight is None), []
+            ).append(batch)
         with torch.autocast(self._losses[0].device.type, enabled=False):  # sums of a batch need their digits
             self._fold_held(alike)
 
@@ -181,11 +186,11 @@ class Tally:
 
     def _measure(self, batches: list[_Batch]) -> Tensor:
         """Return sums over batches of one shape: for the vote, for its bins of confidence, and for each learner."""
-        columns = torch.stack([class_columns(b.logits, self._outputs) for b in batches])  # (k, N, m, B)
+        columns = torch.stack([class_columns(b.logits, self._activation) for b in batches])  # (k, N, m, B)
         target = torch.stack([b.target for b in batches])
-        weights = [b.weight for b in batches if b.weight is not None]
+        weights = [b.sample_weight for b in batches if b.sample_weight is not None]
         weight = torch.stack(weights).to(columns) if weights else None  # (k, B)
-        proba = columns.softmax(-2) if self._outputs == "softmax" else columns
+        proba = columns.softmax(-2) if self._activation == "softmax" else columns
         truth = one_hot(target, proba)  # (k, m, B)
         labels = truth.argmax(-2) if is_one_hot(target, proba) else target
         readout = self._rule.readout

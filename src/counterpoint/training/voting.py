@@ -20,7 +20,7 @@ class Vote(NamedTuple):
     """
 
     kind: str
-    outputs: str = "softmax"
+    activation: str = "softmax"
     weights: Tensor | None = None  # (N,)
     readout: Readout | None = None
 
@@ -30,9 +30,9 @@ class Vote(NamedTuple):
 
     def learners(self, logits: Tensor) -> Tensor:
         """Return the logarithms of the probabilities that are combined, (n_learners, batch, n_classes)."""
-        logits = two_columns(logits, self.outputs)
+        logits = two_columns(logits, self.activation)
         logits = logits if logits.dtype == torch.float64 else logits.float()
-        if self.outputs == "identity":
+        if self.activation == "identity":
             return logits.clamp(min=torch.finfo(logits.dtype).tiny).log()
         if self.readout is not None:
             decodes = self.kind == "geometric" and self.readout.decodes  # the mean of standardised outputs

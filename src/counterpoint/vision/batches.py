@@ -57,7 +57,7 @@ class ImageBatches:
         over the border.
     crop_padding : int, default=4
         The largest shift, before resizing.
-    seed : int, default=0
+    random_state : int, default=0
         Of the object's own generator. Each epoch goes on drawing from it.
     drop_last : bool, optional
         Whether to leave out the last batch where it is smaller; by default where ``augment`` is true and there are
@@ -106,7 +106,7 @@ class ImageBatches:
         std: Sequence[float] = STD,
         cutout: int = 0,
         crop_padding: int = 4,
-        seed: int = 0,
+        random_state: int = 0,
         drop_last: bool | None = None,
     ) -> None:
         self.device = pick_device(device)
@@ -139,7 +139,7 @@ class ImageBatches:
                 f"`batch_size` must be at most the number of images, {len(self._images)}, where the last batch is "
                 f"dropped; got {batch_size}."
             )
-        seed = check_whole(seed, "seed", minimum=0, maximum=2**64 - 1)
+        seed = check_whole(random_state, "random_state", minimum=0, maximum=2**64 - 1)
         self.generator = torch.Generator(self.device).manual_seed(seed)
 
     def __len__(self) -> int:

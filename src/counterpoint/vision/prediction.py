@@ -29,7 +29,7 @@ def predict_logits(
     ensemble : Module
         An :class:`~counterpoint.training.Ensemble` of learners that put out logits, or any module that puts out
         ``(n_learners, batch, n_classes)``. Its mode is left as it was.
-    batches : iterable of x, (x, y) or (x, y, weight)
+    batches : iterable of x, (x, y) or (x, y, sample_weight)
         The images, or a list with a view of them for each learner in ``(x, y)``; of the rest nothing is used.
     flip : bool, default=False
         Whether to average the logits of each image and of its mirror image.
@@ -114,7 +114,8 @@ def _raw_logits(ensemble: nn.Module, batches: Iterable[Any], flip: bool, precisi
 def _check_ensemble(ensemble: Any) -> None:
     if not isinstance(ensemble, nn.Module):
         raise TypeError(f"`ensemble` must be a torch Module; got {type(ensemble).__name__}.")
-    if getattr(ensemble, "outputs", None) == "identity":
+    bare = unwrapped(ensemble)
+    if isinstance(bare, Voters) and bare.activation == "identity":
         raise ValueError(
             "`ensemble` must put out logits; got one that puts out probabilities, which its `learner_proba` gives."
         )
@@ -127,7 +128,7 @@ def _images(batch: Any, device: torch.device) -> Images:
     views = x if isinstance(x, list | tuple) else [x]
     if not views or not all(isinstance(view, Tensor) for view in views):
         raise TypeError(
-            f"`batches` must give tensors, as x, (x, y) or (x, y, weight); got {type(batch).__name__}."
+            f"`batches` must give tensors, as x, (x, y) or (x, y, sample_weight); got {type(batch).__name__}."
         )
     moved: list[Tensor] = [view.to(device, non_blocking=True) for view in views]
     return moved[0] if isinstance(x, Tensor) else moved

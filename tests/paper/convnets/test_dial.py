@@ -5,12 +5,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from counterpoint.records import NONE, fill
 from paper import reproduce
 from paper.__main__ import main
-from paper.convnets import dial
+from paper.convnets import dial, study
 from paper.convnets import dial_tables as tables
+from paper.convnets.images import ImageSets
 
 ROOT = Path(__file__).parents[3]
 RECORD = ROOT / "results" / "image-dial.json"
@@ -34,12 +36,12 @@ def committed():
 
 def test_a_smoke_run_writes_record_page_and_picture(smoke):
     record = read(smoke / "image-dial.json")
-    assert list(record["data"]) == [name for name, *_ in dial.plan(1, smoke=True)]
+    assert list(record["data"]) == [name for name, *_ in study.plan(dial.SMOKE_POINTS, 1)]
     assert record["config"] == {"smoke": True}
     page = (smoke / "image-dial.md").read_text(encoding="utf-8")
     assert page == tables.in_markdown(record)
     assert "**Smoke run. digits, 2 ConvNets of width 2, 1 epoch**" in page
-    assert all(tables.NAMES[arm] in page for arm in dial.ARMS)
+    assert all(tables.NAMES[arm] in page for arm in dial.SMOKE_POINTS[0].arms)
     for end in ("png", "svg"):
         assert (smoke / f"image-dial.{end}").stat().st_size > 1000
 
@@ -61,8 +63,8 @@ def test_every_job_scores_its_vote_and_its_learners(smoke):
 
 
 def test_an_interrupted_run_goes_on_after_the_jobs_it_has_done(tmp_path, monkeypatch):
-    names = [name for name, *_ in dial.plan(1, smoke=True) if name.startswith("digits-w4")]
-    done, work = [], dial.run
+    names = [name for name, *_ in study.plan(dial.SMOKE_POINTS[1:], 1)]
+    done, work = [], study.run
 
     def stopped(point, arm, *rest):
         if len(done) == 1:
@@ -70,15 +72,15 @@ def test_an_interrupted_run_goes_on_after_the_jobs_it_has_done(tmp_path, monkeyp
         done.append(arm)
         return work(point, arm, *rest)
 
-    monkeypatch.setattr(dial, "run", stopped)
+    monkeypatch.setattr(study, "run", stopped)
     with pytest.raises(KeyboardInterrupt):
         reproduce("image-dial", tmp_path, smoke=True, parts="digits-w4")
     first = tmp_path / "image-dial" / f"{names[0]}.json"
-    assert [path.name for path in first.parent.iterdir()] == [first.name]
+    assert [path.name for path in first.parent.glob("*.json")] == [first.name]
     kept = first.stat().st_mtime_ns
 
     again = []
-    monkeypatch.setattr(dial, "run", lambda point, arm, *rest: again.append(arm) or work(point, arm, *rest))
+    monkeypatch.setattr(study, "run", lambda point, arm, *rest: again.append(arm) or work(point, arm, *rest))
     reproduce("image-dial", tmp_path, smoke=True, parts="digits-w4")
     assert again == list(dial.WIDE[1:])
     assert list(read(tmp_path / "image-dial.json")["data"]) == names
@@ -93,19 +95,18 @@ def test_arms_of_a_seed_start_from_the_same_weights_and_see_the_same_batches(mon
         seen.append([*weights, *next(iter(batches))])
         raise InterruptedError
 
-    monkeypatch.setattr(dial, "fit", look)
-    images = dial.load_images(None, smoke=True)
-    point = dial.SMOKE[0]
+    monkeypatch.setattr(study, "fit", look)
+    images, point = ImageSets(None, smoke=True)["digits"], dial.SMOKE_POINTS[0]
     for arm, seed in (("independent", 0), ("0.9", 0), ("0.9", 1)):
         with pytest.raises(InterruptedError):
-            dial.run(point, arm, seed, images, dial.pick_device("cpu"))
+            study.run(point, arm, seed, images, torch.device("cpu"))
     first, same, other = seen
     assert all(bool((a == b).all()) for a, b in zip(first, same, strict=True))
     assert not all(bool((a == b).all()) for a, b in zip(first, other, strict=True))
 
 
 def piece(arm, seed, error, *, width=8, geometric=None):
-    """Return a job with errors that are told in advance."""
+    """Return a job with known errors."""
 
     def scores(error):
         return {
@@ -164,7 +165,7 @@ def test_the_page_says_what_the_record_says(committed):
 
 
 def test_the_record_holds_the_jobs_beside_it_and_the_plan_goes_on_after_them(committed):
-    plan = {name: dial._config(point, arm, seed) for name, point, arm, seed in dial.plan(3)}
+    plan = {name: study.job_config(point, arm, seed) for name, point, arm, seed in study.plan(dial.POINTS, 3)}
     assert not committed["config"]["smoke"]
     for name, one in committed["data"].items():
         assert one["config"] == plan[name]

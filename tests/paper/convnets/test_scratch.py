@@ -1,4 +1,4 @@
-"""Ensembles from scratch: nets that train together train as alone, and the clock is fair."""
+"""Ensembles from scratch: learners train together as alone, and tables and page follow from the record."""
 
 import json
 from pathlib import Path
@@ -6,67 +6,60 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from torch.nn import functional as F
 
 from counterpoint.records import fill
+from counterpoint.training import Ensemble
 from counterpoint.vision import ImageBatches, backbone
 from paper import reproduce
 from paper.convnets import scratch
 from paper.convnets import scratch_tables as tables
-from paper.convnets.images import load_images
-from paper.convnets.recording import put_back, recorded
+from paper.convnets.images import ImageSets
 from paper.convnets.scratch import Point
-from paper.convnets.side_by_side import program
 
 ROOT = Path(__file__).parents[3]
+COMMITTED = ROOT / "results" / "image-scratch.json"
+PAGE = ROOT / "docs" / "images-when-diversity-pays.md"
 CPU = torch.device("cpu")
 
 
 @pytest.fixture(scope="module")
 def images():
-    return load_images(None, smoke=True)
+    return ImageSets(None, smoke=True)["digits"]
+
+
+@pytest.fixture(scope="module")
+def committed():
+    return json.loads(COMMITTED.read_text(encoding="utf-8"))
 
 
 def trained(images, n_learners):
-    """Return the logits of nets trained together, for some images; the first net is the same for any number."""
+    """Return the logits of learners trained together; the first starts the same for any number."""
     torch.manual_seed(0)
-    nets = [backbone("convnet", 10, width=2) for _ in range(n_learners)]
+    ensemble = Ensemble([backbone("convnet", 10, width=2) for _ in range(n_learners)])
     point = Point("convnet", 2, n_learners, 2, 1, batch_size=50)
-    together = program(nets)
-    batches = ImageBatches(images.x_train, images.y_train, batch_size=50, seed=0, device="cpu")
-    scratch._train(point, together, batches, torch.zeros(1, 50, 3, 8, 8), 10)
+    assert scratch._train(ensemble, point, images, 0, CPU) > 0
     x, _ = next(iter(ImageBatches(images.x_test, images.y_test, augment=False, device="cpu")))
-    return together.eval()(x[None]).detach()
+    return ensemble.eval()(x).detach()
 
 
-def test_a_net_learns_the_same_beside_others(images):
+def test_a_learner_trains_beside_others_as_alone(images):
     torch.testing.assert_close(trained(images, 3)[0], trained(images, 1)[0], atol=1e-3, rtol=1e-3)
 
 
-def test_the_steps_that_warm_up_leave_no_trace(images):
-    net = program([backbone("convnet", 10, width=2)])
-    start = [value.clone() for value in net.state_dict().values()]
-    optimizer = torch.optim.SGD(net.parameters(), torch.tensor(0.1), momentum=0.9, nesterov=True)
-
-    def step():
-        net(torch.randn(1, 4, 3, 8, 8)).square().mean().backward()
-        optimizer.step()
-
-    taken, was_recorded = recorded(step, CPU)
-    assert taken is step
-    assert not was_recorded
-    assert any(not torch.equal(a, b) for a, b in zip(net.state_dict().values(), start, strict=True))
-    put_back(net, start, optimizer)
-    assert all(torch.equal(a, b) for a, b in zip(net.state_dict().values(), start, strict=True))
-    assert all((state["momentum_buffer"] == 0).all() for state in optimizer.state.values())
+def test_the_loss_is_the_sum_of_smoothed_cross_entropies():
+    logits, y = torch.randn(3, 8, 4), torch.arange(8) % 4
+    found = scratch.loss_per_learner(logits, scratch.smooth(y, 4, 0.1))
+    torch.testing.assert_close(found, sum(F.cross_entropy(one, y, label_smoothing=0.1) for one in logits))
 
 
 def test_the_learning_rate_goes_up_to_its_peak_and_down_to_zero():
-    rates = scratch._rates(Point("convnet", 2, 1, 1, 1, learning_rate=0.4), 100)
-    assert int(rates.argmax()) == 24  # a quarter of the way
-    assert float(rates.max()) == pytest.approx(0.4)
-    assert float(rates[-1]) == 0
-    assert (rates[:24].diff() > 0).all()
-    assert (rates[24:].diff() < 0).all()
+    rates = np.array([scratch.rate_share(step, 100) for step in range(101)])
+    assert rates.argmax() == 24  # a quarter of the way
+    assert rates.max() == pytest.approx(1.0)
+    assert rates[99] == rates[100] == 0  # the scheduler asks once more after the last step
+    assert (np.diff(rates[:25]) > 0).all()
+    assert (np.diff(rates[24:100]) < 0).all()
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +81,7 @@ def test_a_smoke_run_writes_every_ensemble_and_its_table(smoke):
     assert all(one["data"]["seconds"] > 0 for one in record["data"].values())
 
 
-def test_only_nets_that_were_shown_shifted_images_have_their_error(smoke):
+def test_only_fast_networks_have_an_error_of_six_views(smoke):
     record = json.loads((smoke / "image-scratch.json").read_text(encoding="utf-8"))
     found = tables.grid(record)
     place = found.headings.index("six views")
@@ -106,36 +99,37 @@ def test_images_are_shifted_with_reflection():
     assert scratch._shifted(x, 0) is x
 
 
-def test_runs_that_were_kept_belong_to_the_plan():
-    path = ROOT / "results" / "image-scratch.json"
+def test_committed_jobs_are_of_the_plan_but_of_an_earlier_loop(committed, tmp_path):
     planned = {
-        f"{point.name}-s{seed}": {**point._asdict(), "seed": seed}
+        f"{point.name}-s{seed}": scratch.job_config(point, seed)
         for point in scratch.plan()
         for seed in range(point.n_seeds)
     }
-    for name, run in json.loads(path.read_text(encoding="utf-8"))["data"].items():
-        assert run["config"] == planned[name]
+    for name, run in committed["data"].items():
+        assert {**run["config"], "loop": "fit"} == planned[name]
+    name = "convnet-64-n1-e8-s0.json"
+    (tmp_path / "image-scratch").mkdir()
+    (tmp_path / "image-scratch" / name).write_bytes((COMMITTED.with_suffix("") / name).read_bytes())
+    with pytest.raises(ValueError, match=r"same settings \(loop: 'fit' here, None there\)"):
+        scratch.reproduce(tmp_path, device="cpu")
 
 
-def test_a_point_that_is_not_there_is_an_error(tmp_path):
+def test_parts_that_match_no_job_are_an_error(tmp_path):
     with pytest.raises(
         ValueError, match=r"`parts` must be beginnings of names, of convnet, .*; got 'nothing'"
     ):
         reproduce("image-scratch", tmp_path, smoke=True, parts="nothing")
 
 
-def test_the_page_says_what_the_record_says():
-    path = ROOT / "results" / "image-scratch.json"
-    page = (ROOT / "docs" / "images-when-diversity-pays.md").read_text(encoding="utf-8")
-    found = json.loads(path.read_text(encoding="utf-8"))
-    assert fill(page, "image-scratch", tables.in_markdown(found)) == page
+def test_the_page_says_what_the_record_says(committed):
+    page = PAGE.read_text(encoding="utf-8")
+    assert fill(page, "image-scratch", tables.in_markdown(committed)) == page
 
 
-def test_the_sentences_of_the_page_say_what_the_record_says():
-    record = json.loads((ROOT / "results" / "image-scratch.json").read_text(encoding="utf-8"))
-    page = " ".join((ROOT / "docs" / "images-when-diversity-pays.md").read_text(encoding="utf-8").split())
+def test_the_sentences_of_the_page_say_what_the_record_says(committed):
+    page = " ".join(PAGE.read_text(encoding="utf-8").split())
     found = {}
-    for runs in tables.points(record):
+    for runs in tables.points(committed):
         config, data = runs[0]["config"], [run["data"] for run in runs]
         error = 100 * np.mean([one.get("shifted", one["mirrored"])["soft"] for one in data])
         key = tuple(config[name] for name in ("network", "width", "n_learners", "epochs"))

@@ -1,16 +1,20 @@
 """Learners of one hidden unit: independent training with a read-out, longer training, and what is written of them."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
+from counterpoint.records import RunStore, run_jobs
 from paper.diversity_map import one_unit, study
 from paper.diversity_map.analysis import gains_of, read_map
 from paper.diversity_map.one_unit import BASELINE, READ_OUT, Run
 from paper.diversity_map.one_unit_tables import CHOSEN, after, markdown
+from paper.runner import about_device
 
 ROOT = Path(__file__).parents[3]
 RECORD, MAP = (ROOT / "results" / name for name in ("diversity-map-one-unit.json", "diversity-map.json"))
@@ -34,13 +38,11 @@ def record(folder):
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     """A map of the same learners."""
-    parts = [
-        study.run_part(name, n, 1, GRID, data=None, seed=0, device="cpu")
-        for name in NAMES
-        for n in GRID.learners
-    ]
+    device = torch.device("cpu")
+    jobs = study.make_jobs(NAMES, GRID, data=None, seed=0, device=device)
     out = tmp_path_factory.mktemp("map")
-    (path,) = study._write_record(out, parts, GRID, seed=0, smoke=False)
+    records = run_jobs(jobs, RunStore(out), title="", about=about_device(device), progress=False).records
+    path = study.write_map(out, [study.join(one) for one in records.values()], GRID, seed=0, smoke=False)
     return json.loads(path.read_text(encoding="utf-8"))
 
 
@@ -64,21 +66,25 @@ def test_the_read_out_makes_learners_of_iris_more_accurate(record):
             assert part["learner"][READ_OUT] > part["learner"][BASELINE]
 
 
-def test_a_part_of_the_record_is_not_run_again_unless_settings_change(folder, record, tmp_path, monkeypatch):
-    path = tmp_path / "diversity-map-one-unit.json"
-    path.write_text(json.dumps({**record, "data": record["data"][:-1]}), encoding="utf-8")
+def test_a_finished_job_is_not_run_again_and_other_settings_are_refused(
+    folder, record, tmp_path, monkeypatch
+):
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    (tmp_path / "diversity-map-one-unit" / "labor-n3-s60.json").unlink()
     asked = []
 
-    def run_part(name, n_learners, run, *_, **__):
+    def run_job(name, n_learners, run, *_, **__):
         asked.append((name, n_learners, run.steps))
-        return record["data"][-1]
+        return {key: record["data"][-1][key] for key in ("rows", "wrong", "learner")}
 
-    monkeypatch.setattr(one_unit, "run_part", run_part)
-    one_unit.reproduce(tmp_path, names=NAMES, runs=RUNS, grid=GRID, device="cpu")
+    monkeypatch.setattr(one_unit, "run_job", run_job)
+    (path,) = one_unit.reproduce(tmp_path, names=NAMES, runs=RUNS, grid=GRID, device="cpu")
     assert asked == [("labor", 3, 60)]
-    assert json.loads(path.read_text(encoding="utf-8"))["data"] == record["data"]
-    one_unit.reproduce(tmp_path, names=NAMES, runs=RUNS, grid=replace(GRID, folds=3), device="cpu")
-    assert len(asked) == 1 + len(record["data"])
+    again = json.loads(path.read_text(encoding="utf-8"))["data"]
+    assert [{**one, "seconds": 0} for one in again] == [{**one, "seconds": 0} for one in record["data"]]
+    with pytest.raises(ValueError, match=r"\(folds: 3 here, 2 there\)"):
+        one_unit.reproduce(tmp_path, names=NAMES, runs=RUNS, grid=replace(GRID, folds=3), device="cpu")
+    assert len(asked) == 1
 
 
 def test_gains_are_over_independent_learners_and_over_those_with_a_read_out(record, whole):

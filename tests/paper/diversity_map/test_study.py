@@ -3,18 +3,18 @@
 import io
 import json
 import os
+import shutil
 from contextlib import redirect_stdout
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from counterpoint.datasets import load
 from paper import reproduce
 from paper.__main__ import main
 from paper.diversity_map import analysis, figures, study, tables
 from paper.diversity_map.__main__ import rewrite
-from paper.diversity_map.study import SMOKE, SMOKE_DATA, Grid
+from paper.diversity_map.study import SMOKE, SMOKE_DATA
 
 ROOT = Path(__file__).parents[3]
 RECORD, PAGE = ROOT / "results" / "diversity-map.json", ROOT / "docs" / "when-does-diversity-pay.md"
@@ -34,67 +34,53 @@ def record(smoke):
     return json.loads((smoke[0] / "diversity-map.json").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("name", ["iris", "labor"])  # numbers; nominal columns with gaps
-def test_every_row_is_tested_once_in_each_repeat_and_scaled_by_the_others(name):
-    table = load(name)
-    x, y, trained = study.prepare(table, Grid(folds=3, rows=2 * len(table.y)), 0)
-    assert x.shape[0] == len(trained) == 6
-    np.testing.assert_array_equal((1 - trained).sum(axis=0), 2)
-    assert len(np.unique(trained, axis=0)) == 6
-    for seen, rows in zip(x, trained > 0, strict=True):
-        np.testing.assert_allclose(seen[:, rows].mean(axis=1), 0, atol=1e-5)
-        assert set(seen[:, rows].std(axis=1).round(4).tolist()) <= {0.0, 1.0}
-    assert (np.unique(table.y)[y] == table.y).all()
-
-
-def test_a_run_goes_on_after_the_parts_it_finds(smoke, record, tmp_path, monkeypatch):
-    parts = (smoke[0] / study.PARTS).read_text(encoding="utf-8").splitlines()
-    assert len(parts) == len(SMOKE_DATA) * len(SMOKE.learners) * len(SMOKE.hidden)
-    cut_off = parts[-1][:50]  # with the end of its line
-    (tmp_path / study.PARTS).write_text("\n".join([*parts[:-1], cut_off]), encoding="utf-8")
+def test_a_run_goes_on_after_the_jobs_it_finds(smoke, record, tmp_path, monkeypatch):
+    shutil.copytree(smoke[0], tmp_path, dirs_exist_ok=True)
+    jobs = sorted((tmp_path / "diversity-map").glob("*.json"))
+    assert len(jobs) == len(SMOKE_DATA) * len(SMOKE.learners) * len(SMOKE.hidden)
+    (tmp_path / "diversity-map" / "glass-n5-h16.json").write_text('{"config": ', encoding="utf-8")
     ran = []
-    original = study.run_part
-    monkeypatch.setattr(study, "run_part", lambda *a, **k: ran.append(a[:3]) or original(*a, **k))
+    original = study.run_cell
+    monkeypatch.setattr(study, "run_cell", lambda *a, **k: ran.append(a[:3]) or original(*a, **k))
     monkeypatch.setattr(study, "write_findings", lambda *_: [])
-    said = rf"{study.PARTS}' has a damaged part in line {len(parts)}, which is left out\.$"
-    with pytest.warns(UserWarning, match=said):
+    with pytest.warns(RuntimeWarning, match=r"glass-n5-h16\.json' must hold JSON; .* The job is run again\."):
         reproduce("diversity-map", tmp_path, smoke=True)
     assert ran == [("glass", 5, 16)]
     again = json.loads((tmp_path / "diversity-map.json").read_text(encoding="utf-8"))
     for one, other in zip(record["data"], again["data"], strict=True):
         assert {**one, "seconds": 0} == {**other, "seconds": 0}
-    written = (tmp_path / study.PARTS).read_text(encoding="utf-8").splitlines()
-    assert written[:-1] == [*parts[:-1], cut_off]
-    assert json.loads(written[-1])["settings"] == json.loads(parts[-1])["settings"]
-    settings = {**json.loads(parts[0])["settings"], "seed": 1}  # another seed is another run
-    assert study._read_parts(smoke[0] / study.PARTS, settings) == []
 
 
-def test_a_table_whose_part_fails_is_left_out_of_the_record(tmp_path, monkeypatch):
-    original = study.run_part
+def fail(*_, **__):
+    raise RuntimeError("out of memory")
 
-    def run_part(name, n_learners, *arguments, **options):
-        if name == "labor" and n_learners == 5:
-            raise RuntimeError("out of memory")
-        return original(name, n_learners, *arguments, **options)
 
-    monkeypatch.setattr(study, "run_part", run_part)
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"smoke": True, "seed": 1}, r"\(seed: 1 here, 0 there\)"), ({}, "or with that of no smoke run")],
+)
+def test_jobs_of_other_settings_are_refused_before_any_work(options, message, smoke, monkeypatch):
+    monkeypatch.setattr(study, "run_cell", fail)
+    with pytest.raises(ValueError, match=rf"^`out` must be a folder without .*{message}"):
+        study.reproduce(smoke[0], **options)
+
+
+def test_a_table_with_a_failed_cell_is_left_out_of_the_record(smoke, tmp_path, monkeypatch):
+    shutil.copytree(smoke[0], tmp_path, dirs_exist_ok=True)
+    (tmp_path / "diversity-map" / "labor-n5-h1.json").unlink()
+    monkeypatch.setattr(study, "run_cell", fail)
     monkeypatch.setattr(study, "write_findings", lambda *_: [])
-    with pytest.warns(UserWarning, match=r"labor, 5 learners of \d+: out of memory"):
-        (path,) = study.reproduce(tmp_path, smoke=True)
-    assert json.loads(path.read_text(encoding="utf-8"))["config"]["data"] == ["iris", "glass"]
-
-
-def test_a_run_without_a_complete_table_says_so(tmp_path, monkeypatch):
-    def run_part(*arguments, **options):
-        raise RuntimeError("out of memory")
-
-    monkeypatch.setattr(study, "run_part", run_part)
-    with (
-        pytest.warns(UserWarning, match="out of memory"),
-        pytest.raises(RuntimeError, match="no table has all its parts"),
-    ):
+    with pytest.raises(RuntimeError, match=r"^1 job failed: labor-n5-h1: RuntimeError: out of memory$"):
         study.reproduce(tmp_path, smoke=True)
+    left = json.loads((tmp_path / "diversity-map.json").read_text(encoding="utf-8"))
+    assert left["config"]["data"] == ["iris", "glass"]
+
+
+def test_a_run_without_a_complete_table_writes_no_record(tmp_path, monkeypatch):
+    monkeypatch.setattr(study, "run_cell", fail)
+    with pytest.raises(RuntimeError, match=r"^12 jobs failed: iris-n3-h1: RuntimeError: out of memory; "):
+        study.reproduce(tmp_path, smoke=True)
+    assert not list(tmp_path.glob("*.*"))
 
 
 def test_the_tables_of_a_folder_come_after_the_embedded_ones(tmp_path):

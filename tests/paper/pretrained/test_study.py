@@ -1,4 +1,4 @@
-"""Tables 4 to 6: the protocol of the study, its growing record, and that documents say what records say."""
+"""Tables 4 to 6: the jobs of the study, the record joined from them, and that documents say what records say."""
 
 import json
 import shutil
@@ -6,21 +6,23 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
-from filelock import Timeout
 
-from counterpoint.records import fill, mean, spread
+from counterpoint.records import fill, mean, read_record, spread
 from paper import reproduce
 from paper.__main__ import main
-from paper.pretrained import laboratory, study
+from paper.pretrained import study
 from paper.pretrained.__main__ import rewrite
+from paper.pretrained.images import load_images
 from paper.pretrained.paper import TABLE_4, TABLE_5, TABLE_6, TABLE_6_CIFAR_100, TABLES
-from paper.pretrained.tables import choose, draw, find, grid, markdown, trajectories
+from paper.pretrained.recipe import Settings
+from paper.pretrained.tables import choose, draw, find_runs, grid, markdown, trajectories
+from paper.pretrained.trainer import Trainer
 
 ROOT = Path(__file__).parents[3]
+COMMITTED = ["table-4", "table-5", "table-6"]
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +52,7 @@ def test_the_errors_are_those_that_the_paper_prints():
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=list(TABLES))
 def test_every_number_of_the_paper_has_a_row(table):
-    rows = {*table.networks, *(f"{group} {way}" for group in table.groups for way in table.ways)}
+    rows = {*table.networks, *(f"{group} {arm}" for group in table.groups for arm in table.arms)}
     assert set(table.paper) <= rows
 
 
@@ -61,93 +63,56 @@ def test_copies_share_a_trunk_and_ensembles_of_different_seeds_share_none():
     assert not set(learners("apart", ["a"], 0)) & set(learners("apart", ["a"], 1))
 
 
-def test_what_another_process_is_at_comes_last(monkeypatch, capsys):
-    said = iter(["by now", None])
-
-    def do(wait):
-        if not wait:
-            raise Timeout("busy.lock")
-        return next(said)
-
-    todo = [study.Job("busy", 4, do), study.Job("free", 2, lambda wait: "done"), study.Job("read", 4, do)]
-    monkeypatch.setattr(study, "time", SimpleNamespace(perf_counter=lambda: 0.0))
-    monkeypatch.setattr(study.Study, "jobs", lambda self, seeds: todo)
-    study.Study(TABLE_5, SimpleNamespace(record={"config": {"networks": {}}}), None).work([0])
-    assert capsys.readouterr().err.splitlines() == [
-        "1/3  free: done; about 0 s left",
-        "2/3  busy: by now; about 0 s left",
-        "3/3  read: on record",
+def test_a_table_has_a_job_for_every_trunk_and_every_run(tmp_path):
+    images = load_images(TABLE_6, None, smoke=True)
+    settings = Settings(epochs=1, more_epochs=2, size=16, batch_size=32, width=4)
+    trainer = Trainer(images, settings, weights=None, folder=tmp_path, device=torch.device("cpu"))
+    names = [job.name for job in study.list_jobs(TABLE_6, trainer, ["convnet"], 1)]
+    assert names == [
+        *(f"trunk-convnet-{seed}" for seed in range(3)),
+        *(
+            f"{group}-{arm}-0"
+            for arm in ("vote", "independent", "lambda-0.1")
+            for group in ("copies", "apart")
+        ),
     ]
-
-
-def test_the_time_left_counts_only_what_is_trained(monkeypatch, capsys):
-    now = [0.0]
-
-    def job(label, cost, seconds, *, fails=False):
-        def do(wait):
-            now[0] += seconds
-            if fails:
-                raise RuntimeError("out of memory")
-            return "done"
-
-        return study.Job(label, cost, do)
-
-    todo = [job("read", 0, 3), job("failed", 9, 1, fails=True), job("trained", 2, 10), job("next", 4, 32)]
-    monkeypatch.setattr(study, "time", SimpleNamespace(perf_counter=lambda: now[0]))
-    monkeypatch.setattr(study.Study, "jobs", lambda self, seeds: todo)
-    notebook = SimpleNamespace(record={"config": {"networks": {}}})
-    with pytest.warns(RuntimeWarning, match="failed was left out: out of memory"):
-        study.Study(TABLE_5, notebook, None).work([0])
-    assert capsys.readouterr().err.splitlines() == [
-        "1/4  read: done",
-        "3/4  trained: done; about 20 s left",
-        "4/4  next: done; about 0 s left",
-    ]
-
-
-def test_a_trunk_that_is_there_costs_nothing(smoke, tmp_path):
-    images = study.load_images(TABLE_5, None, smoke=True)
-    settings = laboratory.Settings(
-        epochs=1, more_epochs=2, size=16, batch_size=32, width=4, cutout=TABLE_5.cutout
-    )
-    costs = []
-    for folder in (smoke / "trunks", tmp_path):
-        place = laboratory.Laboratory(
-            images, settings, weights=None, folder=folder, device=torch.device("cpu")
-        )
-        notebook = study.Notebook(tmp_path, TABLE_5, {"networks": ["convnet", "cifar_resnet18"]}, {})
-        costs.append([job.cost for job in study.Study(TABLE_5, notebook, place).jobs([0])][:3])
-    assert costs == [[0, 0, 1], [laboratory.SCRATCH] * 2 + [1]]
 
 
 def test_a_smoke_run_has_every_row_and_keeps_every_trajectory(smoke):
     for name in ("table-5", "table-6"):
         record, table = read(smoke, name), TABLES[name]
         assert record["config"]["smoke"] is True
-        assert record["versions"]["torch"] == torch.__version__
-        assert record["seconds"] > 0
+        assert record["torch"] == [torch.__version__]
         for group in table.groups:
-            for way in table.ways:
-                (run,) = find(record, group, way)
-                assert len(run["epochs"]) == (0 if way == "vote" else 2)
-                for epoch in run["epochs"]:
+            for arm in table.arms:
+                (run,) = find_runs(record, group, arm)
+                history, test = run["data"]["history"], run["data"]["test"]
+                assert len(history) == (0 if arm == "vote" else 2)
+                for epoch in history:
                     assert {"r_tl", "r_ll", "test_soft", "test_r_tl", "test_r_ll"} <= set(epoch)
-                if run["epochs"]:
-                    assert run["epochs"][-1]["test_soft"] == run["test"]["soft"]
+                if history:
+                    assert history[-1]["test_soft"] == test["soft"]
         assert all((smoke / f"{name}.{kind}").stat().st_size > 1000 for kind in ("png", "svg"))
         text = (smoke / f"{name}.md").read_text(encoding="utf-8")
         assert text.startswith("**Smoke run on digits")
         assert text == markdown(record, table)
 
 
-def test_copies_start_as_one_and_the_single_nets_are_those_apart(smoke):
+def test_a_trunk_is_trained_once_for_all_tables_and_says_where(smoke):
+    record = read(smoke, "table-6")["data"]["trunk-convnet-0"]
+    assert record == read(smoke, "table-5")["data"]["trunk-convnet-0"]
+    assert record["data"]["versions"]["torch"] == torch.__version__
+    assert len([path for path in (smoke / "trunks").glob("*.safetensors") if "convnet-0" in path.name]) == 1
+
+
+def test_copies_start_as_one_and_the_single_networks_are_those_apart(smoke):
     record = read(smoke, "table-6")
-    (copies,), (apart,) = find(record, "copies", "vote"), find(record, "apart", "vote")
-    assert copies["test"]["r_ll"] == pytest.approx(1)
-    assert apart["test"]["r_ll"] < 0.9
-    assert copies["test"]["learners"] == [apart["test"]["learners"][0]] * 3
+    copies, apart = (find_runs(record, group, "vote")[0]["data"]["test"] for group in ("copies", "apart"))
+    assert copies["r_ll"] == pytest.approx(1)
+    assert apart["r_ll"] < 0.9
+    assert copies["learners"] == [apart["learners"][0]] * 3
     cell = grid(record, TABLE_6, spread).rows[0][2]
-    assert cell == f"{spread(apart['test']['learners'], 2)} (3)"
+    assert cell == f"{spread(apart['learners'], 2)} (3)"
 
 
 def test_training_on_moves_the_ensembles(smoke):
@@ -160,113 +125,103 @@ def test_training_on_moves_the_ensembles(smoke):
 
 
 def test_a_path_begins_where_its_own_seeds_did():
-    def run(way, seed, r_tl):
-        test = {"r_tl": r_tl, "r_ll": 0.5}
-        epochs = [] if way == "vote" else [{"test_r_tl": 0.9, "test_r_ll": 0.4}]
-        return {"group": "networks", "way": way, "seed": seed, "test": test, "epochs": epochs}
+    def run(arm, seed, r_tl):
+        history = [] if arm == "vote" else [{"test_r_tl": 0.9, "test_r_ll": 0.4}]
+        return {
+            "config": {"group": "networks", "arm": arm, "seed": seed, "more_epochs": 1},
+            "data": {"test": {"r_tl": r_tl, "r_ll": 0.5}, "history": history},
+        }
 
     runs = [run("vote", 0, 0.6), run("vote", 1, 0.8), run("joint", 1, 0.9)]
-    record = {"config": {"more_epochs": 1}, "data": {"runs": runs}}
+    record = {"data": dict(enumerate(runs))}
     ((r_tl, _),) = trajectories(record, TABLE_5, "test").values()
     assert list(r_tl) == [0.8, 0.9]
 
 
 def test_a_finished_study_runs_nothing_again_and_a_killed_one_goes_on(smoke, tmp_path, monkeypatch):
     folder = shutil.copytree(smoke, tmp_path / "copy")
-    record = read(folder, "table-5")
-    lost = record["data"]["runs"].pop()
-    (folder / "table-5.json").write_text(json.dumps(record), encoding="utf-8")
+    path = folder / "table-5" / "networks-lambda-0.3-0.json"
+    lost = read_record(path)["data"]
+    path.unlink()
     trained = []
-    run = laboratory.Laboratory.run
-    monkeypatch.setattr(laboratory.Laboratory, "run", lambda *a: trained.append(a[2:]) or run(*a))
+    run = Trainer.run
+    monkeypatch.setattr(Trainer, "run", lambda *a: trained.append(a[2:]) or run(*a))
     for _ in range(2):
         reproduce("table-5", folder, smoke=True)
-    assert trained == [(lost["way"], lost["seed"])]
-    again = read(folder, "table-5")["data"]["runs"][-1]
-    assert {**again, "seconds": 0, "epochs": 0} == {**lost, "seconds": 0, "epochs": 0}
+    assert trained == [("lambda 0.3", 0)]
+    again = read_record(path)["data"]
+    assert {**again, "seconds": 0, "history": 0} == {**lost, "seconds": 0, "history": 0}
     for key in ("loss", "test_soft"):
-        assert [epoch[key] for epoch in again["epochs"]] == [epoch[key] for epoch in lost["epochs"]]
+        assert [epoch[key] for epoch in again["history"]] == [epoch[key] for epoch in lost["history"]]
 
 
-def test_a_run_that_another_process_put_on_record_is_not_run(smoke, tmp_path, monkeypatch):
+def test_a_damaged_job_is_reported_and_run_again(smoke, tmp_path):
     folder = shutil.copytree(smoke, tmp_path / "copy")
-    record = read(folder, "table-5")
-    whole = json.dumps(record)
-    lost = [record["data"]["runs"].pop() for _ in range(2)]
-    (folder / "table-5.json").write_text(json.dumps(record), encoding="utf-8")
-    run, done = laboratory.Laboratory.run, []
+    path = folder / "table-5" / "networks-vote-0.json"
+    whole = read_record(path)
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.warns(RuntimeWarning, match=r"networks-vote-0\.json' must hold JSON.* The job is run again"):
+        reproduce("table-5", folder, smoke=True)
+    assert read_record(path)["data"]["test"] == whole["data"]["test"]
 
-    def meanwhile(*arguments):
-        (folder / "table-5.json").write_text(whole, encoding="utf-8")
-        done.append(arguments[2])
-        return run(*arguments)
 
-    monkeypatch.setattr(laboratory.Laboratory, "run", meanwhile)
-    reproduce("table-5", folder, smoke=True)
-    assert done == [lost[1]["way"]]
-    assert json.dumps(read(folder, "table-5")) == whole
+def test_some_jobs_can_be_run_alone(tmp_path):
+    reproduce("table-6", tmp_path, smoke=True, parts="trunk-convnet-0")
+    assert list(read(tmp_path, "table-6")["data"]) == ["trunk-convnet-0"]
+    assert (tmp_path / "table-6.md").read_text(encoding="utf-8") == ""  # no ensemble yet
+    reproduce("table-6", tmp_path, smoke=True, parts="copies-vote")
+    assert list(read(tmp_path, "table-6")["data"]) == ["trunk-convnet-0", "copies-vote-0"]
 
 
 @pytest.mark.slow
 def test_processes_with_one_folder_share_the_work(smoke, tmp_path):
-    command = [
-        sys.executable,
-        "-m",
-        "counterpoint",
-        "table-6",
-        "--smoke",
-        "--out",
-        str(tmp_path),
-    ]
-    started = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(3)]
+    command = [sys.executable, "-m", "paper", "table-6", "--smoke", "--out", str(tmp_path)]
+    started = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=ROOT) for _ in range(3)]
     said = [process.communicate()[1] for process in started]
     assert [process.returncode for process in started] == [0, 0, 0], said
-    shared, alone_ = (read(folder, "table-6")["data"] for folder in (tmp_path, smoke))
-    for kind, keys in (("trunks", ("network", "seed")), ("runs", ("group", "way", "seed"))):
-        mine, theirs = ({tuple(e[key] for key in keys): e for e in data[kind]} for data in (shared, alone_))
-        assert len(shared[kind]) == len(mine)
-        assert mine.keys() == theirs.keys()
-    for one in shared["runs"]:
-        (other,) = (o for o in alone_["runs"] if all(o[key] == one[key] for key in ("group", "way", "seed")))
-        for part in ("test", "held_out"):
-            for key, value in one[part].items():  # but for how many threads have added up
-                assert value == pytest.approx(other[part][key], abs=1e-4)
-    trained = [line for text in said for line in text.splitlines() if " % in " in line]
-    assert len(trained) == len(shared["runs"])  # each by one process
+    shared, alone = (read(folder, "table-6")["data"] for folder in (tmp_path, smoke))
+    assert list(shared) == list(alone)
+    for name, one in shared.items():
+        for part in ("test", "held_out") if "arm" in one["config"] else ():
+            for key, value in one["data"][part].items():  # the number of threads may change the last digits
+                assert value == pytest.approx(alone[name]["data"][part][key], abs=1e-4)
+    trained = [line for text in said for line in text.splitlines() if line.endswith(" s")]
+    assert len(trained) == len(shared)  # each by one process
 
 
-def test_another_study_is_not_overwritten(smoke, capsys):
+def test_jobs_of_other_settings_are_refused_before_any_work(smoke, capsys):
     assert main(["table-5", "--smoke", "--out", str(smoke), "--more-epochs", "1"]) == 2
     error = capsys.readouterr().err
-    assert "`out` must be a folder without table-5.json, or with one of the same settings" in error
+    assert "`out` must be a folder without networks-vote-0.json, or with one of the same settings" in error
     assert "(more_epochs: 1 here, 2 there)" in error
 
 
-def test_what_fails_is_left_out_with_a_warning(tmp_path, monkeypatch):
-    run = laboratory.Laboratory.run
+def test_a_failed_job_is_reported_at_the_end_and_the_others_are_done(tmp_path, monkeypatch):
+    run = Trainer.run
 
-    def failing(self, learners, way, seed):
-        if way == "joint":
+    def failing(self, learners, arm, seed):
+        if arm == "joint":
             raise RuntimeError("out of memory")
-        return run(self, learners, way, seed)
+        return run(self, learners, arm, seed)
 
-    monkeypatch.setattr(laboratory.Laboratory, "run", failing)
-    few = replace(TABLE_5, ways=("vote", "joint"))
-    with pytest.warns(RuntimeWarning, match="networks, joint, seed 0 was left out: out of memory"):
-        paths = study.reproduce_table(few, tmp_path, smoke=True, seeds=1)
-    assert [run["way"] for run in read(tmp_path, "table-5")["data"]["runs"]] == ["vote"]
-    assert paths[0].exists()
+    monkeypatch.setattr(Trainer, "run", failing)
+    few = replace(TABLE_5, arms=("vote", "joint", "independent"))
+    with pytest.raises(RuntimeError, match="1 job failed: networks-joint-0: RuntimeError: out of memory"):
+        study.reproduce_table(few, tmp_path, smoke=True, seeds=1)
+    runs = find_runs(read(tmp_path, "table-5"))
+    assert [run["config"]["arm"] for run in runs] == ["vote", "independent"]
 
 
 def test_lambda_is_chosen_by_held_out_images_and_not_by_test_images():
-    def entry(way, held_out, test):
-        return {"group": "g", "way": way, "seed": 0, "held_out": {"soft": held_out}, "test": {"soft": test}}
+    def entry(arm, held_out, test):
+        config = {"group": "g", "arm": arm, "seed": 0}
+        return {"config": config, "data": {"held_out": {"soft": held_out}, "test": {"soft": test}}}
 
     runs = [entry("lambda 0.1", 2.0, 5.0), entry("lambda 0.2", 1.0, 6.0), entry("lambda 0.3", 1.0, 4.0)]
-    record = {"data": {"runs": runs}}
-    ways = ("joint", "lambda 0.1", "lambda 0.2", "lambda 0.3")
-    assert [run["way"] for run in choose(record, "g", ways)] == ["lambda 0.2"]
-    assert choose(record, "g", ways[:2]) == []
+    record = {"data": dict(enumerate(runs))}
+    arms = ("joint", "lambda 0.1", "lambda 0.2", "lambda 0.3")
+    assert [run["config"]["arm"] for run in choose(record, "g", arms)] == ["lambda 0.2"]
+    assert choose(record, "g", arms[:2]) == []
 
 
 @pytest.mark.parametrize(
@@ -320,9 +275,6 @@ def test_a_record_goes_into_a_document(smoke, tmp_path):
     assert markdown(read(smoke, "table-5"), TABLE_5) in document.read_text(encoding="utf-8")
 
 
-COMMITTED = [name for name in TABLES if (ROOT / "results" / f"{name}.json").exists()]
-
-
 @pytest.mark.parametrize("name", ["smoke", *COMMITTED])
 def test_the_name_of_the_bound_stands_inside_the_axes(smoke, name):
     record = read(smoke, "table-5") if name == "smoke" else read(ROOT / "results", name)
@@ -343,21 +295,57 @@ def test_the_document_shows_the_committed_record(name):
 
 
 @pytest.mark.parametrize("name", COMMITTED)
+def test_a_committed_record_is_joined_from_the_committed_jobs(name):
+    jobs = {path.stem: read_record(path) for path in (ROOT / "results" / name).glob("*.json")}
+    record = read(ROOT / "results", name)
+    assert {job: {key: jobs[job][key] for key in ("config", "data")} for job in jobs} == record["data"]
+
+
+@pytest.mark.parametrize("name", COMMITTED)
 def test_the_defaults_are_the_settings_of_the_committed_record(name):
-    config, table = read(ROOT / "results", name)["config"], TABLES[name]
-    for key in ("epochs", "more_epochs", "size"):
-        assert getattr(table, key) == config[key]
-    assert table.cutout == config.get("cutout", 0)  # as Notebook reads it
+    table = TABLES[name]
+    for run in find_runs(read(ROOT / "results", name)):
+        for key in ("epochs", "more_epochs", "size", "cutout"):
+            assert getattr(table, key) == run["config"][key]
+
+
+@pytest.mark.parametrize("name", COMMITTED)
+def test_committed_jobs_have_the_settings_that_a_new_run_asks_for(name, tmp_path):
+    record, table = read(ROOT / "results", name), TABLES[name]
+    known = find_runs(record)[0]["config"]
+    images = load_images(table, None, smoke=True)
+    settings = Settings(table.epochs, table.more_epochs, table.size, cutout=table.cutout)
+    trainer = Trainer(images, settings, weights=None, folder=tmp_path, device=torch.device("cpu"))
+    seeds = 1 + max(run["config"]["seed"] for run in find_runs(record))
+    asked = {job.name: job.config for job in study.list_jobs(table, trainer, list(known["networks"]), seeds)}
+    assert list(asked) == list(record["data"])
+    # Images and weights are not here; the rest of a config depends on neither.
+    data = {
+        "images",
+        "n_train",
+        "n_held_out",
+        "n_test",
+        "networks",
+        "checksum",
+        "checksums",
+        "start",
+        "epochs",
+    }
+    for job, config in asked.items():
+        found = record["data"][job]["config"]
+        assert config.keys() == found.keys()
+        for key in config.keys() - data:
+            assert config[key] == found[key], (job, key)
 
 
 def test_the_sentences_of_the_document_say_what_the_records_say():
     page = " ".join((ROOT / "docs" / "image-tables.md").read_text(encoding="utf-8").split())
 
-    def vote(table, group, way):
-        runs = find(read(ROOT / "results", f"table-{table}"), group, way)
-        return mean([run["test"]["soft"] for run in runs], 2)
+    def vote(table, group, arm):
+        runs = find_runs(read(ROOT / "results", f"table-{table}"), group, arm)
+        return mean([run["data"]["test"]["soft"] for run in runs], 2)
 
-    five = {way: vote(5, "networks", way) for way in TABLE_5.ways}
+    five = {arm: vote(5, "networks", arm) for arm in TABLE_5.arms}
     for words in (
         f"networks as they are ({five['vote']} %) stays ahead of training on independently ({five['independent']})",
         "({} at λ = 0.1, {} at 0.2, {} at 0.3;".format(*(five[f"lambda {lam}"] for lam in (0.1, 0.2, 0.3))),

@@ -1,0 +1,109 @@
+"""What is measured of an ensemble for Tables 4 to 6: errors of votes and learners, and correlations."""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from counterpoint.training import Callback, Ensemble, State, calibrate, correlations
+from counterpoint.vision import ImageBatches, predict_logits
+from paper.pretrained.images import Images
+
+__all__ = ["DIGITS", "Evaluator", "Standing", "TestErrors", "for_epoch", "standing"]
+
+DIGITS = 5  # of a number in the record
+CALIBRATED_BY = 5_000  # training images
+
+Standing = dict[str, Any]
+
+
+class Evaluator:
+    """Calibrates ensembles by training images and measures them on the others.
+
+    Parameters
+    ----------
+    images : Images
+        Labels are taken from here.
+    calibration : ImageBatches
+        Training images, augmented.
+    batches : mapping of str to ImageBatches
+        Held-out and test images, not augmented.
+    """
+
+    def __init__(
+        self, images: Images, calibration: ImageBatches, batches: Mapping[str, ImageBatches]
+    ) -> None:
+        self.images, self.calibration, self.batches = images, calibration, batches
+
+    def calibrate(self, ensemble: Ensemble) -> None:
+        """Calibrate an ensemble, whatever its arm, since the correlation loss needs it."""
+        self.calibration.generator.manual_seed(0)  # the same images each time
+        device = next(ensemble.parameters()).device
+        with torch.autocast(device.type, dtype=torch.bfloat16, enabled=device.type == "cuda"):
+            calibrate(ensemble, self.calibration, max_samples=CALIBRATED_BY)
+
+    def measure(
+        self, ensemble: Ensemble, part: str, places: list[int] | slice = slice(None)
+    ) -> dict[str, Standing]:
+        """Return the standing of a calibrated ensemble on a part of the images.
+
+        ``"mirrored"`` averages the outputs for each image and for its mirror image, ``"unmirrored"`` does not;
+        ``"uncalibrated"`` is mirrored, ``"plain"`` is neither. ``places`` are the indices of the learners to measure.
+        """
+        readout, ensemble.readout = ensemble.readout, None
+        assert readout is not None
+        batches, target = self.batches[part], self.images.parts[part][1]
+        seen = predict_logits(ensemble, batches)
+        reflected = ((cast(Tensor, x).flip(-1), y) for x, y in batches)
+        mirrored = (seen + predict_logits(ensemble, reflected)) / 2
+        ensemble.readout = readout
+        views = {
+            "mirrored": readout(mirrored),
+            "unmirrored": readout(seen),
+            "uncalibrated": mirrored,
+            "plain": seen,
+        }
+        truth = torch.as_tensor(target, device=seen.device)
+        return {kind: standing(view[places].softmax(-1), truth) for kind, view in views.items()}
+
+
+class TestErrors(Callback):
+    """Measures the vote on the test images after every epoch but the last; nothing is selected by it."""
+
+    __test__ = False  # not a test of pytest
+
+    def __init__(self, evaluator: Evaluator) -> None:
+        self.evaluator = evaluator
+
+    def on_epoch_end(self, state: State) -> None:
+        """Add the measurements to the history."""
+        if state.epoch < state.epochs:
+            ensemble = state.ensemble
+            assert isinstance(ensemble, Ensemble)
+            self.evaluator.calibrate(ensemble)
+            state.history[-1].update(for_epoch(self.evaluator.measure(ensemble, "test")["mirrored"]))
+            ensemble.readout = None  # it fits these weights only
+
+
+def for_epoch(found: Mapping[str, Any]) -> dict[str, float]:
+    """Return the measurements on test images that the history of an epoch holds."""
+    return {f"test_{name}": found[name] for name in ("soft", "hard", "r_tl", "r_ll")}
+
+
+def standing(proba: Tensor, target: Tensor) -> Standing:
+    """Return the errors of soft vote, hard vote and learners in percent, and the mean correlations."""
+    votes = F.one_hot(proba.argmax(-1), proba.shape[-1]).float()
+
+    def error(scores: Tensor) -> float:
+        return round(100 * (scores.argmax(-1) != target).double().mean().item(), DIGITS)
+
+    r_tl, r_ll = (round(float(value), DIGITS) for value in correlations(proba.double(), target))
+    return {
+        "soft": error(proba.mean(0)),
+        "hard": error(votes.mean(0)),
+        "learners": [error(one) for one in proba],
+        "r_tl": r_tl,
+        "r_ll": r_ll,
+    }

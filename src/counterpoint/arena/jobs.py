@@ -1,0 +1,106 @@
+"""The jobs of the arena: one method on one table in one repeat of all folds, each with a record in the store."""
+
+import platform
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, fields
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from counterpoint.arena.methods import METHODS, Settings, tried
+from counterpoint.records import RunStore, versions
+
+__all__ = ["COUNTS", "SETTINGS", "ArenaJob", "check_store", "open_store", "read_records"]
+
+SETTINGS = tuple(field.name for field in fields(Settings))
+COUNTS = ("rows", "numeric", "nominal", "classes")
+_FACTS = (*COUNTS, "checksum")  # of a table
+
+
+class ArenaJob(NamedTuple):
+    """A table, a method and the number of a repeat.
+
+    Examples
+    --------
+    >>> ArenaJob("iris", "ncl", 0).name
+    'iris/ncl-0'
+    """
+
+    table: str
+    method: str
+    repeat: int
+
+    @property
+    def name(self) -> str:
+        """Name of the job in the store."""
+        return f"{self.table}/{self.method}-{self.repeat}"
+
+    def config(self, settings: Mapping[str, Any], facts: Mapping[str, Any]) -> dict[str, Any]:
+        """Return everything that the result depends on, in one mapping, so that an error can name what differs."""
+        return {**self._asdict(), **settings, **facts, "candidates": tried(self.method)}
+
+    def about(self) -> dict[str, Any]:
+        """Return the machine and the versions of the libraries that the method uses."""
+        method = METHODS[self.method]
+        libraries = [name for name in ("torch" if method.batched else None, method.package) if name]
+        found = versions() | {name: version(name) for name in libraries}
+        return {"machine": platform.machine(), "versions": found}
+
+
+def open_store(out: Path) -> RunStore:
+    """Return the store of a folder of results.
+
+    Raises
+    ------
+    ValueError
+        If the folder holds results in the format of an earlier version.
+    """
+    if (out / "cells").is_dir():
+        raise ValueError(
+            f"`out` must not hold results of an earlier version, whose format cannot be read; got '{out / 'cells'}'."
+        )
+    return RunStore(out / "jobs")
+
+
+def read_records(out: Path) -> list[dict[str, Any]]:
+    """Return the records of all finished jobs in a folder of results.
+
+    Raises
+    ------
+    ValueError
+        If there are none.
+    """
+    store = open_store(out)
+    records = [record for name in store if (record := store.read(name)) is not None]
+    if not records:
+        raise ValueError(f"`out` must hold at least one finished job; got '{store.folder}' with none.")
+    return records
+
+
+def check_store(
+    store: RunStore,
+    settings: Settings,
+    facts: Mapping[str, Mapping[str, Any]],
+    skip: Collection[str] = (),
+) -> None:
+    """Raise ValueError if a record has other settings or candidates, or belongs to another table of the same name.
+
+    Parameters
+    ----------
+    store : RunStore
+        The store.
+    settings : Settings
+        Those of the run.
+    facts : mapping of str to mapping
+        Facts of the tables of the run, by name.
+    skip : collection of str, default=()
+        Names of jobs that are checked elsewhere.
+    """
+    for name in (name for name in store if name not in skip):
+        record = store.read(name)
+        if record is None or record["config"]["method"] not in METHODS:
+            continue
+        found = record["config"]
+        job = ArenaJob(found["table"], found["method"], found["repeat"])
+        own = {fact: found[fact] for fact in _FACTS if fact in found}
+        store.read(name, job.config(asdict(settings), facts.get(job.table, own)))

@@ -1,0 +1,192 @@
+"""From checked outputs to the groups of an assessment.
+
+Notation: N learners, m classes; c is the mean correlation of being correct.
+"""
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy.optimize import nnls
+
+from counterpoint._validation import ROUNDING, FloatArray
+from counterpoint.assessment.groups import (
+    Certificates,
+    CorrelationSummary,
+    ProbabilitySummary,
+    VotePrediction,
+    VoteSummary,
+)
+from counterpoint.assessment.votes import CountedVotes, count_votes
+from counterpoint.exceptions import ModelRangeWarning
+from counterpoint.measures import MEASURES
+from counterpoint.measures.certificates import c_bound_from_moments, tandem_bound_from_counts
+from counterpoint.measures.correlation import shared_correlations
+from counterpoint.measures.pairwise import correctness_correlations
+from counterpoint.outputs import Outputs, mean_defined, mean_of_pairs, sufficient_statistics
+from counterpoint.theory import (
+    VoteCurve,
+    best_weights,
+    error_correlation_bounds,
+    jury_accuracy,
+    learner_correlation_bounds,
+    mixed_vote_accuracy,
+    nearest_correlation_matrix,
+    optimality,
+    truth_correlation_bounds,
+    vote_accuracy_curve,
+)
+
+Report = Callable[[str, int, int], None]
+
+
+def compute(read: Outputs, voting: str, samples: str, report: Report | None) -> dict[str, Any]:
+    """Return the groups of an assessment by field name, from two passes over the samples."""
+    statistics = sufficient_statistics(read, columns=True, correctness=True, progress=_phase(report, "pairs"))
+    columns, correctness = statistics.columns, statistics.correctness
+    assert columns is not None
+    assert correctness is not None
+    by_class, pairs_by_class = shared_correlations(columns)  # (N, m), (m, N, N)
+    r_tl, matrix = mean_defined(by_class, axis=1), mean_defined(pairs_by_class, axis=0)
+    errors = correctness_correlations(correctness)
+    weights, ceiling = _best_weights(r_tl, matrix)
+    counted = count_votes(read, weights, voting, _phase(report, "votes"))
+    accuracies = correctness.right / read.n_samples
+    equal = np.full(read.n_learners, 1 / read.n_learners)
+    tandem = tandem_bound_from_counts(correctness, equal, 0.95).bound
+    return {
+        "correlations": _correlations(by_class, pairs_by_class, errors, ceiling),
+        "votes": _votes(accuracies, weights, counted),
+        "prediction": _prediction(accuracies, errors),
+        "certificates": Certificates(
+            c_bound=c_bound_from_moments(*counted.margin_moments),
+            tandem_bound=tandem if samples == "held_out" else np.nan,
+        ),
+        "probabilities": _probabilities(counted),
+        "measures": {
+            name: measure.from_statistics(statistics) if read.n_learners > 1 else np.nan
+            for name, measure in MEASURES.items()
+        },
+    }
+
+
+def _correlations(
+    by_class: FloatArray, pairs_by_class: FloatArray, errors: FloatArray, ceiling: float
+) -> CorrelationSummary:
+    r_tl_learners, matrix = mean_defined(by_class, axis=1), mean_defined(pairs_by_class, axis=0)
+    r_tl, r_ll = float(mean_defined(r_tl_learners)), mean_of_pairs(matrix)
+    bound, share = _bound_and_optimality(r_tl, r_ll, int(np.sum(~np.isnan(r_tl_learners))))
+    return CorrelationSummary(
+        r_tl=r_tl,
+        r_ll=r_ll,
+        bound=bound,
+        optimality=share,
+        ceiling=ceiling,
+        error_correlation=mean_of_pairs(errors),
+        r_tl_learners=r_tl_learners,
+        r_tl_classes=mean_defined(by_class, axis=0),
+        r_ll_classes=np.array([mean_of_pairs(pairs) for pairs in pairs_by_class]),
+        matrix=matrix,
+    )
+
+
+def _bound_and_optimality(r_tl: float, r_ll: float, n_learners: int) -> tuple[float, float]:
+    """Return the bound of Theorem 2 and the share of it that is reached, for learners that are not constant."""
+    if np.isnan(r_ll) or n_learners < 2:
+        return np.nan, np.nan
+    # Where some learners are constant in a class, the averages are over different classes, and may lie outside
+    # Theorem 1 and outside Theorem 2.
+    r_ll = max(r_ll, float(learner_correlation_bounds(n_learners).low))
+    high = float(truth_correlation_bounds(r_ll, n_learners).high)
+    if high == 0:
+        return abs(r_tl), float(np.sign(r_tl)) if r_tl else np.nan
+    return max(high, abs(r_tl)), float(optimality(np.clip(r_tl, -high, high), r_ll, n_learners))
+
+
+def _votes(accuracies: FloatArray, weights: FloatArray, counted: CountedVotes) -> VoteSummary:
+    return VoteSummary(
+        accuracies=accuracies,
+        hard=counted.estimates["hard"],
+        soft=counted.estimates["soft"],
+        geometric=counted.estimates["geometric"],
+        weighted=counted.weighted,
+        weights=weights,
+        without=counted.without,
+        without_error=counted.without_error,
+    )
+
+
+def _prediction(accuracies: FloatArray, errors: FloatArray) -> VotePrediction:
+    c = mean_of_pairs(errors)
+    return VotePrediction(
+        equal=_majority_of_equals(accuracies, c),
+        mixed=mixed_vote_accuracy(accuracies, _complete(errors)),
+        sizing=_sizing(accuracies, c),
+    )
+
+
+def _probabilities(counted: CountedVotes) -> ProbabilitySummary:
+    return ProbabilitySummary(
+        log_loss=counted.scores.log_loss(),
+        brier_score=counted.scores.brier_score(),
+        calibration_error=counted.scores.calibration_error(),
+        reliability=counted.scores.reliability(),
+        learner_log_losses=counted.log_losses,
+    )
+
+
+def _best_weights(r: FloatArray, matrix: FloatArray) -> tuple[FloatArray, float]:
+    """Return the best non-negative weights, which sum to one, and the ceiling of all weights."""
+    weights = np.zeros(len(r))
+    defined = np.flatnonzero(~np.isnan(r))
+    if not len(defined):
+        return np.full(len(r), 1 / len(r)), np.nan
+    r, matrix = r[defined], _complete(matrix[np.ix_(defined, defined)])
+    try:
+        ceiling = best_weights(r, matrix).ceiling
+    except ValueError:  # averages over different classes need not fit together
+        whole = nearest_correlation_matrix(np.block([[np.ones((1, 1)), r[None]], [r[:, None], matrix]]))
+        r, matrix = whole[0, 1:], whole[1:, 1:]
+        ceiling = best_weights(r, matrix).ceiling
+    values, vectors = np.linalg.eigh(matrix)
+    kept = values > ROUNDING * len(values) * values[-1]
+    root = np.sqrt(values[kept])
+    # |A w - b|^2 is the squared distance of the weighted sum from the truth
+    solution, _ = nnls((vectors[:, kept] * root).T, (vectors[:, kept].T @ r) / root)
+    weights[defined] = solution
+    total = weights.sum()
+    return (weights / total if total > 0 else np.full(len(weights), 1 / len(weights))), ceiling
+
+
+def _complete(matrix: FloatArray) -> FloatArray:
+    """Return the matrix with 0 in place of NaN, and a unit diagonal."""
+    filled = np.nan_to_num(matrix, nan=0.0)
+    np.fill_diagonal(filled, 1.0)
+    return filled
+
+
+def _majority_of_equals(accuracies: FloatArray, c: float) -> float:
+    n, p = len(accuracies), float(accuracies.mean())
+    if n == 1:
+        return p
+    if np.isnan(c):
+        return np.nan
+    # Unequal learners may be less correlated than equal ones can be.
+    return float(jury_accuracy(p, max(c, error_correlation_bounds(p, n).low), n))
+
+
+def _sizing(accuracies: FloatArray, c: float) -> VoteCurve:
+    n = len(accuracies)
+    sizes = np.unique(np.round(np.geomspace(1, max(10 * n, 101), 40)).astype(np.int64) | 1)
+    sizes = np.unique(np.append(sizes, n))
+    if np.isnan(c):
+        return VoteCurve(sizes, np.full(len(sizes), np.nan))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ModelRangeWarning)  # the curve ends where c cannot be kept
+        curve = vote_accuracy_curve(float(accuracies.mean()), c, sizes)
+    return VoteCurve(sizes, curve)
+
+
+def _phase(report: Report | None, phase: str) -> Callable[[int, int], None] | None:
+    return None if report is None else lambda done, total: report(phase, done, total)

@@ -1,0 +1,192 @@
+"""The groups of numbers that make up an assessment, as small frozen dataclasses.
+
+Notation: N learners, m classes; ``r_tl`` and ``r_ll`` are the mean truth-learner and learner-learner correlations.
+Undefined numbers are NaN.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from counterpoint._validation import FloatArray
+from counterpoint.measures import Reliability
+from counterpoint.theory import VoteCurve
+
+__all__ = [
+    "Certificates",
+    "CorrelationSummary",
+    "Estimate",
+    "Finding",
+    "ProbabilitySummary",
+    "VotePrediction",
+    "VoteSummary",
+]
+
+
+class Estimate(NamedTuple):
+    """A share of the samples with its 95 % bootstrap interval.
+
+    Examples
+    --------
+    >>> str(Estimate(0.9, 0.85, 0.94))
+    '0.900 (0.850 to 0.940)'
+    """
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.3f} ({self.low:.3f} to {self.high:.3f})"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One piece of advice: a code for programs, a sentence for people, the numbers behind it.
+
+    Attributes
+    ----------
+    code : str
+        The kind of finding, such as ``"near_duplicates"``; ``docs/assess.md`` lists them.
+    severity : {"good", "info", "warning"}
+        Whether it is good news, worth knowing or worth acting on.
+    text : str
+        A sentence.
+    numbers : dict
+        The numbers in the sentence.
+
+    Examples
+    --------
+    >>> Finding("small_sample", "info", "Few samples.", {"n_samples": 20}).code
+    'small_sample'
+    """
+
+    code: str
+    severity: str
+    text: str
+    numbers: Mapping[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class CorrelationSummary:
+    """How the learners correlate with the truth, with each other, and in their errors.
+
+    Attributes
+    ----------
+    r_tl, r_ll : float
+        Mean truth-learner and learner-learner correlation, over learners or pairs and over the classes that occur in
+        the truth.
+    bound, optimality : float
+        The highest ``r_tl`` possible at this ``r_ll`` (Theorem 2), and ``r_tl`` as a share of it. With learners that
+        are constant in some classes, ``r_tl`` may exceed the theorem; ``bound`` is then ``abs(r_tl)``.
+    ceiling : float
+        The highest correlation with the truth of any weighted sum of these learners.
+    error_correlation : float
+        Mean correlation of being correct.
+    r_tl_learners : array, shape (n_learners,)
+        Each learner's correlation with the truth.
+    r_tl_classes, r_ll_classes : array, shape (n_classes,)
+        The two means, class by class.
+    matrix : array, shape (n_learners, n_learners)
+        The correlation of every two learners, averaged over classes.
+    """
+
+    r_tl: float
+    r_ll: float
+    bound: float
+    optimality: float
+    ceiling: float
+    error_correlation: float
+    r_tl_learners: FloatArray
+    r_tl_classes: FloatArray
+    r_ll_classes: FloatArray
+    matrix: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class VoteSummary:
+    """How accurate the learners and their votes are.
+
+    Attributes
+    ----------
+    accuracies : array, shape (n_learners,)
+        Each learner's accuracy.
+    hard, soft, geometric : Estimate
+        Accuracy of the plurality vote, of the mean and of the geometric mean of the probabilities (NaN for labels). A
+        tie is shared.
+    weighted : Estimate
+        Accuracy of the vote with the best weights. They are fitted to these samples, so it is an upper estimate of
+        what reweighting gains.
+    weights : array, shape (n_learners,)
+        The best non-negative weights; they sum to one.
+    without, without_error : array, shape (n_learners,)
+        The change of the vote's accuracy if that learner is left out, and its standard error.
+    """
+
+    accuracies: FloatArray
+    hard: Estimate
+    soft: Estimate
+    geometric: Estimate
+    weighted: Estimate
+    weights: FloatArray
+    without: FloatArray
+    without_error: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class VotePrediction:
+    """The accuracy of a majority vote that theory predicts from accuracies and error correlations.
+
+    With more than two classes a plurality can win short of a majority, so the measured vote is higher.
+
+    Attributes
+    ----------
+    equal : float
+        For equal learners with the mean accuracy and the mean error correlation.
+    mixed : float
+        For these learners, each with its own accuracy.
+    sizing : VoteCurve
+        ``equal`` for other numbers of learners.
+    """
+
+    equal: float
+    mixed: float
+    sizing: VoteCurve
+
+
+@dataclass(frozen=True, eq=False)
+class Certificates:
+    """Upper bounds on the error of the hard vote.
+
+    Attributes
+    ----------
+    c_bound : float
+        On these samples.
+    tandem_bound : float
+        On new data, with 95 % confidence; NaN for training samples, on which it does not hold.
+    """
+
+    c_bound: float
+    tandem_bound: float
+
+
+@dataclass(frozen=True, eq=False)
+class ProbabilitySummary:
+    """How good the probabilities are.
+
+    Attributes
+    ----------
+    log_loss, brier_score, calibration_error : float
+        Of the vote that counts, by the functions of ``counterpoint.measures``; low is good. NaN for labels and for the
+        hard vote.
+    reliability : Reliability
+        How often that vote is right, by its confidence; without bins for labels and for the hard vote.
+    learner_log_losses : array, shape (n_learners,)
+        Each learner's log-loss; NaN for labels.
+    """
+
+    log_loss: float
+    brier_score: float
+    calibration_error: float
+    reliability: Reliability
+    learner_log_losses: FloatArray

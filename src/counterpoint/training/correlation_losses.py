@@ -1,0 +1,187 @@
+r"""The paper's loss, as a module and as a function.
+
+Notation: ``r_tl`` and ``r_ll`` are the mean truth-learner and learner-learner correlations of a batch, ``lam`` is the
+paper's :math:`\lambda`.
+"""
+
+import math
+from functools import lru_cache
+from typing import Any
+
+from torch import Tensor
+
+from counterpoint._validation import check_choice, check_number
+from counterpoint.theory import critical_lambda
+from counterpoint.training.columns import check_axes
+from counterpoint.training.correlation import Standardised, loss_and_state
+from counterpoint.training.losses import EnsembleLoss, check_diversity
+
+__all__ = ["CorrelationLoss", "correlation_loss"]
+
+
+class CorrelationLoss(EnsembleLoss):
+    r"""The paper's loss :math:`-(r_{TL} - \lambda r_{LL})`: accurate learners that differ.
+
+    Parameters
+    ----------
+    diversity : float or Tensor of the shape of the groups, optional
+        :math:`\lambda` as a share of the critical one, :func:`counterpoint.theory.critical_lambda`: comparable across
+        ensemble sizes. Up to 1 the loss asks for perfect learners; above 1 it asks for poor ones. 0.5 if ``lam``
+        is not given.
+    lam : float or Tensor of the shape of the groups, optional
+        The paper's own number, in the place of ``diversity``.
+    reduction : {"mean", "sum"}, default="mean"
+        What ``lam`` refers to: averaged correlations (the paper's equation) or summed ones (its algorithm).
+    activation : {"softmax", "identity"}, default="softmax"
+        How logits become outputs; ``"identity"`` if they are probabilities already, those of class 1 if there is one
+        column. The ``activation`` of an :class:`Ensemble` should be the same.
+
+    Attributes
+    ----------
+    r_tl, r_ll : Tensor
+        Mean correlations of the last batch, detached, for logging.
+
+    Notes
+    -----
+    With columns :math:`z_i` of mean 0 and mean square 1 over the batch, and T the truth scaled likewise, twice the loss
+    is :math:`(1 - d) \frac1N \sum_i |T - z_i|^2 + d \, |T - \bar z|^2` but for a constant: negative correlation
+    learning on standardised outputs. What it trains is the standardised mean, and :func:`fit` gives the ensemble a
+    :class:`Readout` that decodes it.
+
+    Computed in float32 (float64 for float64) also under autocast, with a backward pass of its own, in time linear in
+    the number of learners. Columns that are constant in the batch, and classes that are absent from it, are masked, so
+    gradients stay bounded. A learner counts as constant where its logits differ by less than about a thousandth from
+    sample to sample: one that starts out so, as from a last layer of zeros, is not moved. Start it with more spread.
+    Gradients are those of ``backward`` and ``torch.autograd.grad``; the transforms of ``torch.func`` do not take it.
+
+    Examples
+    --------
+    >>> import torch
+    >>> loss = CorrelationLoss(diversity=0.9)
+    >>> logits = torch.randn(5, 32, 3, requires_grad=True)  # (n_learners, batch, n_classes)
+    >>> loss(logits, torch.randint(3, (32,))).backward()
+    >>> logits.grad.shape, loss.r_ll.shape
+    (torch.Size([5, 32, 3]), torch.Size([]))
+    """
+
+    _last: Standardised | None = None
+
+    def __init__(
+        self,
+        diversity: float | Tensor | None = None,
+        *,
+        lam: float | Tensor | None = None,
+        reduction: str = "mean",
+        activation: str = "softmax",
+    ) -> None:
+        if diversity is not None and lam is not None:
+            raise ValueError(
+                f"`lam` must not be given together with `diversity`; got {lam!r} and {diversity!r}."
+            )
+        super().__init__(None)
+        if lam is None:
+            self.diversity = check_diversity(0.5 if diversity is None else diversity, most=math.inf)
+        self.lam = lam if lam is None or isinstance(lam, Tensor) else check_number(lam, "lam", 0)
+        self.reduction = check_choice(reduction, "reduction", ("mean", "sum"))
+        self.activation = check_choice(activation, "activation", ("softmax", "identity"))
+        self.needs_readout = activation == "softmax"
+        self.voting = "geometric" if self.needs_readout else "soft"
+
+    def forward(self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> Tensor:
+        """Return the loss of a batch; shapes as for :class:`DiversityLoss`."""
+        check_axes(logits)
+        lam = self.effective_lambda(logits.shape[-3])
+        loss, last = loss_and_state(logits, target, lam, self.reduction, self.activation, sample_weight)
+        self.__dict__["_last"] = last  # past what a Module does for its parts, at every step
+        return loss
+
+    @property
+    def r_tl(self) -> Tensor:
+        """Mean truth-learner correlation of the last batch; computed when it is asked for."""
+        return self._last_batch.means().r_tl
+
+    @property
+    def r_ll(self) -> Tensor:
+        """Mean learner-learner correlation of the last batch; computed when it is asked for."""
+        return self._last_batch.means().r_ll
+
+    @property
+    def _last_batch(self) -> Standardised:
+        if self._last is None:
+            raise RuntimeError("`r_tl` and `r_ll` are those of the last batch; there has been none.")
+        return self._last
+
+    def effective_lambda(self, n_learners: int) -> float | Tensor:
+        """Return the lambda in use for this number of learners."""
+        if self.diversity is None:
+            assert self.lam is not None
+            return self.lam
+        return self.diversity * _critical_lambda(n_learners, self.reduction) if n_learners > 1 else 0.0
+
+    def effective_diversity(self, n_learners: int) -> float | Tensor:
+        """Return the dial in use for this number of learners: their lambda over the critical one."""
+        if self.diversity is not None:
+            return self.diversity
+        assert self.lam is not None
+        return self.lam / _critical_lambda(n_learners, self.reduction) if n_learners > 1 else 0.0
+
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """As for all losses; a loss with one lambda for each group is a kind of its own."""
+        return (id(self),) if isinstance(self.lam, Tensor) else super().kind
+
+    def _settings(self) -> tuple[Any, ...]:
+        return self.reduction, self.activation
+
+    def extra_repr(self) -> str:
+        """Return the settings."""
+        dial = f"lam={self.lam}" if self.diversity is None else f"diversity={self.diversity}"
+        return f"{dial}, reduction={self.reduction!r}, activation={self.activation!r}"
+
+
+def correlation_loss(
+    logits: Tensor,
+    target: Tensor,
+    *,
+    diversity: float | Tensor | None = None,
+    lam: float | Tensor | None = None,
+    reduction: str = "mean",
+    activation: str = "softmax",
+    sample_weight: Tensor | None = None,
+) -> Tensor:
+    r"""Return :math:`-(r_{TL} - \lambda r_{LL})` of a batch.
+
+    Parameters
+    ----------
+    logits : Tensor, shape (..., n_learners, batch, n_classes)
+        Outputs of the learners. A single column (one logit, or the probability of class 1) stands for two classes.
+    target : Tensor, shape (..., batch) or (..., batch, n_classes)
+        Labels as integers, or one-hot rows of any type.
+    diversity, lam, reduction, activation
+        As for :class:`CorrelationLoss`.
+    sample_weight : Tensor, shape (..., batch), optional
+        Non-negative weights of the samples.
+
+    Returns
+    -------
+    Tensor
+        One loss for each group; a scalar if there are no leading axes.
+
+    Examples
+    --------
+    >>> import torch
+    >>> logits = torch.tensor([[[2.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 3.0]]])
+    >>> correlation_loss(logits, torch.tensor([0, 1]), lam=0.2)
+    tensor(-0.8000)
+    >>> correlation_loss(logits, torch.tensor([0, 1]), diversity=0.8)  # of the critical lambda, 1/4
+    tensor(-0.8000)
+    """
+    loss = CorrelationLoss(diversity, lam=lam, reduction=reduction, activation=activation)
+    value: Tensor = loss(logits, target, sample_weight)
+    return value
+
+
+@lru_cache
+def _critical_lambda(n_learners: int, reduction: str) -> float:
+    """Return the critical lambda; checked once, since a step of small nets is as long as the check."""
+    return float(critical_lambda(n_learners, reduction=reduction))

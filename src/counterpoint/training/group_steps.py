@@ -1,0 +1,112 @@
+"""The steps of groups of ensembles that train as one program: their summed loss, and the optimizer."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+
+from counterpoint.training.ensemble import Ensemble
+from counterpoint.training.losses import EnsembleLoss
+from counterpoint.training.stacked import Stacked
+
+__all__ = ["GroupLoss", "Steps", "adamw", "trained_parameters"]
+
+
+class GroupLoss:
+    """The sum of the groups' losses, with one call for all losses of one kind."""
+
+    def __init__(self, losses: Sequence[EnsembleLoss], n_learners: int, device: torch.device) -> None:
+        kinds: dict[object, list[int]] = {}
+        for g, loss in enumerate(losses):
+            kinds.setdefault(loss.kind, []).append(g)
+        self.parts = [
+            (_joined([losses[g] for g in groups], n_learners, device), _index(groups))
+            for groups in kinds.values()
+        ]
+
+    def __call__(self, logits: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
+        """Return the summed loss of logits (G, N, B, m)."""
+        total = logits.new_zeros(())
+        for loss, groups in self.parts:
+            own = None if weight is None else weight[groups]
+            total = total + loss(logits[groups], target[groups], own).sum()
+        return total
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The steps of an optimizer, each followed by one of the scheduler."""
+
+    optimizer: Optimizer
+    scheduler: LRScheduler | None = None
+    decay: Callable[[], None] | None = None  # shrinks the weights before each step
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.optimizer, Optimizer):
+            raise TypeError(f"`optimizer` must return a torch Optimizer; got {self.optimizer!r}.")
+        if not (self.scheduler is None or isinstance(self.scheduler, LRScheduler)):
+            raise TypeError(f"`scheduler` must return a torch LRScheduler; got {self.scheduler!r}.")
+
+    def take(self, loss: Tensor) -> None:
+        """Take a step along the gradient of a loss."""
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        if self.decay is not None:
+            self.decay()
+        self.optimizer.step()
+        if self.scheduler is not None:
+            self.scheduler.step()
+
+
+def adamw(
+    networks: Ensemble, learning_rate: float, decays: Sequence[float]
+) -> tuple[Optimizer, Callable[[], None] | None]:
+    """Return AdamW for networks with a weight decay each.
+
+    Where stacked networks differ in their decay, the second value shrinks the weights before each step.
+    """
+    trained, body = trained_parameters(networks), networks.body
+    if len(set(decays)) == 1:
+        return torch.optim.AdamW(trained, lr=learning_rate, weight_decay=decays[0]), None
+    if not isinstance(body, Stacked):
+        own = [
+            {"params": trained_parameters(network), "weight_decay": decay}
+            for network, decay in zip(body, decays, strict=True)
+        ]
+        return torch.optim.AdamW(own, lr=learning_rate), None
+    optimizer = torch.optim.AdamW(trained, lr=learning_rate, weight_decay=0.0)
+    decay = torch.tensor(decays, dtype=torch.float32, device=trained[0].device)
+    # The channels of the learners may be side by side in the first axis.
+    shrunk = [
+        decay.repeat_interleave(len(p) // len(decay)).reshape(-1, *[1] * (p.dim() - 1)) for p in trained
+    ]
+
+    @torch.no_grad()
+    def shrink() -> None:
+        rate = optimizer.param_groups[0]["lr"]  # which a scheduler may change
+        for parameter, own in zip(trained, shrunk, strict=True):
+            parameter.addcmul_(parameter, own, value=-rate)
+
+    return optimizer, shrink
+
+
+def trained_parameters(module: nn.Module) -> list[nn.Parameter]:
+    """Return the parameters that are not frozen."""
+    return [p for p in module.parameters() if p.requires_grad]
+
+
+def _joined(losses: Sequence[EnsembleLoss], n_learners: int, device: torch.device) -> EnsembleLoss:
+    """Return losses of one kind as one, with a diversity for each group where they differ in it."""
+    dials = [loss.effective_diversity(n_learners) for loss in losses]
+    if len(set(dials)) == 1:
+        return losses[0]
+    return losses[0].with_diversity(torch.tensor(dials, dtype=torch.float32, device=device))
+
+
+def _index(groups: list[int]) -> slice | list[int]:
+    """Return consecutive places as a slice: a view costs nothing."""
+    consecutive = groups == list(range(groups[0], groups[0] + len(groups)))
+    return slice(groups[0], groups[-1] + 1) if consecutive else groups

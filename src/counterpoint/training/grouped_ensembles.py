@@ -1,0 +1,296 @@
+"""Groups of ensembles whose networks run as one batched program.
+
+Notation: K folds, each with data and initial networks; G groups, each a fold with a loss; N networks in a group. The
+networks of a group are consecutive among all G N. Groups of one fold start from the same weights and see the same
+batches.
+"""
+
+import copy
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple, cast
+
+import torch
+from torch import Tensor, nn
+
+from counterpoint._validation import check_whole
+from counterpoint.training.checkpoint import random_state, restore_random_state
+from counterpoint.training.ensemble import Ensemble, evaluating
+from counterpoint.training.group_batches import BatchFold, Fold, GroupBatch, StreamedBatches
+from counterpoint.training.losses import EnsembleLoss
+from counterpoint.training.preparation import autocast, check_loss, generators
+from counterpoint.training.readout import Readout
+from counterpoint.training.stacked import Stacked
+from counterpoint.training.voting import Vote
+
+__all__ = ["Group", "GroupedEnsembles"]
+
+_MAX_ACTIVATIONS = 2**28  # numbers in one layer's activations, in a pass without gradients
+_READOUT_SAMPLES = 10_000  # of a stream of batches, to fit a read-out
+
+
+class Group(NamedTuple):
+    """An ensemble to train: a fold and a loss.
+
+    Groups whose losses differ only in their diversity are computed together.
+
+    Parameters
+    ----------
+    fold : Fold or BatchFold
+        Data and initial networks. Groups that are given the same object share its batches.
+    loss : EnsembleLoss
+        The loss.
+    warmup_epochs : int, default=0
+        Number of initial epochs with independent training.
+    weight_decay : float, optional
+        Weight decay of the group; by default that of the schedule.
+
+    Examples
+    --------
+    >>> from counterpoint.training import DiversityLoss, mlp
+    >>> fold = Fold(torch.randn(20, 4), torch.arange(20) % 2, None, [mlp([4, 8, 2]) for _ in range(3)])
+    >>> groups = [Group(fold, DiversityLoss(d), weight_decay=0.01) for d in (0.0, 0.5, 0.9)]
+    >>> len(groups)
+    3
+    """
+
+    fold: Fold | BatchFold
+    loss: EnsembleLoss
+    warmup_epochs: int = 0
+    weight_decay: float | None = None
+
+
+class GroupedEnsembles:
+    """The networks of all groups, run as one program.
+
+    Parameters
+    ----------
+    groups : sequence of Group
+        Ensembles with equal numbers of networks. The networks are copied.
+
+    Attributes
+    ----------
+    groups : sequence of Group
+        The groups.
+    n_learners : int
+        Number of networks in a group.
+    networks : Ensemble
+        All networks, group by group.
+    device : torch.device
+        Where they are.
+
+    Examples
+    --------
+    >>> from counterpoint.training import DiversityLoss, mlp
+    >>> fold = Fold(torch.randn(20, 4), torch.arange(20) % 2, None, [mlp([4, 8, 2]) for _ in range(3)])
+    >>> grouped = GroupedEnsembles([Group(fold, DiversityLoss(d)) for d in (0.0, 0.9)])
+    >>> [logits.shape for logits in grouped.logits(fold.x)]  # (n_learners, n_samples, n_classes)
+    [torch.Size([3, 20, 2]), torch.Size([3, 20, 2])]
+    """
+
+    def __init__(self, groups: Sequence[Group]) -> None:
+        _check_groups(groups)
+        self.groups = groups
+        self.folds = list({id(group.fold): group.fold for group in groups}.values())
+        places = {id(fold): k for k, fold in enumerate(self.folds)}
+        self.n_learners = len(self.folds[0].networks)
+        self.device = self.folds[0].device
+        # Apple's GPUs have no double precision.
+        self.dtype = torch.float32 if self.device.type == "mps" else torch.float64
+        self.fold_of = torch.tensor([places[id(group.fold)] for group in groups])
+        self.networks = self._copies().to(self.device).train()
+        for group in groups:
+            check_loss(group.loss, self.networks)
+        self.fold_of = self.fold_of.to(self.device)
+        learner = torch.arange(self.n_learners, device=self.device)
+        self._learner_fold = self.fold_of.repeat_interleave(self.n_learners)
+        self._learner_view = (self.fold_of[:, None] * self.n_learners + learner).flatten()
+        self._readouts: list[Readout | None] | None = None
+
+    def forward(self, batch: GroupBatch) -> Tensor:
+        """Return the logits (G, N, B, m) of a batch of each fold."""
+        if batch.views:
+            return self._run(batch.x, self._learner_view)
+        return self._run(batch.x[0], None) if len(self.folds) == 1 else self._run(batch.x, self._learner_fold)
+
+    def logits(self, xs: Tensor | Sequence[Tensor]) -> list[Tensor]:
+        """Return the outputs of the networks of each group, (N, n, m), in evaluation mode.
+
+        Parameters
+        ----------
+        xs : Tensor, or sequence of Tensor
+            Inputs (n, ...) for all groups, or those of each group.
+        """
+        if isinstance(xs, Tensor):
+            rows, sizes, source = xs[None], [len(xs)] * len(self.groups), None
+        else:
+            if len(xs) != len(self.groups):
+                raise ValueError(
+                    f"`xs` must hold inputs for each of {len(self.groups)} groups; got {len(xs)}."
+                )
+            rows, sizes = nn.utils.rnn.pad_sequence(list(xs), batch_first=True), [len(x) for x in xs]
+            source = torch.arange(len(xs), device=self.device).repeat_interleave(self.n_learners)
+        parts = torch.split(rows, self._rows_at_once(rows), dim=1)
+        with evaluating(self.networks), autocast("float32", self.device):
+            found = torch.cat([self._run(x[0] if source is None else x, source) for x in parts], dim=2)
+        return [logits[:, :size] for logits, size in zip(found, sizes, strict=True)]
+
+    def readouts(self) -> list[Readout | None]:
+        """Return the read-out of each group, None where the loss needs none.
+
+        They are fitted to the training data, once for the weights of an epoch.
+        """
+        if self._readouts is None:
+            self._readouts = self._fit_readouts()
+        return self._readouts
+
+    def proba(self, xs: Tensor | Sequence[Tensor]) -> list[Tensor]:
+        """Return the learners' own probabilities in each group, (N, n, m); ``xs`` as for :meth:`logits`."""
+        return [
+            (logits if readout is None else readout(logits)).to(self.dtype).softmax(-1)
+            for logits, readout in zip(self.logits(xs), self.readouts(), strict=True)
+        ]
+
+    def votes(self, xs: Tensor | Sequence[Tensor]) -> list[Tensor]:
+        """Return the probabilities of each group's vote, (n, m); ``xs`` as for :meth:`logits`."""
+        return [
+            Vote(group.loss.voting, readout=readout)(logits.to(self.dtype))
+            for group, logits, readout in zip(self.groups, self.logits(xs), self.readouts(), strict=True)
+        ]
+
+    def ensembles(self, voting: str = "auto") -> list[Ensemble]:
+        """Return each group as an :class:`Ensemble`; by default it votes as its loss has trained it to."""
+        learners, n = self.networks.eval().learners, self.n_learners
+        found = []
+        for g, (group, readout) in enumerate(zip(self.groups, self.readouts(), strict=True)):
+            ensemble = Ensemble(learners[g * n : (g + 1) * n], voting=voting).to(self.device).eval()
+            ensemble.trained_by(group.loss)
+            ensemble.readout = readout
+            found.append(ensemble)
+        return found
+
+    def weights_changed(self) -> None:
+        """Discard the read-outs, which belong to the weights that they were fitted with."""
+        self._readouts = None
+
+    def _run(self, x: Tensor, source: Tensor | None) -> Tensor:
+        """Return the logits (G, N, B, m), where learner i sees ``x[source[i]]``, or all of them see ``x``."""
+        body = self.networks.body
+        if source is None:
+            logits = self.networks(x)
+        elif isinstance(body, Stacked):
+            logits = body(x.index_select(0, source), own=True)
+        else:
+            logits = self.networks([x[k] for k in source.tolist()])
+        return cast(Tensor, logits.unflatten(0, (len(self.groups), -1)))
+
+    def _rows_at_once(self, x: Tensor) -> int:
+        """Return how many of the rows (..., n, *sample) fit into one pass."""
+        shapes = [p.shape for p in self.networks.parameters()]
+        sample = x.shape[2:]
+        pixels = sample[1:].numel()
+        channels = [size * pixels for shape in shapes if len(shape) == 4 for size in shape[1:2]]
+        units = [size for shape in shapes if len(shape) < 4 for size in shape[1:]]
+        widest = max(sample.numel(), *channels, *units)
+        return max(_MAX_ACTIVATIONS // (len(self.groups) * self.n_learners * widest), 1)
+
+    @torch.no_grad()
+    def _fit_readouts(self) -> list[Readout | None]:
+        found: list[Readout | None] = [None] * len(self.groups)
+        needed = [g for g, group in enumerate(self.groups) if group.loss.needs_readout]
+        if not needed:
+            return found
+        trained, samples = self._training_logits()
+        for k, (y, weight) in enumerate(samples):
+            some = [g for g in needed if self.fold_of[g] == k]
+            if not some:
+                continue
+            logits = torch.cat([trained[g] for g in some])
+            start = Readout.identity(len(logits), max(logits.shape[-1], 2)).to(self.device)
+            together = start.refit(logits, y, weight)
+            scales, offsets = (torch.split(t, self.n_learners) for t in (together.scale, together.offset))
+            for g, scale, offset in zip(some, scales, offsets, strict=True):
+                found[g] = Readout(scale, offset).refit_pool(trained[g], y, weight)
+        return found
+
+    def _training_logits(self) -> tuple[list[Tensor], list[tuple[Tensor, Tensor | None]]]:
+        """Return the logits of each group for training samples, and the classes and weights of each fold."""
+        if isinstance(self.folds[0], Fold):
+            rows = cast(list[Fold], self.folds)
+            logits = self.logits([cast(Fold, group.fold).x for group in self.groups])
+            return logits, [(fold.y, fold.sample_weight) for fold in rows]
+        streams = cast(list[BatchFold], self.folds)
+        own = [one for fold in streams for one in generators(fold.batches)]
+        before = random_state(self.device, own)
+        seen: list[tuple[Tensor, GroupBatch]] = []
+        with evaluating(self.networks), autocast("float32", self.device):
+            for batch in StreamedBatches(streams):
+                seen.append((self.forward(batch), batch))
+                if sum(one.y.shape[1] for _, one in seen) >= _READOUT_SAMPLES:
+                    break
+        restore_random_state(before, self.device, own)  # as if the batches had not been drawn
+        y = torch.cat([batch.y for _, batch in seen], 1)
+        y = y.argmax(-1) if y.dim() == 3 else y
+        known = [batch.sample_weight for _, batch in seen if batch.sample_weight is not None]
+        weights = list(torch.cat(known, 1)) if known else [None] * len(y)
+        return list(torch.cat([logits for logits, _ in seen], 2)), list(zip(y, weights, strict=True))
+
+    def _copies(self) -> Ensemble:
+        """Return copies of all networks of all groups as one ensemble."""
+        stacked = Ensemble([network for fold in self.folds for network in fold.networks])
+        n, body = self.n_learners, stacked.body
+        if (
+            isinstance(body, Stacked)
+            and next(body.buffers(), None) is None
+            and all(len(p) == len(self.folds) * n for p in body.parameters())
+        ):
+            return _with_learners(stacked, body, (self.fold_of[:, None] * n + torch.arange(n)).flatten())
+        return Ensemble([copy.deepcopy(network) for group in self.groups for network in group.fold.networks])
+
+
+def _check_groups(groups: Sequence[Group]) -> None:
+    """Refuse groups that cannot train as one program."""
+    if not groups or not all(isinstance(group, Group) for group in groups):
+        raise TypeError(f"`groups` must be a list of at least one Group; got {groups!r:.80}.")
+    kinds = {type(group.fold) for group in groups}
+    if not kinds < {Fold, BatchFold}:
+        raise TypeError(
+            "`groups` must have a Fold each, or a BatchFold each; got "
+            f"{' and '.join(sorted(kind.__name__ for kind in kinds))}."
+        )
+    for group in groups:
+        if not isinstance(group.loss, EnsembleLoss):
+            raise TypeError(f"`loss` must be an EnsembleLoss; got {group.loss!r}.")
+        check_whole(group.warmup_epochs, "warmup_epochs", minimum=0)
+        _check_fold(group.fold)
+    sizes = sorted({len(group.fold.networks) for group in groups})
+    if len(sizes) > 1:
+        raise ValueError(f"`networks` must be as many in each fold; got {sizes[0]} and {sizes[-1]}.")
+    devices = sorted({str(group.fold.device) for group in groups})
+    if len(devices) > 1:
+        raise ValueError(f"`groups` must have their folds on one device; got {' and '.join(devices)}.")
+
+
+def _check_fold(fold: Fold | BatchFold) -> None:
+    if not fold.networks or not all(isinstance(network, nn.Module) for network in fold.networks):
+        raise TypeError(f"`networks` must be a list of at least one torch Module; got {fold.networks!r:.80}.")
+    if isinstance(fold, Fold):
+        lengths = {len(part) for part in (fold.x, fold.y, fold.sample_weight) if part is not None}
+        if len(lengths) > 1:
+            raise ValueError(
+                f"`x`, `y` and `sample_weight` must have one length; got {len(fold.x)} and {len(fold.y)} rows."
+            )
+    elif isinstance(fold.batches, Iterator) or not isinstance(fold.batches, Iterable):
+        raise TypeError(
+            f"`batches` must be an iterable that starts anew in each epoch, such as a DataLoader; got {fold.batches!r}."
+        )
+
+
+def _with_learners(stacked: Ensemble, body: Stacked, index: Tensor) -> Ensemble:
+    """Return the stacked ensemble with learners ``index`` in place of its own."""
+    for part in body.modules():
+        for name, parameter in list(part.named_parameters(recurse=False)):
+            kept = nn.Parameter(parameter.detach()[index], requires_grad=parameter.requires_grad)
+            setattr(part, name, kept)
+    body.n_learners = stacked.n_learners = len(index)
+    stacked.weights = stacked.weights.new_full((len(index),), 1 / len(index))
+    return stacked
