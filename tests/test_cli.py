@@ -93,7 +93,7 @@ def test_demo_prints_the_numbers_it_writes(capsys, monkeypatch, tmp_path):
     config = {"data": "iris", "seed": 0, "n_learners": 15, "n_train": 100, "n_test": 50}
     assert {name: record["config"][name] for name in config} == config
     for assessment in record["data"]["assessments"].values():
-        for number in (assessment["r_tl"], assessment["r_ll"], assessment["optimality"]):
+        for number in (assessment["correlations"][name] for name in ("r_tl", "r_ll", "optimality")):
             assert f"{number:.3f}" in printed
     for comparison in record["data"]["comparisons"]:
         assert comparison["verdict"] in " ".join(printed.split())
