@@ -98,7 +98,7 @@ def read_table(path: Path, target: str) -> Table:
     >>> table.name, [str(dtype) for dtype in table.X.dtypes], table.y
     ('animals', ['float64', 'category'], array([0, 1, 0, 1]))
     """
-    from counterpoint.models import read_training_table
+    from counterpoint.io import read_training_table
 
     read = read_training_table(path, target)
     X = read.frame.astype(dict.fromkeys(read.of_kind("category"), "category"))
