@@ -69,10 +69,7 @@ def test_fit_says_what_it_took_for_what_and_how_the_ensemble_stands(here, capsys
     words = " ".join(captured.out.split())
     facts = load_model("model").facts
     assert f"The geometric vote of 3 learners is right on {100 * facts['accuracy_held_out']:.1f} %" in words
-    assert (
-        f"Judged on {facts['n_held_out']} rows held out of training; the model is trained on all 120."
-        in words
-    )
+    assert f"Assessed on {facts['n_held_out']} held-out rows; the model is trained on all 120." in words
     assert lines[-2:] == ["Wrote model", "Wrote model/report.html"]
     page = Path("model/report.html").read_text()
     assert page.startswith("<!DOCTYPE html>")
@@ -88,7 +85,7 @@ def test_fit_chooses_the_diversity_and_writes_the_page_where_it_is_told(here, ca
     assert "corrected paired t-test over 5 folds" in words
     facts = load_model("deep/er/model").facts
     how = "independent training" if facts["diversity"] == 0 else f"diversity {facts['diversity']:g}"
-    assert f"Chosen: {how}, for " in words
+    assert f"Chosen: {how}, because " in words
     assert facts["n_held_out"] == pytest.approx(36, abs=1)
     assert words.endswith("Wrote deep/er/model Wrote pages/r.html")
     assert Path("pages/r.html").is_file()

@@ -48,7 +48,7 @@ def test_the_ensembles_are_judged_on_held_out_rows(iris):
     assert {a.n_samples for a in iris.assessments} == {50}
     assert {a.n_learners for a in iris.assessments} == {demo.N_LEARNERS}
     assert all(a.vote.value > 0.6 for a in iris.assessments)
-    assert list(iris.ways) == NETWORKS
+    assert list(iris.trajectories) == NETWORKS
 
 
 def test_the_library_compares_networks_of_each_size_on_folds(iris):
@@ -126,10 +126,10 @@ def test_every_embedded_data_set_runs(name, monkeypatch):
     trained = demo.train(load(name), seed=0, with_networks=True)
     assert [a.name for a in trained.assessments] == FORESTS + NETWORKS
     assert len(demo.explain(trained.assessments, trained.comparisons)) == 5
-    assert demo.draw(trained.assessments, trained.ways, name).axes
+    assert demo.draw(trained.assessments, trained.trajectories, name).axes
 
 
-def test_a_large_table_is_gone_through_less_often(monkeypatch):
+def test_a_large_table_gets_fewer_epochs(monkeypatch):
     monkeypatch.setattr(demo, "MOST_EPOCHS", 100)
     monkeypatch.setattr(demo, "MOST_STEPS", 1000)
     assert demo._settings(1540)["epochs"] == 40  # 25 batches

@@ -71,7 +71,7 @@ MAY_REQUIRE = {
 # shared modules of the root that every package may use
 SHARED = {"_extras", "_files", "_plain", "_validation"}
 # packages that still import private names of another
-NOT_YET = {"arena", "cli", "estimators", "models", "vision"}
+NOT_YET = {"estimators", "vision"}
 
 # where torch may be imported with the module and not first inside a function
 TORCH_AT_THE_TOP = (
@@ -137,7 +137,10 @@ MODULES = module_files()
 
 
 def names_listed(path):
-    """Return the names in ``__all__``."""
+    """Return the names in ``__all__``, or in the stub that it is read from."""
+    if (stub := path.with_suffix(".pyi")).is_file():
+        nodes = ast.parse(stub.read_text(encoding="utf-8")).body
+        return {alias.name for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names}
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
         if any(isinstance(one, ast.Name) and one.id == "__all__" for one in targets):

@@ -14,13 +14,8 @@ import torch
 from sklearn.compose import ColumnTransformer
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from counterpoint.models import (
-    check_destination,
-    fit_table,
-    load_model,
-    read_training_table,
-    save_model,
-)
+from counterpoint.io import read_training_table
+from counterpoint.models import check_destination, fit_table, load_model, save_model
 from counterpoint.models import saving as saving_module
 
 N = 120

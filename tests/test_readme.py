@@ -27,6 +27,11 @@ def row(words, after=""):
     return [cell.strip().strip("*") for cell in line.strip("|").split("|")]
 
 
+def paragraph(text, words):
+    """Return the line of a page with the words; its sentences may be reworded, its numbers are compared."""
+    return next(line for line in text.splitlines() if words in line)
+
+
 def spread(values, digits=2):
     return f"{np.mean(values):.{digits}f} ± {np.std(values, ddof=1):.{digits}f}"
 
@@ -78,7 +83,9 @@ def test_what_small_learners_gain_on_tables():
     gain, loss = re.search(
         r"learners of 1 hidden unit err (.*? % less) .*? of 64 hidden units (.*? % more)", page
     ).groups()
-    assert f"networks of 1 hidden unit err {gain}, networks of 64 units {loss}." in README
+    said = paragraph(README, "when-does-diversity-pay.md")
+    assert gain in said
+    assert loss in said
 
 
 def test_what_of_that_is_the_read_out_and_what_more_steps_leave():
@@ -88,11 +95,8 @@ def test_what_of_that_is_the_read_out_and_what_more_steps_leave():
     middle, high = (
         re.search(rf"(\S+ % (?:less|more)) at diversity {loss} \(", said).group(1) for loss in ("0.5", "0.9")
     )
-    assert f"with one, it is {beyond}." in README
-    against = "against independent ones with a read-out, after 2000 steps instead of 300"
-    assert (
-        f"{against}, 5 or 15 networks of one unit err {middle} at diversity 0.5 and {high} at 0.9." in README
-    )
+    readme = paragraph(README, "read-out")
+    assert all(number in readme for number in (beyond, middle, high))
     assert f"the 23.8 % become {beyond}," in page
     assert f"5 or 15 learners err {middle} at diversity 0.5 and {high} at 0.9." in page
 
@@ -119,7 +123,6 @@ def test_ranks_of_the_arena():
     cells = row("mean rank among")
     assert cells[0] == f"mean rank among {len(ranks['methods'])} methods"
     assert cells[1:] == [f"{ranks['mean_rank'][name]:.2f}" for name in ("independent", "correlation-cv")]
-    said = f"no two methods can be told apart by Friedman's test (p = {ranks['friedman']['p_value']:.2g})"
-    assert said in README
+    assert f"(p = {ranks['friedman']['p_value']:.2g})" in paragraph(README, "Friedman's test")
     assert ranks["friedman"]["p_value"] >= 0.05
     assert "**" not in next(line for line in README.splitlines() if "mean rank among" in line)

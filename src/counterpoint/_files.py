@@ -1,4 +1,4 @@
-"""Files that are whole or not there: an interrupted command leaves the old one."""
+"""Atomic writing of files: an interrupted command leaves the old file untouched."""
 
 import errno
 import os
@@ -10,11 +10,11 @@ from typing import BinaryIO
 
 @contextmanager
 def replacing(path: str | Path) -> Iterator[BinaryIO]:
-    """Open a file that takes the place of ``path`` when the block ends without an error.
+    """Open a file that replaces ``path`` when the block ends without an error.
 
-    It is written beside the target, flushed to the disk and renamed, so that a process killed at any moment leaves the
-    old file or the new one. Missing folders are made. A link keeps its name and gets its target replaced; a device or
-    pipe is written to as it is.
+    It is written beside the target, flushed to disk and renamed, so a process killed at any moment leaves the old file
+    or the new one. Missing folders are created. If ``path`` is a link, its target is replaced; a device or pipe is
+    written to directly.
     """
     target = Path(path)
     if target.is_dir():
@@ -25,7 +25,9 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
         return
     target = target.resolve()
     target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_name(f".{target.name}.part")  # one name: what a killed run leaves, the next takes over
+    part = target.with_name(
+        f".{target.name}.part"
+    )  # a fixed name, so that the next run overwrites what a killed one left
     try:
         with part.open("wb") as file:
             yield file
@@ -38,10 +40,10 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
 
 
 def _flush_folder(path: Path) -> None:
-    """Write the renaming itself to the disk, where the system can."""
+    """Flush the renaming itself to disk, if the system supports it."""
     try:
         descriptor = os.open(path, os.O_RDONLY)
-    except OSError:  # not on every system is a folder a file
+    except OSError:  # on some systems opening a directory raises PermissionError
         return
     try:
         os.fsync(descriptor)

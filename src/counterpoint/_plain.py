@@ -1,4 +1,4 @@
-"""Values as JSON knows them."""
+"""Conversion of values to what JSON can hold."""
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass

@@ -1,7 +1,7 @@
-"""Every argument check, and one voice for every error.
+"""Argument checks, with error messages of one form.
 
-The grammar is: the argument in backticks, the rule, the value. ``TypeError`` is for the wrong kind
-of thing, ``ValueError`` for the wrong value of the right kind.
+A message names the argument in backticks, the rule and the value. ``TypeError`` is for the wrong kind of object,
+``ValueError`` for the wrong value of the right kind.
 """
 
 import json
@@ -17,13 +17,13 @@ from numpy.typing import ArrayLike, NDArray
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-# Correlations computed from data miss their bounds by rounding; this much is forgiven and clipped.
+# Correlations computed from data may exceed their bounds by rounding; this much is tolerated and clipped.
 ROUNDING = 1e-9
 
-# Rows of probabilities may miss the sum of one by this much: a softmax in 16 bits does.
+# Rows of probabilities may miss the sum of one by this much, as a softmax in 16 bits does.
 ROW_SUM_TOLERANCE = 1e-3
 
-_LARGEST = 2**63 - 1  # what NumPy and torch count with
+_LARGEST = 2**63 - 1  # the largest int64
 
 
 def check_count(value: ArrayLike, name: str, *, minimum: int) -> IntArray:
@@ -37,7 +37,7 @@ def check_count(value: ArrayLike, name: str, *, minimum: int) -> IntArray:
 
 
 def check_whole(value: Any, name: str, *, minimum: int, maximum: int = _LARGEST) -> int:
-    """Return ``value`` as one integer between the two; ``check_count`` takes arrays as well."""
+    """Return ``value`` as one integer in the range; ``check_count`` also accepts arrays."""
     try:
         number = None if isinstance(value, bool | np.bool_) else operator.index(value)
     except TypeError:
@@ -52,14 +52,14 @@ def check_whole(value: Any, name: str, *, minimum: int, maximum: int = _LARGEST)
 
 
 def check_flag(value: Any, name: str) -> bool:
-    """Return ``value`` if it is True or False, or 1 or 0: the text "no" would count as true."""
+    """Return ``value`` as a bool if it is True, False, 1 or 0; other truthy values, such as "no", are refused."""
     if not isinstance(value, bool | np.bool_ | int | np.integer) or value not in (0, 1):
         raise TypeError(f"`{name}` must be True or False; got {_short(value)}.")
     return bool(value)
 
 
 def check_path(value: Any, name: str, *, kind: str = "file") -> Path:
-    """Return ``value`` as a path; an empty one would mean the current folder."""
+    """Return ``value`` as a path; an empty one, which would mean the current folder, is refused."""
     if not isinstance(value, str | os.PathLike):
         raise TypeError(f"`{name}` must be the path of a {kind}; got {_short(value)}.")
     if not os.fspath(value):
@@ -71,10 +71,10 @@ def check_path(value: Any, name: str, *, kind: str = "file") -> Path:
 
 
 def check_json(text: Any, name: str, what: str, *, needed: Iterable[str] = ()) -> dict[str, Any]:
-    """Return the object that a text describes in JSON, with the entries that ``what`` has at least."""
+    """Return the JSON object in a text; it must have the ``needed`` entries of ``what``."""
     try:
         data = json.loads(text)
-    except (TypeError, ValueError):  # no text, or no JSON
+    except (TypeError, ValueError):  # not a string, or not JSON
         data = None
     if not isinstance(data, dict) or not data.keys() >= set(needed):
         raise ValueError(f"`{name}` must be the JSON of {what}; got {_short(text)}.")
@@ -90,7 +90,7 @@ def check_interval(
     closed: bool = True,
     because: str = "",
 ) -> FloatArray:
-    """Return ``value`` as a float array inside ``[low, high]``, forgiving rounding.
+    """Return ``value`` as a float array inside ``[low, high]``, up to rounding.
 
     ``low`` and ``high`` broadcast with the value; ``because`` names the rule behind the bounds.
     """
@@ -110,7 +110,7 @@ def check_interval(
 
 
 def check_broadcast(**values: ArrayLike) -> None:
-    """Refuse arguments whose shapes do not go together."""
+    """Raise ValueError if the shapes of the arguments do not broadcast."""
     shapes = {f"`{name}`": _shape(value) for name, value in values.items()}
     try:
         np.broadcast_shapes(*shapes.values())
@@ -129,7 +129,7 @@ def check_number(
     closed: bool = True,
     finite: bool = True,
 ) -> float:
-    """Return ``value`` as one number in the interval, by default finite; ``check_interval`` takes arrays as well."""
+    """Return ``value`` as one number in the interval, by default finite; ``check_interval`` also accepts arrays."""
     array = _array(value, name, "one number")
     if array.ndim or array.dtype.kind not in "fiu":
         raise TypeError(f"`{name}` must be one number; got {_short(value)}.")
@@ -140,7 +140,7 @@ def check_number(
 
 
 def check_real(value: ArrayLike, name: str) -> FloatArray:
-    """Return ``value`` as a float64 array; NaN is refused, infinity is left to the range check."""
+    """Return ``value`` as a float64 array without NaN; infinity is left to the range check."""
     try:
         array = np.asarray(value)
     except ValueError:  # ragged nested sequences
@@ -168,7 +168,7 @@ def check_choice(value: Any, name: str, options: Iterable[Any]) -> Any:
     options = tuple(options)
     try:
         known = value in options
-    except ValueError:  # an array, which compares entry by entry
+    except ValueError:  # comparing an array gives an array
         known = False
     if not known:
         listed = ", ".join(map(repr, options))
@@ -184,7 +184,7 @@ def check_labels(value: ArrayLike, name: str) -> NDArray[Any]:
     array = _array(value, name, "an array of labels")
     if array.size == 0:
         raise ValueError(f"`{name}` must not be empty; got shape {array.shape}.")
-    if array.dtype.kind in "OT":  # T: NumPy's strings of variable length, among which some may be missing
+    if array.dtype.kind in "OT":  # T: NumPy's variable-length strings, which may be missing
         array = _plain_labels(array, name)
     if array.dtype.kind == "S":
         try:
@@ -208,7 +208,7 @@ def check_labels(value: ArrayLike, name: str) -> NDArray[Any]:
 
 
 def check_unmasked(value: Any, name: str) -> None:
-    """Refuse a masked array that hides something: NumPy would uncover it."""
+    """Raise ValueError if an array has masked entries, because NumPy would ignore the mask."""
     if np.ma.is_masked(value):
         place = np.argwhere(np.ma.getmaskarray(value))[0].tolist()
         raise ValueError(f"`{name}` must have no masked entry; got one at {place}.")
@@ -217,8 +217,8 @@ def check_unmasked(value: Any, name: str) -> None:
 def check_probabilities(value: ArrayLike, name: str) -> NDArray[Any]:
     """Return ``value``, whose last axes are samples and classes, as an array of probabilities.
 
-    Rows may miss the sum of one by ``ROW_SUM_TOLERANCE``, as rows of 16-bit numbers do. The array
-    is read one learner at a time and not copied.
+    Rows may miss the sum of one by ``ROW_SUM_TOLERANCE``, as 16-bit numbers do. The array is read one learner at a
+    time and not copied.
     """
     array = _array(value, name, "an array of probabilities")
     if array.size == 0:
@@ -248,7 +248,7 @@ def check_probabilities(value: ArrayLike, name: str) -> NDArray[Any]:
 
 
 def check_weights(value: ArrayLike | None, name: str, n_learners: int) -> FloatArray:
-    """Return one weight per learner, scaled to sum to one; ``None`` gives equal weights."""
+    """Return one weight per learner, scaled to sum to one; ``None`` means equal weights."""
     if value is None:
         return np.full(n_learners, 1 / n_learners)
     weights = check_interval(value, name, 0.0)
@@ -309,7 +309,7 @@ def _describe_interval(low: float, high: float, *, closed: bool) -> str:
 def _shape(value: ArrayLike) -> tuple[int, ...]:
     try:
         return np.shape(value)
-    except ValueError:  # ragged nested sequences, which the check of the argument itself refuses
+    except ValueError:  # ragged nested sequences; the check of the argument itself reports them
         return ()
 
 
@@ -319,7 +319,7 @@ def _listed(words: Iterable[str]) -> str:
 
 
 def _first(array: NDArray[Any], bad: NDArray[np.bool_]) -> str:
-    """Return the first bad entry, with its place when there is more than one entry."""
+    """Return the first bad entry, with its index if the array has more than one entry."""
     place = tuple(int(i) for i in np.argwhere(bad)[0])
     entry = f"{array[place]:.6g}" if array.dtype.kind == "f" else str(array[place])
     return f"{entry} at {list(place)}" if place else entry

@@ -132,7 +132,7 @@ def read_table(path: str | Path, target: str) -> Table:
     >>> table.name, [str(dtype) for dtype in table.X.dtypes], table.y
     ('animals', ['float64', 'category'], array([0, 1, 0, 1]))
     """
-    from counterpoint.models import read_training_table
+    from counterpoint.io import read_training_table
 
     path = Path(path)
     read = read_training_table(path, target)

@@ -22,7 +22,7 @@ FAILED = 2
 INTERRUPTED = 130
 
 app = typer.Typer(
-    help="Ensembles that are accurate [b]and[/b] diverse: theory, measures, honest experiments.",
+    help="Train, assess and compare ensembles that are accurate [b]and[/b] diverse.",
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode="rich",
 )

@@ -1,4 +1,4 @@
-"""The demo: ensembles of trees and of networks on one data set, and whether explicit diversity pays."""
+"""The demo: ensembles of trees and networks on one data set, and whether explicit diversity pays."""
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,25 +26,25 @@ if TYPE_CHECKING:
 
     from counterpoint.estimators import DiverseEnsembleClassifierCV
 
-TITLE = "Ensembles of trees and of networks, and whether explicit diversity pays"
+TITLE = "Ensembles of trees and networks, and whether explicit diversity pays"
 N_LEARNERS = 15
 TEST_SHARE = 1 / 3
-HIDDEN_UNITS = (1, 64)  # of the small networks, which underfit, and of the library's default
+HIDDEN_UNITS = (1, 64)  # of small networks, which underfit, and of the library's default
 DIVERSITY = 0.9
-MOST_EPOCHS, MOST_STEPS = 100, 1000  # a large table is gone through less often
+MOST_EPOCHS, MOST_STEPS = 100, 1000  # fewer epochs for large tables
 BATCH_SIZE, LEARNING_RATE = 64, 0.01
 FOLDS = {"n_splits": 5, "n_repeats": 2}
 
 
 class Comparison(NamedTuple):
-    """Diverse against independent training of the same networks, on folds of the training rows.
+    """Diverse against independent training of the same networks, by cross-validation on the training rows.
 
     Attributes
     ----------
     hidden_units : int
-        The size of the networks.
+        Number of hidden units of the networks.
     verdict : str
-        What ``DiverseEnsembleClassifierCV`` says.
+        The verdict of ``DiverseEnsembleClassifierCV``.
     test : dict
         Its test: difference in accuracy, standard error and p-value.
     accuracy, log_loss : dict
@@ -59,7 +59,7 @@ class Comparison(NamedTuple):
 
     @classmethod
     def from_search(cls, search: "DiverseEnsembleClassifierCV", hidden_units: int) -> "Comparison":
-        """Return what a fitted search found."""
+        """Return the comparison that a fitted search made."""
         found = search.cv_results_
         diversities = found["param_diversity"].tolist()
         accuracy, log_loss = (
@@ -73,23 +73,23 @@ class Comparison(NamedTuple):
 
 
 class Trained(NamedTuple):
-    """The ensembles on the rows held out, the way of the networks in training, and the comparisons on folds."""
+    """The ensembles on held-out rows, the trajectories of the networks in training, and the comparisons on folds."""
 
     assessments: list[Assessment]
-    ways: dict[str, OperatingPoint]
+    trajectories: dict[str, OperatingPoint]
     comparisons: list[Comparison]
 
 
 def demo(out: Path, *, data: str, seed: int) -> list[Path]:
-    """Train, assess, print and write; return the paths written."""
+    """Train, assess, print and write; return the paths of the files."""
     from rich.console import Console
 
     console = Console()
     dataset = load(data)
     with_networks = find_spec("torch") is not None
     with console.status(f"loading {data}") as status:
-        assessments, ways, comparisons = train(
-            dataset, seed, with_networks=with_networks, say=lambda what: status.update(f"{data}: {what}")
+        assessments, trajectories, comparisons = train(
+            dataset, seed, with_networks=with_networks, on_step=lambda step: status.update(f"{data}: {step}")
         )
         status.update("writing the report and the figures")
         first = assessments[0]
@@ -104,13 +104,15 @@ def demo(out: Path, *, data: str, seed: int) -> list[Path]:
         }
         numbers = {
             "assessments": {a.name: a.to_dict() for a in assessments},
-            "training": ways,
+            "training": trajectories,
             "comparisons": [comparison._asdict() for comparison in comparisons],
         }
-        report = EnsembleReport(assessments, title=f"{N_LEARNERS} learners on {data}", trajectories=ways)
+        report = EnsembleReport(
+            assessments, title=f"{N_LEARNERS} learners on {data}", trajectories=trajectories
+        )
         paths = [
             report.write_html(out / "report.html"),
-            *write_figure(draw(assessments, ways, data), out, "tradeoff"),
+            *write_figure(draw(assessments, trajectories, data), out, "tradeoff"),
             *write_record(out, "demo", title=TITLE, config=config, data=numbers),
         ]
     console.print(
@@ -121,7 +123,7 @@ def demo(out: Path, *, data: str, seed: int) -> list[Path]:
     console.print("\n\n".join(explain(assessments, comparisons)), markup=False)
     if not with_networks:
         console.print(
-            '\nWith pip install "counterpoint[train]" ensembles of networks stand here too.', markup=False
+            '\nTo compare ensembles of networks too: pip install "counterpoint[train]".', markup=False
         )
     console.print()
     for path in paths:
@@ -130,11 +132,11 @@ def demo(out: Path, *, data: str, seed: int) -> list[Path]:
 
 
 def train(
-    dataset: Dataset, seed: int, *, with_networks: bool, say: Callable[[str], Any] = lambda what: None
+    dataset: Dataset, seed: int, *, with_networks: bool, on_step: Callable[[str], Any] = lambda step: None
 ) -> Trained:
     """Fit the ensembles, assess them on held-out rows, and compare the networks on folds of the training rows.
 
-    ``say`` is told what begins.
+    ``on_step`` is called with a description of each step as it begins.
     """
     from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
     from sklearn.model_selection import train_test_split
@@ -146,32 +148,32 @@ def train(
     X_train, X_test = table.fit_transform(X_train), table.transform(X_test)
     size: dict[str, Any] = {"n_estimators": N_LEARNERS, "random_state": seed}
     forests = {"bagged trees": BaggingClassifier(**size), "random forest": RandomForestClassifier(**size)}
-    say("training trees")
+    on_step("training trees")
     trained = Trained([], {}, [])
     for name, forest in forests.items():
         fitted = forest.fit(X_train, y_train)
         trained.assessments.append(assess_estimator(fitted, X_test, y_test, name=name))
     if with_networks:
-        # The report says which learners of which ensemble are constant or turned against the truth.
+        # The report names the learners that are constant or turned against the truth.
         with _one_thread(), warnings.catch_warnings(category=LearnerWarning, action="ignore"):
             warnings.simplefilter("ignore", UndefinedMeasureWarning)
             for n_units in HIDDEN_UNITS:
                 networks = f"networks of {_units(n_units, 'hidden unit')}"
-                say(f"comparing diverse with independent {networks}")
+                on_step(f"comparing diverse with independent {networks}")
                 search = _search(n_units, len(y_train), seed).fit(X_train, y_train)
                 trained.comparisons.append(Comparison.from_search(search, n_units))
                 for how, diversity in (("independent", 0.0), ("diverse", DIVERSITY)):
-                    say(f"training {how} {networks}")
+                    on_step(f"training {how} {networks}")
                     name = f"{_units(n_units, 'unit')}, {how}"
                     ensemble = search.estimator(diversity, seed).fit(X_train, y_train)
                     trained.assessments.append(replace(ensemble.assess(X_test, y_test), name=name))
-                    trained.ways[name] = ensemble.history_.trajectory
+                    trained.trajectories[name] = ensemble.history_.trajectory
     return trained
 
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Train on one thread: as fast for small networks, and many times faster where others use the machine."""
+    """Train on one thread: as fast for small networks, and much faster on a busy machine."""
     import torch
 
     before = torch.get_num_threads()
@@ -183,7 +185,7 @@ def _one_thread() -> Iterator[None]:
 
 
 def _search(n_units: int, n_rows: int, seed: int) -> "DiverseEnsembleClassifierCV":
-    """Return what compares diverse with independent training of networks with so many hidden units."""
+    """Return the search that compares diverse with independent training."""
     from sklearn.model_selection import RepeatedStratifiedKFold
 
     from counterpoint.estimators import DiverseEnsembleClassifierCV
@@ -199,7 +201,7 @@ def _search(n_units: int, n_rows: int, seed: int) -> "DiverseEnsembleClassifierC
 
 
 def _settings(n_rows: int) -> dict[str, Any]:
-    """Return how networks are trained."""
+    """Return the training settings of the networks."""
     n_batches = -(-n_rows // BATCH_SIZE)
     epochs = max(1, min(MOST_EPOCHS, MOST_STEPS // n_batches))
     return {"epochs": epochs, "batch_size": BATCH_SIZE, "learning_rate": LEARNING_RATE}
@@ -210,7 +212,7 @@ def _units(n: int, what: str) -> str:
 
 
 def _make_numeric() -> Any:
-    """Return a transformer: one-hot nominal columns, a missing number by the median of its column."""
+    """Return a transformer that encodes nominal columns as one-hot and fills missing numbers with the median."""
     from sklearn.compose import make_column_selector, make_column_transformer
     from sklearn.impute import SimpleImputer
     from sklearn.preprocessing import OneHotEncoder
@@ -248,13 +250,12 @@ def tabulate(assessments: Sequence[Assessment]) -> "Table":
 
 
 def explain(assessments: Sequence[Assessment], comparisons: Sequence[Comparison]) -> list[str]:
-    """Return what the numbers mean, in paragraphs for someone who sees them for the first time."""
+    """Return paragraphs that explain the numbers to a new user."""
     return [
-        "r_TL is how well a learner follows the truth, r_LL how alike two learners are. r_LL sets a bound on r_TL "
-        "(Theorem 2); share is the part of it that is reached. Alike is the correlation of being right. Learner and "
-        "vote are the accuracies of one learner, on average, and of all together. Log-loss judges the probabilities of "
-        "the vote: low is good, and being certain and wrong costs most. Trees average their probabilities, networks "
-        "their logits.",
+        "r_TL is the mean correlation of a learner with the truth, r_LL that of two learners. r_LL limits r_TL "
+        "(Theorem 2); share is r_TL divided by that bound. Alike is the correlation of being right. Learner is the "
+        "mean accuracy of a learner, vote the accuracy of the ensemble. Log-loss scores the probabilities of the vote: "
+        "lower is better, and confident errors cost most. Trees average their probabilities, networks their logits.",
         f"Most diverse (lowest r_LL): {_first(assessments, lambda a: -a.r_ll)}. "
         f"Nearest to the bound: {_first(assessments, lambda a: a.optimality)}. "
         f"Best vote: {_first(assessments, lambda a: a.vote.value)}. "
@@ -264,7 +265,7 @@ def explain(assessments: Sequence[Assessment], comparisons: Sequence[Comparison]
 
 
 def _first(assessments: Sequence[Assessment], score: Callable[[Assessment], float]) -> str:
-    """Return the name of the ensemble with the highest score, or the names of all that share it."""
+    """Return the name of the ensemble with the highest score; ties are all named."""
     scores = np.array([score(a) for a in assessments])
     best = np.flatnonzero(np.isclose(scores, np.nanmax(scores))).tolist()
     names = [f"'{assessments[k].name}'" for k in best]
@@ -272,7 +273,7 @@ def _first(assessments: Sequence[Assessment], score: Callable[[Assessment], floa
 
 
 def _compare(comparisons: Sequence[Comparison]) -> list[str]:
-    """Return the verdicts of the library, one for each size of the networks."""
+    """Return the verdicts of the search, one for each size of the networks."""
     if not comparisons:
         return []
     sizes = " or ".join(str(comparison.hidden_units) for comparison in comparisons)
@@ -284,8 +285,10 @@ def _compare(comparisons: Sequence[Comparison]) -> list[str]:
     ]
 
 
-def draw(assessments: Sequence[Assessment], ways: Mapping[str, OperatingPoint], data: str) -> "Figure":
-    """Draw the plane with the ways taken in training and, beside it, the part around the ensembles."""
+def draw(
+    assessments: Sequence[Assessment], trajectories: Mapping[str, OperatingPoint], data: str
+) -> "Figure":
+    """Draw the plane with the trajectories of training and, beside it, the part around the ensembles."""
     from matplotlib.figure import Figure
 
     points = {a.name: (a.r_tl, a.r_ll) for a in assessments}
@@ -295,10 +298,10 @@ def draw(assessments: Sequence[Assessment], ways: Mapping[str, OperatingPoint], 
         for ax in (whole, near):
             TradeoffDisplay(N_LEARNERS, points=points).plot(ax, legend=False)
         marks = {line.get_label(): line for line in whole.lines if line.get_label() in points}
-        for name, way in ways.items():
-            whole.plot(way.r_ll, way.r_tl, color=marks[name].get_color(), lw=1.2, alpha=0.7, zorder=2.5)
-        whole.set_title(f"Ensembles on {data}" + (", and their training" if ways else ""))
-        near.set_title("From nearby, with the distance to the bound")
+        for name, path in trajectories.items():
+            whole.plot(path.r_ll, path.r_tl, color=marks[name].get_color(), lw=1.2, alpha=0.7, zorder=2.5)
+        whole.set_title(f"Ensembles on {data}" + (", with their training" if trajectories else ""))
+        near.set_title("Close-up, with the distance to the bound")
         _zoom(near, assessments)
         near.legend(
             [marks[a.name] for a in assessments],
@@ -312,7 +315,7 @@ def draw(assessments: Sequence[Assessment], ways: Mapping[str, OperatingPoint], 
 
 
 def _zoom(ax: "Axes", assessments: Sequence[Assessment]) -> None:
-    """Show the ensembles and the gap between each and the bound."""
+    """Zoom in on the ensembles and mark the gap between each and the bound."""
     left, right = min(a.r_ll for a in assessments), max(a.r_ll for a in assessments)
     low, high = min(a.r_tl for a in assessments), max(a.correlations.bound for a in assessments)
     height = max(high - low, 0.02)

@@ -80,7 +80,11 @@ Markdown = Annotated[bool, typer.Option("--markdown", help="Print Markdown and n
 
 Size = Annotated[
     int | None,
-    typer.Option(min=1, help="Number of picks; by default as many as improve the vote.", show_default=False),
+    typer.Option(
+        min=1,
+        help="Number of picks; by default the most whose vote is within the noise of the best.",
+        show_default=False,
+    ),
 ]
 Diversity = Annotated[
     float,

@@ -205,16 +205,20 @@ def _show_fit(found: "TableFit") -> None:
     if found.verdict is not None:
         console.print(Text(found.verdict))
         if found.diversity == 0:
-            choice = "Chosen: independent training, for no diversity leads by more than the standard error."
+            choice = (
+                "Chosen: independent training, because no diversity leads by more than the standard error."
+            )
         else:
-            choice = f"Chosen: diversity {found.diversity:g}, for it leads by more than the standard error."
+            choice = (
+                f"Chosen: diversity {found.diversity:g}, because it leads by more than the standard error."
+            )
         console.print(Text(choice, style="bold"))
         console.print()
     show_assessment(found.assessment)
     console.print()
     held, rows = found.model.facts["n_held_out"], found.model.facts["n_rows"]
     kind = f"{found.assessment.n_learners} networks, diversity {found.diversity:.2g}, {found.assessment.voting} vote"
-    line = f"{kind}. Judged on {held} rows held out of training; the model is trained on all {rows}."
+    line = f"{kind}. Assessed on {held} held-out rows; the model is trained on all {rows}."
     console.print(Text(line, style="dim"))
 
 

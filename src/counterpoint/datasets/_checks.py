@@ -1,4 +1,4 @@
-"""The border of the data sets: names that are known and folders that exist."""
+"""Argument checks of the data sets: known names and existing folders."""
 
 import os
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ DATA_VARIABLE = "COUNTERPOINT_DATA"
 
 
 def check_known(value: object, name: str, options: Iterable[str]) -> str:
-    """Return ``value`` if it is one of the options; otherwise list them and name the nearest."""
+    """Return ``value`` if it is one of the options; otherwise raise with the options and the closest match."""
     options = tuple(options)
     if not isinstance(value, str):
         raise TypeError(f"`{name}` must be a string; got {value!r}.")
@@ -24,12 +24,12 @@ def check_known(value: object, name: str, options: Iterable[str]) -> str:
 
 
 def check_folder(data_dir: str | os.PathLike[str] | None) -> Path | None:
-    """Return the data folder: ``data_dir``, else the one the environment names, else None."""
-    given = data_dir if data_dir is not None else os.environ.get(DATA_VARIABLE) or None
-    if given is None:
+    """Return the data folder: ``data_dir``, else the one in the environment variable, else None."""
+    chosen = data_dir if data_dir is not None else os.environ.get(DATA_VARIABLE) or None
+    if chosen is None:
         return None
     name = "data_dir" if data_dir is not None else DATA_VARIABLE
-    folder = check_path(given, name, kind="folder").expanduser().absolute()
+    folder = check_path(chosen, name, kind="folder").expanduser().absolute()
     if not folder.is_dir():
         raise FileNotFoundError(f"`{name}` must be a folder that exists; got '{folder}'.")
     return folder

@@ -1,4 +1,4 @@
-"""The same tables from OpenML, brought to the columns and words of the CSV files."""
+"""The same tables from OpenML, with the column names and labels of the CSV files."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -10,10 +10,10 @@ from counterpoint.datasets.sources import DATASETS
 
 
 def fetch_columns(name: str, types: Iterable[str]) -> dict[str, Sequence[str]]:
-    """Return the text of each column that is named in ``types`` and that OpenML has.
+    """Return the text of each column in ``types`` that OpenML has.
 
-    The target is OpenML's own, under the name ``class``. Other columns are matched by their letters
-    and digits: OpenML writes ``bw%2Fme`` for ``bw/me``, and case and separators vary.
+    OpenML's target becomes the column ``class``. Other columns are matched by their letters and digits, because OpenML
+    writes ``bw%2Fme`` for ``bw/me``, and case and separators vary.
     """
     from sklearn.datasets import fetch_openml
 
@@ -40,7 +40,7 @@ def _texts(values: Iterable[Any]) -> list[str]:
 
 
 def _text(value: Any) -> str:
-    if value is None or value != value:  # NaN alone differs from itself
+    if value is None or value != value:  # only NaN differs from itself
         return ""
     if isinstance(value, float) and value.is_integer():
         return str(int(value))  # a code is written 1, not 1.0

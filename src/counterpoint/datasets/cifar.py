@@ -1,4 +1,4 @@
-"""CIFAR-10 and CIFAR-100 as arrays, from an ``npz`` file that is made on first use."""
+"""CIFAR-10 and CIFAR-100 as arrays, from an ``npz`` file that is written on first use."""
 
 import os
 import tempfile
@@ -48,7 +48,7 @@ class Images:
     x_train, x_test : numpy.ndarray of uint8, shape (n, 32, 32, 3)
         The images: height, width, and red, green and blue.
     y_train, y_test : numpy.ndarray of int64, shape (n,)
-        The labels, as places in ``class_names``.
+        The labels, as indices into ``class_names``.
     class_names : tuple of str
         The names of the classes.
     """
@@ -74,10 +74,10 @@ def load_cifar10(data_dir: str | os.PathLike[str] | None = None, classes: Names 
     data_dir : path-like, optional
         The folder with ``cifar10.npz``, which holds ``x_train``, ``y_train``, ``x_test`` and
         ``y_test``. By default the folder that the environment variable ``COUNTERPOINT_DATA``
-        names, else a cache folder of the user. Where the file is absent, torchvision downloads the
+        names, else a cache folder of the user. If the file is missing, torchvision downloads the
         images and the file is written there.
     classes : sequence or array of str, optional
-        Keep these classes alone, labelled 0, 1, ... in this order.
+        Keep only these classes, labelled 0, 1, ... in this order.
 
     Returns
     -------
@@ -110,7 +110,7 @@ def load_cifar100(data_dir: str | os.PathLike[str] | None = None, classes: Names
     data_dir : path-like, optional
         As for :func:`load_cifar10`, with the file ``cifar100.npz``.
     classes : sequence or array of str, optional
-        Keep these classes alone, labelled 0, 1, ... in this order.
+        Keep only these classes, labelled 0, 1, ... in this order.
 
     Returns
     -------
@@ -176,7 +176,7 @@ def _subset(images: Images, chosen: tuple[str, ...]) -> Images:
     )
 
 
-# What zipfile, zlib and NumPy raise at bytes that are not theirs; NumPy reads the head of an array with tokenize.
+# What zipfile, zlib and NumPy raise for a damaged file; NumPy parses array headers with tokenize.
 _CORRUPT = (OSError, ValueError, TypeError, EOFError, RuntimeError, BadZipFile, zlib.error, TokenError)
 
 
@@ -219,10 +219,10 @@ def _cache_folder() -> Path:
 
 
 def _download(name: str, path: Path) -> None:
-    """Write ``path`` from torchvision's download, whole or not at all."""
+    """Download the images with torchvision and write ``path`` atomically."""
     datasets = import_extra("torchvision.datasets", "vision")
     arrays: dict[str, NDArray[Any]] = {}
-    # Beside the target: a folder that cannot be written to is found before the download.
+    # Beside the target, so that a folder without write permission is found before the download.
     with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
         try:
             for part in ("train", "test"):

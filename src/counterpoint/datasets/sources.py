@@ -16,13 +16,13 @@ class Source:
     title : str
         Its title in the UCI Machine Learning Repository.
     creators : str
-        Who made it or gave it.
+        Who created or donated it.
     uci_id : int
         Its number in the UCI Machine Learning Repository.
     openml_id : int
         The number of the same table on OpenML.
     embedded : bool
-        Whether it travels with the package.
+        Whether the package contains it.
     """
 
     title: str
@@ -38,7 +38,7 @@ class Source:
 
     @property
     def citation(self) -> str:
-        """One line to cite it by, with its licence."""
+        """A citation of one line, with the licence."""
         return f"{self.title}. {self.creators}. UCI Machine Learning Repository, {self.url} (CC BY 4.0)."
 
 

@@ -1,4 +1,4 @@
-"""Tables with their types: from the package, from a folder of CSV files, or from OpenML."""
+"""Typed tables from the package, from a folder of CSV files, or from OpenML."""
 
 import csv
 import io
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 __all__ = ["Dataset", "load"]
 
 TARGET = "class"
-IDENTIFIER = "Instance_name"  # of splice: names the row and says nothing about it
+IDENTIFIER = "Instance_name"  # of splice: it only names the row
 TYPES_FILE = "types.json"
-CLASSES_SHOWN = 7
+MOST_CLASSES = 7  # in the repr
 
 Columns = dict[str, Sequence[str]]
 
@@ -48,7 +48,7 @@ class Dataset:
     class_names : tuple of str
         The labels in sorted order.
     description : str
-        What the table is, and its source.
+        The name of the table and its source.
     """
 
     X: "pd.DataFrame"
@@ -61,8 +61,8 @@ class Dataset:
         nominal = sum(dtype == "category" for dtype in self.X.dtypes)
         numeric = len(self.feature_names) - nominal
         counts = [f"{name} {np.sum(self.y == name)}" for name in self.class_names]
-        if (more := len(counts) - CLASSES_SHOWN) > 0:
-            counts[CLASSES_SHOWN:] = [f"{more} more"]
+        if (more := len(counts) - MOST_CLASSES) > 0:
+            counts[MOST_CLASSES:] = [f"{more} more"]
         return (
             f"Dataset({len(self.y)} rows; {numeric} numeric and {nominal} nominal features; "
             f"{len(self.class_names)} classes: {', '.join(counts)})"
@@ -82,7 +82,7 @@ def load(name: str, data_dir: str | os.PathLike[str] | None = None) -> Dataset:
     data_dir : path-like, optional
         The folder with ``<name>.csv`` for the sets that are not embedded, or the parent of its
         subfolders ``embed`` and ``more``. By default the folder that the environment variable
-        ``COUNTERPOINT_DATA`` names; without one, or where that one lacks the file, the table is
+        ``COUNTERPOINT_DATA`` names. If there is none, or it lacks the file, the table is
         fetched from OpenML and kept in scikit-learn's cache. The embedded sets always come from
         the package.
 
@@ -94,9 +94,9 @@ def load(name: str, data_dir: str | os.PathLike[str] | None = None) -> Dataset:
     Notes
     -----
     A CSV file has a header; its column ``class`` is the label, an empty cell is a missing value.
-    Which columns are numeric and which nominal is known for all fifteen sets; a ``types.json``
-    beside the file, or one folder up, that names the set takes precedence. Constant and empty
-    columns are kept; the row names of splice are left out.
+    The package knows which columns are numeric and which nominal; a ``types.json`` beside the file,
+    or one folder up, overrides that for the sets it names. Constant and empty columns are kept; the
+    row names of splice are left out.
 
     References
     ----------
@@ -142,7 +142,7 @@ def load(name: str, data_dir: str | os.PathLike[str] | None = None) -> Dataset:
 
 
 def _find_csv(name: str, data_dir: str | os.PathLike[str] | None) -> Path | None:
-    """Return the file of a set that is not embedded, or None where OpenML is to be asked."""
+    """Return the file of a set that is not embedded, or None if it must come from OpenML."""
     folder = check_folder(data_dir)
     if folder is None:
         return None
@@ -155,7 +155,7 @@ def _find_csv(name: str, data_dir: str | os.PathLike[str] | None) -> Path | None
 
 
 def _own_types(path: Path) -> dict[str, str] | None:
-    """Return the types that the folder of ``path``, or the one above it, gives for its set."""
+    """Return the types in the folder of ``path``, or in the one above it, for its set."""
     for folder in path.parents[:2]:
         own = folder / TYPES_FILE
         if own.is_file() and (types := _read_types(own).get(path.stem)) is not None:
@@ -181,7 +181,7 @@ def _read_csv(path: Traversable) -> Columns:
         rows = list(csv.reader(io.StringIO(path.read_text(encoding="utf-8-sig")), strict=True))
     except (UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"'{path}' must be a CSV file in UTF-8; got: {error}.") from error
-    rows = [row for row in rows if row]  # a blank line is no row
+    rows = [row for row in rows if row]  # skip blank lines
     if len(rows) < 2:
         raise ValueError(f"'{path}' must have a header and at least one row; got {len(rows)} rows.")
     header, *body = rows
@@ -194,7 +194,7 @@ def _read_csv(path: Traversable) -> Columns:
 
 
 def _typed(name: str, columns: Columns, types: dict[str, str], origin: str) -> Dataset:
-    """Give each column its type and set the label apart."""
+    """Return the data set with typed columns and separate labels."""
     import pandas as pd
 
     columns = {column: cells for column, cells in columns.items() if column != IDENTIFIER}

@@ -67,7 +67,7 @@ def fit_table(
     Parameters
     ----------
     table : TrainingTable
-        What :func:`read_training_table` returned.
+        What :func:`counterpoint.io.read_training_table` returned.
     diversity : float, optional
         The dial of :class:`~counterpoint.training.DiversityLoss`, from 0 (independent training) to 1; by default
         ``1 - 1 / n_learners``.
@@ -95,7 +95,7 @@ def fit_table(
     >>> import tempfile
     >>> from pathlib import Path
     >>> from counterpoint.datasets import load
-    >>> from counterpoint.models import read_training_table
+    >>> from counterpoint.io import read_training_table
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder, "data.csv")
     ...     iris = load("iris")

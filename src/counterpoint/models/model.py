@@ -148,7 +148,8 @@ class TableModel:
     Examples
     --------
     >>> from counterpoint.datasets import load
-    >>> from counterpoint.models import fit_table, read_training_table
+    >>> from counterpoint.io import read_training_table
+    >>> from counterpoint.models import fit_table
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder, "data.csv")

@@ -96,7 +96,8 @@ def save_model(model: TableModel, folder: str | Path, *, report: str | None = No
     --------
     >>> import tempfile
     >>> from counterpoint.datasets import load
-    >>> from counterpoint.models import fit_table, read_training_table
+    >>> from counterpoint.io import read_training_table
+    >>> from counterpoint.models import fit_table
     >>> with tempfile.TemporaryDirectory() as home:
     ...     path = Path(home, "data.csv")
     ...     iris = load("iris")
