@@ -73,7 +73,7 @@ def test_fit_says_what_it_took_for_what_and_how_the_ensemble_stands(here, capsys
     assert lines[-2:] == ["Wrote model", "Wrote model/report.html"]
     page = Path("model/report.html").read_text()
     assert page.startswith("<!DOCTYPE html>")
-    assert "The line is the way it took in training" in page
+    assert "The line is its path in training" in page
     assert max(map(len, lines)) <= 80
 
 

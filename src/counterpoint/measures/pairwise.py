@@ -89,13 +89,8 @@ def q_statistic(y_true: ArrayLike, outputs: ArrayLike, *, labels: ArrayLike | No
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,)
-        The true labels, of any kind.
-    outputs : array-like of shape (n_learners, n_samples) or (n_learners, n_samples, n_classes)
-        Labels, or probabilities whose most probable class is the vote, of at least two learners.
-    labels : array-like of shape (n_classes,), optional
-        The classes, in the order of the columns of probabilities; by default the sorted labels of
-        ``y_true``.
+    y_true, outputs, labels
+        As for :func:`contingency`.
 
     Returns
     -------
@@ -124,13 +119,8 @@ def correlation_rho(y_true: ArrayLike, outputs: ArrayLike, *, labels: ArrayLike 
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,)
-        The true labels, of any kind.
-    outputs : array-like of shape (n_learners, n_samples) or (n_learners, n_samples, n_classes)
-        Labels, or probabilities whose most probable class is the vote, of at least two learners.
-    labels : array-like of shape (n_classes,), optional
-        The classes, in the order of the columns of probabilities; by default the sorted labels of
-        ``y_true``.
+    y_true, outputs, labels
+        As for :func:`contingency`.
 
     Returns
     -------
@@ -160,13 +150,8 @@ def disagreement(y_true: ArrayLike, outputs: ArrayLike, *, labels: ArrayLike | N
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,)
-        The true labels, of any kind.
-    outputs : array-like of shape (n_learners, n_samples) or (n_learners, n_samples, n_classes)
-        Labels, or probabilities whose most probable class is the vote, of at least two learners.
-    labels : array-like of shape (n_classes,), optional
-        The classes, in the order of the columns of probabilities; by default the sorted labels of
-        ``y_true``.
+    y_true, outputs, labels
+        As for :func:`contingency`.
 
     Returns
     -------
@@ -194,13 +179,8 @@ def double_fault(y_true: ArrayLike, outputs: ArrayLike, *, labels: ArrayLike | N
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,)
-        The true labels, of any kind.
-    outputs : array-like of shape (n_learners, n_samples) or (n_learners, n_samples, n_classes)
-        Labels, or probabilities whose most probable class is the vote, of at least two learners.
-    labels : array-like of shape (n_classes,), optional
-        The classes, in the order of the columns of probabilities; by default the sorted labels of
-        ``y_true``.
+    y_true, outputs, labels
+        As for :func:`contingency`.
 
     Returns
     -------
@@ -227,13 +207,8 @@ def kappa(y_true: ArrayLike, outputs: ArrayLike, *, labels: ArrayLike | None = N
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,)
-        The true labels, of any kind.
-    outputs : array-like of shape (n_learners, n_samples) or (n_learners, n_samples, n_classes)
-        Labels, or probabilities whose most probable class is the vote, of at least two learners.
-    labels : array-like of shape (n_classes,), optional
-        The classes, in the order of the columns of probabilities; by default the sorted labels of
-        ``y_true``.
+    y_true, outputs, labels
+        As for :func:`contingency`.
 
     Returns
     -------
@@ -263,13 +238,8 @@ def ratio_errors(y_true: ArrayLike, outputs: ArrayLike, *, labels: ArrayLike | N
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,)
-        The true labels, of any kind.
-    outputs : array-like of shape (n_learners, n_samples) or (n_learners, n_samples, n_classes)
-        Labels, or probabilities whose most probable class is the vote, of at least two learners.
-    labels : array-like of shape (n_classes,), optional
-        The classes, in the order of the columns of probabilities; by default the sorted labels of
-        ``y_true``.
+    y_true, outputs, labels
+        As for :func:`contingency`.
 
     Returns
     -------
@@ -299,13 +269,8 @@ def pairwise_measures(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,)
-        The true labels, of any kind.
-    outputs : array-like of shape (n_learners, n_samples) or (n_learners, n_samples, n_classes)
-        Labels, or probabilities whose most probable class is the vote, of at least two learners.
-    labels : array-like of shape (n_classes,), optional
-        The classes, in the order of the columns of probabilities; by default the sorted labels of
-        ``y_true``.
+    y_true, outputs, labels
+        As for :func:`contingency`.
 
     Returns
     -------

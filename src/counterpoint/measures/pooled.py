@@ -62,13 +62,8 @@ def kohavi_wolpert_variance(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,)
-        The true labels, of any kind.
-    outputs : array-like of shape (n_learners, n_samples) or (n_learners, n_samples, n_classes)
-        Labels, or probabilities whose most probable class is the vote, of at least two learners.
-    labels : array-like of shape (n_classes,), optional
-        The classes, in the order of the columns of probabilities; by default the sorted labels of
-        ``y_true``.
+    y_true, outputs, labels
+        As for :func:`entropy`.
 
     Returns
     -------
@@ -96,13 +91,8 @@ def interrater_agreement(y_true: ArrayLike, outputs: ArrayLike, *, labels: Array
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,)
-        The true labels, of any kind.
-    outputs : array-like of shape (n_learners, n_samples) or (n_learners, n_samples, n_classes)
-        Labels, or probabilities whose most probable class is the vote, of at least two learners.
-    labels : array-like of shape (n_classes,), optional
-        The classes, in the order of the columns of probabilities; by default the sorted labels of
-        ``y_true``.
+    y_true, outputs, labels
+        As for :func:`entropy`.
 
     Returns
     -------
@@ -134,13 +124,8 @@ def difficulty(y_true: ArrayLike, outputs: ArrayLike, *, labels: ArrayLike | Non
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,)
-        The true labels, of any kind.
-    outputs : array-like of shape (n_learners, n_samples) or (n_learners, n_samples, n_classes)
-        Labels, or probabilities whose most probable class is the vote, of at least two learners.
-    labels : array-like of shape (n_classes,), optional
-        The classes, in the order of the columns of probabilities; by default the sorted labels of
-        ``y_true``.
+    y_true, outputs, labels
+        As for :func:`entropy`.
 
     Returns
     -------
@@ -168,13 +153,8 @@ def generalized_diversity(y_true: ArrayLike, outputs: ArrayLike, *, labels: Arra
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,)
-        The true labels, of any kind.
-    outputs : array-like of shape (n_learners, n_samples) or (n_learners, n_samples, n_classes)
-        Labels, or probabilities whose most probable class is the vote, of at least two learners.
-    labels : array-like of shape (n_classes,), optional
-        The classes, in the order of the columns of probabilities; by default the sorted labels of
-        ``y_true``.
+    y_true, outputs, labels
+        As for :func:`entropy`.
 
     Returns
     -------
@@ -209,13 +189,8 @@ def coincident_failure_diversity(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,)
-        The true labels, of any kind.
-    outputs : array-like of shape (n_learners, n_samples) or (n_learners, n_samples, n_classes)
-        Labels, or probabilities whose most probable class is the vote, of at least two learners.
-    labels : array-like of shape (n_classes,), optional
-        The classes, in the order of the columns of probabilities; by default the sorted labels of
-        ``y_true``.
+    y_true, outputs, labels
+        As for :func:`entropy`.
 
     Returns
     -------
