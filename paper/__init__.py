@@ -38,6 +38,9 @@ TARGETS: Mapping[str, Target] = {
     "table-6": Target("pretrained.study", "table_6", "EfficientNets, copied and apart: CIFAR-10"),
     "table-6-cifar100": Target("pretrained.study", "table_6_cifar100", "EfficientNets: CIFAR-100"),
     "diversity-map": Target("diversity_map.study", "reproduce", "When explicit diversity pays, on tables"),
+    "diversity-map-one-unit": Target(
+        "diversity_map.one_unit", "reproduce", "One hidden unit: the read-out, and more steps"
+    ),
     "image-dial": Target("convnets.dial", "reproduce", "The dial of diversity on images"),
     "image-map": Target("convnets.map", "reproduce", "Small ConvNets: when diversity pays on images"),
     "image-scratch": Target("convnets.scratch", "reproduce", "Ensembles from scratch: error against seconds"),

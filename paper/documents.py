@@ -10,12 +10,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from counterpoint.arena import fill_document
 from counterpoint.records import read_record, refill
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["PAGES", "Content", "Page", "study", "write_documents"]
+__all__ = ["PAGES", "Content", "Page", "study", "write_documents", "write_pages"]
 
 ROOT = Path(__file__).parents[1]
 
@@ -98,6 +99,7 @@ def _diversity_map(record: Record, one_unit: Record) -> Content:
     return Content(texts, draw_all(record))
 
 
+ARENA = "arena.md"  # made from the arena's own folder of results
 _ON_IMAGES = "images-when-diversity-pays.md"
 
 PAGES: Mapping[str, Page] = {
@@ -117,7 +119,13 @@ PAGES: Mapping[str, Page] = {
 
 
 def write_documents(results: Path = ROOT / "results", docs: Path = ROOT / "docs") -> list[Path]:
-    """Write tables and figures of all pages from the records in a folder, and return the paths of the documents."""
+    """Write tables and figures of all documents from the records in a folder, and return their paths."""
+    fill_document(results / "arena", docs / ARENA)
+    return [*write_pages(results, docs), docs / ARENA]
+
+
+def write_pages(results: Path = ROOT / "results", docs: Path = ROOT / "docs") -> list[Path]:
+    """Write tables and figures of ``PAGES`` from the records in a folder, and return the paths of the documents."""
     for page in PAGES.values():
         records = [read_record(results / f"{name}.json") for name in page.records]
         content = page.render(*records)

@@ -3,7 +3,6 @@
 On the map only networks trained by correlation get a read-out. Here independent networks get one too, on the same
 splits and from the same initial weights, and train for more steps beside networks trained for diversity.
 Each table with a number of learners and of steps is a job with a file of its own in ``diversity-map-one-unit/``.
-``python -m paper.diversity_map.one_unit OUT`` runs those that are not done yet.
 """
 
 from collections.abc import Sequence
@@ -15,13 +14,22 @@ from typing import Any, NamedTuple
 
 import torch
 
-from counterpoint.records import Job, RunStore, given_paths, run_jobs, write_record
+from counterpoint.records import Job, RunStore, run_jobs, write_record
 from counterpoint.training import pick_device
 from paper.diversity_map.networks import BASELINE, READ_OUT, Size, measure_arms
-from paper.diversity_map.study import DIGITS, EMBEDDED, VOTES, Grid, load_splits, summarise_runs
+from paper.diversity_map.study import (
+    DIGITS,
+    EMBEDDED,
+    SMOKE,
+    SMOKE_DATA,
+    VOTES,
+    Grid,
+    load_splits,
+    summarise_runs,
+)
 from paper.runner import about_device
 
-__all__ = ["BASELINE", "NAME", "READ_OUT", "Run", "make_jobs", "reproduce", "run_job"]
+__all__ = ["BASELINE", "NAME", "READ_OUT", "Run", "make_jobs", "reproduce", "run", "run_job"]
 
 NAME = "diversity-map-one-unit"
 TITLE = "Learners of one hidden unit: the read-out of independent training, and more steps"
@@ -42,9 +50,17 @@ RUNS = (
     Run(Grid().steps, Grid().learners, (BASELINE,)),
     Run(2000, (5, 15), (BASELINE, "0", "0.5", "0.9")),
 )
+SMOKE_RUNS = (Run(20, (3,), (BASELINE,)), Run(40, (3,), (BASELINE, "0.9")))
 
 
-def reproduce(
+def reproduce(out: Path, *, device: str = "auto", smoke: bool = False) -> list[Path]:
+    """Run the jobs that are not done yet, and write the record of all that are."""
+    if smoke:
+        return run(out, names=SMOKE_DATA, runs=SMOKE_RUNS, grid=SMOKE, device=device)
+    return run(out, device=device)
+
+
+def run(
     out: Path,
     *,
     names: Sequence[str] = EMBEDDED,
@@ -113,7 +129,3 @@ def run_job(name: str, n_learners: int, run: Run, grid: Grid, *, device: torch.d
 
 def _settings(grid: Grid) -> dict[str, Any]:
     return {key: asdict(grid)[key] for key in ("folds", "rows", "learning_rate", "weight_decay")}
-
-
-if __name__ == "__main__":
-    reproduce(*given_paths("paper.diversity_map.one_unit", "out"))

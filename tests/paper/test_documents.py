@@ -8,7 +8,7 @@ import pytest
 
 from paper import documents
 from paper.__main__ import main
-from paper.documents import PAGES, Content, Page, write_documents
+from paper.documents import PAGES, Content, Page, write_pages
 
 ROOT = Path(__file__).parents[2]
 PLACE = re.compile(r"<!-- (?!end of)([\w-]+) -->")
@@ -34,7 +34,7 @@ def test_documents_hold_what_the_records_say(name, tmp_path, monkeypatch):
     page = PAGES[name]
     shutil.copy(ROOT / "docs" / page.document, tmp_path)
     monkeypatch.setattr(documents, "PAGES", {name: _without_figures(page)})
-    assert write_documents(docs=tmp_path) == [tmp_path / page.document]
+    assert write_pages(docs=tmp_path) == [tmp_path / page.document]
     assert (tmp_path / page.document).read_bytes() == (ROOT / "docs" / page.document).read_bytes()
 
 
@@ -45,7 +45,7 @@ def _without_figures(page):
 def test_figures_are_written_beside_the_document(tmp_path, monkeypatch):
     shutil.copy(ROOT / "docs" / PAGES["image-scratch"].document, tmp_path)
     monkeypatch.setattr(documents, "PAGES", {"image-scratch": PAGES["image-scratch"]})
-    write_documents(docs=tmp_path)
+    write_pages(docs=tmp_path)
     assert (tmp_path / "images" / "image-scratch.png").stat().st_size > 1000
 
 

@@ -1,15 +1,9 @@
 """Documents are filled from records: tables between their marks, figures beside them."""
 
-import runpy
-import sys
-from pathlib import Path
-
 import pytest
 from matplotlib.figure import Figure
 
-from counterpoint.records import fill, given_paths, refill
-
-PAPER = Path(__file__).parents[2] / "paper"
+from counterpoint.records import fill, refill
 
 
 def test_a_document_is_filled_between_its_marks():
@@ -36,24 +30,3 @@ def test_a_document_without_a_place_for_a_table_is_left_as_it_was(tmp_path):
     with pytest.raises(ValueError, match="`document` must hold the lines '<!-- b -->'"):
         refill(document, {"a": "| 1 |\n", "b": "| 2 |\n"})
     assert document.read_text(encoding="utf-8") == "<!-- a -->\n<!-- end of a -->\n"
-
-
-@pytest.mark.parametrize("name", ["convnets", "diversity_map", "pretrained", "table_1", "table_2", "table_3"])
-def test_a_module_that_fills_a_document_says_how_to_start_it(name, monkeypatch, capsys):
-    package = PAPER / name
-    monkeypatch.setattr(sys, "argv", [name])
-    with pytest.raises(SystemExit, match="2"):
-        runpy.run_path(
-            str(package / "__main__.py" if package.is_dir() else package.with_suffix(".py")),
-            run_name="__main__",
-        )
-    said = capsys.readouterr().err
-    assert said.startswith(f"usage: python -m paper.{name} ")
-    assert "the following arguments are required: " in said
-
-
-def test_a_path_that_need_not_be_given(monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["table_3", "a.json", "b.md"])
-    assert given_paths("table_3", "record", "document", optional="weka") == [Path("a.json"), Path("b.md")]
-    monkeypatch.setattr(sys, "argv", ["table_3", "a.json", "b.md", "c.json"])
-    assert given_paths("table_3", "record", "document", optional="weka")[2] == Path("c.json")

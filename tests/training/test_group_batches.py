@@ -44,7 +44,7 @@ def images(seed, views=None):
     rng = np.random.default_rng(seed)
     pixels = rng.integers(0, 256, (24, 8, 8, 3), dtype=np.uint8)
     return ImageBatches(
-        pixels, np.arange(24) % 3, batch_size=8, seed=seed, device="cpu", crop_padding=1, views=views
+        pixels, np.arange(24) % 3, batch_size=8, random_state=seed, device="cpu", crop_padding=1, views=views
     )
 
 

@@ -1,7 +1,7 @@
 """Results on disk: records as JSON, a store of finished jobs, and the tables and figures made from them."""
 
 from counterpoint._plain import plain
-from counterpoint.records.document import fill, given_paths, refill
+from counterpoint.records.document import fill, refill
 from counterpoint.records.grid import (
     NONE,
     Grid,
@@ -16,7 +16,6 @@ from counterpoint.records.grid import (
 )
 from counterpoint.records.progress import ProgressReporter
 from counterpoint.records.record import (
-    read_part,
     read_record,
     versions,
     write_figure,
@@ -38,13 +37,11 @@ __all__ = [
     "RunStore",
     "escaped",
     "fill",
-    "given_paths",
     "lines",
     "markdown",
     "mean",
     "number",
     "plain",
-    "read_part",
     "read_record",
     "refill",
     "rich_table",

@@ -1,6 +1,5 @@
 """Documents whose tables and figures are generated from records."""
 
-from argparse import ArgumentParser
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -10,38 +9,6 @@ from counterpoint.records.record import write_png, write_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-
-def given_paths(module: str, *names: str, optional: str | None = None) -> list[Path]:
-    """Return the paths on the command line of a module, or exit with its usage.
-
-    Parameters
-    ----------
-    module : str
-        Its dotted name.
-    *names : str
-        Names of the paths, in the order of the command line.
-    optional : str, optional
-        Name of one more path, which may be left out.
-
-    Returns
-    -------
-    list of Path
-
-    Examples
-    --------
-    >>> import sys
-    >>> before, sys.argv = sys.argv, ["report", "results", "docs/page.md"]
-    >>> [path.name for path in given_paths("report", "store", "document")]
-    ['results', 'page.md']
-    >>> sys.argv = before
-    """
-    parser = ArgumentParser(prog=f"python -m {module}")
-    for name in names:
-        parser.add_argument(name, type=Path)
-    if optional is not None:
-        parser.add_argument(optional, type=Path, nargs="?")
-    return [path for path in vars(parser.parse_args()).values() if path is not None]
 
 
 def fill(document: str, name: str, table: str) -> str:

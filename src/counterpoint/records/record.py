@@ -198,32 +198,6 @@ def read_record(path: Path, *needed: str) -> dict[str, Any]:
     return record
 
 
-def read_part(path: Path, config: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the record of a path if it is there and has this config, else None.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    config : mapping
-        The settings.
-
-    Returns
-    -------
-    dict or None
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     paths = write_record(Path(folder), "iris", title="Errors", config={"seed": 0}, data={})
-    ...     read_part(paths[0], {"seed": 1}) is None
-    True
-    """
-    part = read_record(path) if path.is_file() else None
-    return part if part is not None and part["config"] == plain(config) else None
-
-
 def versions() -> dict[str, str]:
     """Return the versions of Python, of this package and of the libraries that results depend on.
 

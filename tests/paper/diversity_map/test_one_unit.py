@@ -26,7 +26,7 @@ RUNS = (Run(40, (3, 5), (BASELINE,)), Run(60, (3,), (BASELINE, "0", "0.9")))
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     out = tmp_path_factory.mktemp("one-unit")
-    one_unit.reproduce(out, names=NAMES, runs=RUNS, grid=GRID, device="cpu")
+    one_unit.run(out, names=NAMES, runs=RUNS, grid=GRID, device="cpu")
     return out
 
 
@@ -78,12 +78,12 @@ def test_a_finished_job_is_not_run_again_and_other_settings_are_refused(
         return {key: record["data"][-1][key] for key in ("rows", "wrong", "learner")}
 
     monkeypatch.setattr(one_unit, "run_job", run_job)
-    (path,) = one_unit.reproduce(tmp_path, names=NAMES, runs=RUNS, grid=GRID, device="cpu")
+    (path,) = one_unit.run(tmp_path, names=NAMES, runs=RUNS, grid=GRID, device="cpu")
     assert asked == [("labor", 3, 60)]
     again = json.loads(path.read_text(encoding="utf-8"))["data"]
     assert [{**one, "seconds": 0} for one in again] == [{**one, "seconds": 0} for one in record["data"]]
     with pytest.raises(ValueError, match=r"\(folds: 3 here, 2 there\)"):
-        one_unit.reproduce(tmp_path, names=NAMES, runs=RUNS, grid=replace(GRID, folds=3), device="cpu")
+        one_unit.run(tmp_path, names=NAMES, runs=RUNS, grid=replace(GRID, folds=3), device="cpu")
     assert len(asked) == 1
 
 
