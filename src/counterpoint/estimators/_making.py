@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from counterpoint._validation import check_choice, check_count, check_flag, check_number, check_whole
 from counterpoint.estimators._rows import check_class_weight
 from counterpoint.training import (
-    VOTES,
     CorrelationLoss,
     DiversityLoss,
     Ensemble,
@@ -23,6 +22,7 @@ from counterpoint.training import (
     mlp,
 )
 from counterpoint.training.arguments import check_loss_value
+from counterpoint.training.voting import VOTES
 
 __all__ = [
     "Module",
