@@ -316,7 +316,7 @@ def test_views_may_differ_in_size_where_the_learners_allow_it():
 
 
 def test_outputs_that_are_no_rows_are_refused():
-    with pytest.raises(ValueError, match="`learners` must put out one row for each sample; got 3 axes"):
+    with pytest.raises(ValueError, match="`learners` must return one row for each sample; got 3 axes"):
         Ensemble([nn.Linear(4, 2), nn.Linear(4, 2)])(torch.randn(6, 5, 4))
 
 
@@ -431,13 +431,13 @@ def test_state_dicts_round_trip(nets):
         (
             lambda: calibrate(Ensemble([Odd()], activation="identity"), []),
             ValueError,
-            "`ensemble` must put out logits, to be calibrated",
+            "`ensemble` must return logits, to be calibrated",
         ),
         (lambda: Ensemble([Odd(), Odd()], weights=[1]), ValueError, r"`weights` must have shape \(2,\)"),
         (
             lambda: Ensemble([Odd(), Odd(4)])(torch.randn(5, 6)),
             ValueError,
-            r"as many classes each; got the shapes \(5, 3\), \(5, 4\)",
+            r"outputs of the same shape; got \(5, 3\), \(5, 4\)",
         ),
         (
             lambda: Ensemble([Odd(), Odd()])([torch.randn(5, 6)]),

@@ -530,7 +530,7 @@ def test_masking_what_is_not_constant_changes_nothing(monkeypatch):
 
 def test_the_papers_loss_refuses_a_gradient_of_its_gradient():
     logits, target = batch()
-    with pytest.raises(RuntimeError, match="can be differentiated once; `create_graph` asks for more"):
+    with pytest.raises(RuntimeError, match="can be differentiated only once; got `create_graph`"):
         torch.autograd.grad(correlation_loss(logits, target, lam=0.3), logits, create_graph=True)
 
 

@@ -333,7 +333,7 @@ def test_both_axes_of_a_shared_trunk_are_one_training():
         (
             lambda: SharedTrunk(heads(), 5)(torch.zeros(2, 5)),
             ValueError,
-            r"`net` must put out \(batch, n_learners, n_classes\) with 5 learners; got shape \(2, 4, 3\)",
+            r"`net` must return \(batch, n_learners, n_classes\) with 5 learners; got shape \(2, 4, 3\)",
         ),
         (
             lambda: SharedTrunk(nn.Linear(5, 3), 3)(torch.zeros(2, 5)),
@@ -343,7 +343,7 @@ def test_both_axes_of_a_shared_trunk_are_one_training():
         (
             lambda: SharedTrunk(heads(), 4, learner_axis=0)(torch.zeros(2, 5)),
             ValueError,
-            r"`net` must put out \(n_learners, batch, n_classes\) with 4 learners; got shape \(2, 4, 3\)",
+            r"`net` must return \(n_learners, batch, n_classes\) with 4 learners; got shape \(2, 4, 3\)",
         ),
     ],
 )

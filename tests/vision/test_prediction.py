@@ -140,7 +140,7 @@ def test_learners_that_put_out_probabilities_have_no_logits():
     learners = [nn.Sequential(nn.Linear(3, 2), nn.Softmax(-1)) for _ in range(2)]
     ensemble = Ensemble(learners, activation="identity")
     with pytest.raises(
-        ValueError, match=r"`ensemble` must put out logits; got .* probabilities, .*`learner_proba`"
+        ValueError, match=r"`ensemble` must return logits; got .* probabilities: use its `learner_proba`"
     ):
         predict_logits(ensemble, [torch.rand(4, 3)])
 
@@ -164,7 +164,7 @@ def test_wrong_input_is_refused():
         predict_logits(ensemble, batched(x, y), flip="no")
     with pytest.raises(ValueError, match=r"`precision` must be one of .*; got 'fp8'"):
         predict_logits(ensemble, batched(x, y), precision="fp8")
-    with pytest.raises(ValueError, match=r"`ensemble` must put out .*; got \(4, 3\)\.$"):
+    with pytest.raises(ValueError, match=r"`ensemble` must return .*; got \(4, 3\)\.$"):
         predict_logits(backbone("convnet", 3, width=2), batched(x, y))
-    with pytest.raises(ValueError, match=r"`ensemble` must put out .*; got tuple\.$"):
+    with pytest.raises(ValueError, match=r"`ensemble` must return .*; got tuple\.$"):
         predict_logits(nn.LSTM(8, 8), [torch.zeros(2, 3, 8)])

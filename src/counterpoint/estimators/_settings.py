@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from counterpoint._validation import check_choice, check_flag, check_number, check_whole
 from counterpoint.estimators._rows import check_class_weight
 from counterpoint.training import (
-    VOTES,
     CorrelationLoss,
     DiversityLoss,
     Ensemble,
@@ -20,6 +19,7 @@ from counterpoint.training import (
     evaluating,
 )
 from counterpoint.training.arguments import check_loss_value
+from counterpoint.training.voting import VOTES
 
 __all__ = ["LOSSES", "check_loss", "check_settings", "make_loss"]
 

@@ -41,10 +41,9 @@ from counterpoint.training.networks import mlp  # noqa: E402
 from counterpoint.training.precision import autocast  # noqa: E402
 from counterpoint.training.readout import Readout  # noqa: E402
 from counterpoint.training.stacked import Stacked, can_stack  # noqa: E402
-from counterpoint.training.voting import VOTES, Vote  # noqa: E402
+from counterpoint.training.voting import Vote  # noqa: E402
 
 __all__ = [
-    "VOTES",
     "BatchFold",
     "Callback",
     "ClipGradients",

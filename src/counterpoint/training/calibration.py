@@ -1,4 +1,4 @@
-"""Probabilities for learners whose loss has left scale and offset of their outputs open."""
+"""Calibrated probabilities for learners whose loss does not determine the scale and offset of their outputs."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -18,21 +18,21 @@ __all__ = ["calibrate"]
 def calibrate(
     ensemble: Voters, batches: Iterable[Any], *, max_samples: int = 10_000, decode: bool | None = None
 ) -> Voters:
-    """Give each learner the scale and class offsets that fit its probabilities to some samples.
+    """Fit the scale and class offsets of each learner to some samples.
 
     Parameters
     ----------
     ensemble : Ensemble
-        It, or the one that a wrapper of torch holds, gets a ``readout``, which ``learner_proba``, ``predict_proba`` and
-        ``predict`` use; what it puts out by ``forward`` stays as it is.
+        The ensemble, possibly inside a wrapper of torch. It gets a ``readout``, which ``learner_proba``,
+        ``predict_proba`` and ``predict`` use; ``forward`` is unchanged.
     batches : iterable of (x, y) or (x, y, sample_weight)
-        The samples, with weights throughout or nowhere; those trained on will do.
+        The samples; training samples will do. Either all batches have weights or none has.
     max_samples : int, default=10000
-        How many samples are enough.
+        Stop after this many samples.
     decode : bool, optional
         Whether the vote decodes the mean of the learners' standardised outputs, which is what
-        :class:`~counterpoint.training.CorrelationLoss` trains, in the place of pooling their own probabilities. By
-        default as before: not in the first call, unless :func:`~counterpoint.training.fit` did so.
+        :class:`~counterpoint.training.CorrelationLoss` trains, instead of pooling their probabilities. By default it
+        stays as it is: False unless :func:`~counterpoint.training.fit` or an earlier call set it.
 
     Returns
     -------
@@ -60,7 +60,7 @@ def calibrate(
     max_samples = check_whole(max_samples, "max_samples", minimum=1)
     if bare.activation != "softmax":
         raise ValueError(
-            "`ensemble` must put out logits, to be calibrated; got one that puts out probabilities."
+            "`ensemble` must return logits, to be calibrated; got one that returns probabilities."
         )
     device = next(bare.parameters(), bare.weights).device
     logits, targets, weights, seen = [], [], [], 0

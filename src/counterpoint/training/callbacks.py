@@ -1,4 +1,4 @@
-"""What may be hooked into the training loop: schedules of the diversity, clipping, logs, the progress bar."""
+"""Callbacks of the training loop: warm-up of the diversity, gradient clipping, logs, the progress bar."""
 
 import os
 import time
@@ -25,24 +25,24 @@ __all__ = ["Callback", "ClipGradients", "DiversityWarmup", "ProgressBar", "State
 
 @dataclass
 class State:
-    """Where training stands; what callbacks get to see and to change.
+    """The state of a training run, which callbacks may read and change.
 
     Attributes
     ----------
     ensemble, loss, optimizer, scheduler
-        As given to :func:`fit`, made where they were given as callables.
+        The arguments of :func:`fit`, or the results of the callables that were given.
     epochs : int
-        How many there will be.
+        Number of epochs.
     history : History
-        The epochs so far; at the end of an epoch its record is the last.
+        The epochs so far; at the end of an epoch, its record is the last.
     epoch, batch : int
-        The numbers of the present ones, from 1.
+        Numbers of the current epoch and batch, from 1.
     n_batches : int or None
-        Batches in an epoch, where the data have a length.
+        Batches in an epoch, if the data have a length.
     logits, target, sample_weight, batch_loss : Tensor
-        Of the last batch, detached and on their device.
+        Tensors of the last batch, detached, on their device.
     stop : bool
-        Set it to end the training after this epoch.
+        Set to True to end training after this epoch.
     """
 
     ensemble: nn.Module
@@ -62,10 +62,10 @@ class State:
 
 
 class Callback:
-    """Base of callbacks; each method is called at its time with the state of the training.
+    """Base class of callbacks; the methods are called with the state of the run.
 
-    A killed run that resumes starts its callbacks anew: derive what they do from ``state.epoch`` and
-    ``state.history``, and the resumed run is the same run.
+    A resumed run starts with new callbacks: if they depend only on ``state.epoch`` and ``state.history``, it equals an
+    uninterrupted run.
 
     Examples
     --------
@@ -94,7 +94,7 @@ class Callback:
 
 
 def hooks(callbacks: Iterable[Any], name: str) -> list[Callable[[State], None]]:
-    """Return the methods of that name that do something."""
+    """Return the methods of this name that are overridden."""
     found = [(getattr(callback, name, None), getattr(Callback, name)) for callback in callbacks]
     return [hook for hook, idle in found if hook is not None and getattr(hook, "__func__", None) is not idle]
 
@@ -106,12 +106,12 @@ def call(hooks: Iterable[Callable[[State], None]], state: State) -> None:
 
 
 class ClipGradients(Callback):
-    """Gradients scaled down to a norm.
+    """Clip the norm of the gradients.
 
     Parameters
     ----------
     max_norm : float
-        The largest Euclidean norm of all gradients together; infinity leaves them as they are.
+        Maximum Euclidean norm of all gradients together; infinity does not clip.
 
     Examples
     --------
@@ -122,23 +122,23 @@ class ClipGradients(Callback):
         self.max_norm = check_number(max_norm, "max_norm", 0, finite=False)
 
     def on_gradients(self, state: State) -> None:
-        """Clip."""
+        """Clip the gradients."""
         parameters = [p for group in state.optimizer.param_groups for p in group["params"]]
         nn.utils.clip_grad_norm_(parameters, self.max_norm)
 
 
 class DiversityWarmup(Callback):
-    """The diversity of the loss grows from 0 to its value, linearly.
+    """Increase the diversity of the loss linearly from 0 to its value.
 
     Parameters
     ----------
     epochs : int
-        The first epoch has none, the one after so many has all of it.
+        Number of epochs with a reduced diversity; it is 0 in the first.
 
     Notes
     -----
-    What was used stands in the history, under the name that the loss gives it (``diversity``, or the paper's ``lam``).
-    The loss on validation data moves with it: choose another metric than ``"loss"``.
+    The history records the dial in use, as ``diversity`` or as the paper's ``lam``. The loss on validation data changes
+    with it: choose another metric than ``"loss"``.
 
     Examples
     --------
@@ -169,16 +169,16 @@ class DiversityWarmup(Callback):
 
 
 class TensorBoard(Callback):
-    """The history as TensorBoard events.
+    """Write the history as TensorBoard events.
 
     Parameters
     ----------
     log_dir : path
-        Where the events go.
+        Folder of the events.
 
     Examples
     --------
-    >>> board = TensorBoard("runs/first")  # nothing is written before the training begins
+    >>> board = TensorBoard("runs/first")  # nothing is written before training begins
     """
 
     def __init__(self, log_dir: str | os.PathLike[str]) -> None:
@@ -186,13 +186,13 @@ class TensorBoard(Callback):
         self.log_dir = str(check_path(log_dir, "log_dir", kind="folder"))
 
     def on_train_begin(self, state: State) -> None:
-        """Open the log; what an interrupted run wrote beyond its checkpoint is purged."""
+        """Open the log, and purge what an interrupted run wrote after its checkpoint."""
         from torch.utils.tensorboard import SummaryWriter
 
         self._writer = SummaryWriter(self.log_dir, purge_step=state.epoch + 1)
 
     def on_epoch_end(self, state: State) -> None:
-        """Write the numbers of the epoch, those of the validation in a folder of their own."""
+        """Write the measures of the epoch, those of the validation data under ``validation/``."""
         for name, value in state.history[-1].items():
             if name != "epoch":
                 tag = f"validation/{name[4:]}" if name.startswith("val_") else f"train/{name}"
@@ -205,12 +205,12 @@ class TensorBoard(Callback):
 
 
 class ProgressBar(Callback):
-    """A line on the terminal with the epoch, the loss, r_TL, r_LL, the accuracy of the vote and the time left.
+    """Show the epoch, the loss, r_TL, r_LL, the accuracy of the vote and the time left on the terminal.
 
     Parameters
     ----------
     console : rich Console, optional
-        By default the standard error stream; nothing is shown where it is not a terminal.
+        By default the standard error stream; nothing is shown if it is not a terminal.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Checkpoints: one safetensors file with JSON in its header, whole or not there, and no pickle."""
+"""Checkpoints: one safetensors file with JSON in its header, written atomically, without pickle."""
 
 import json
 import os
@@ -20,15 +20,15 @@ _HEADER = "counterpoint"
 
 
 def save_checkpoint(path: str | os.PathLike[str], state: Mapping[str, Any]) -> None:
-    """Write a state to a file that is whole or not there.
+    """Write a state to a file atomically.
 
     Parameters
     ----------
     path : path
-        The file; missing folders are made.
+        The file; missing folders are created.
     state : mapping
-        Mappings, lists and tuples, nested at will, of tensors, numbers, strings, booleans and None: what
-        ``state_dict()`` gives for modules, optimizers and schedulers.
+        Nested mappings, lists and tuples of tensors, numbers, strings, booleans and None, such as the ``state_dict()``
+        of modules, optimizers and schedulers.
 
     Notes
     -----
@@ -93,7 +93,7 @@ def load_checkpoint(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def rng_state(device: torch.device, generators: Iterable[torch.Generator] = ()) -> dict[str, Any]:
-    """Return the states of the generators that training may draw from: torch, NumPy, Python and those given."""
+    """Return the states of the random generators of torch, NumPy and Python, and of those given."""
     numpy_state = np.random.get_state(legacy=False)  # noqa: NPY002 - user code may draw from it
     assert isinstance(numpy_state, dict)
     numpy_state["state"] = {**numpy_state["state"], "key": numpy_state["state"]["key"].tolist()}
@@ -109,7 +109,7 @@ def rng_state(device: torch.device, generators: Iterable[torch.Generator] = ()) 
 def restore_rng_state(
     state: Mapping[str, Any], device: torch.device, generators: Iterable[torch.Generator] = ()
 ) -> None:
-    """Put the generators back to where :func:`rng_state` found them."""
+    """Restore the generators to what :func:`rng_state` returned."""
     torch.set_rng_state(state["torch"])
     if device.type == "cuda" and state["cuda"] is not None:
         torch.cuda.set_rng_state(state["cuda"], device)
@@ -122,7 +122,7 @@ def restore_rng_state(
 
 
 def _pack(value: Any, name: str, tensors: dict[str, Tensor]) -> Any:
-    """Return the value as JSON knows it, with tensors put aside under names."""
+    """Return the value as JSON, with its tensors collected under names."""
     if isinstance(value, Tensor):
         while name in tensors:  # "a.b" beside "b" of "a"
             name += "'"

@@ -2,8 +2,8 @@
 
 Notation: N learners, B samples, m classes. Logits are ``(..., N, B, m)``: leading axes are groups that train side by
 side (folds, diversities), each with a loss of its own. Inside, the batch comes last, ``(..., N, m, B)``: sums over it
-then run along memory, and a softmax over few classes is several times faster. Stacked networks put out their logits
-so, and pay nothing for it.
+then run along memory, and a softmax over few classes is several times faster. Stacked networks return their logits
+in this order already.
 """
 
 import torch
@@ -33,7 +33,15 @@ def class_columns(logits: Tensor, activation: str = "softmax") -> Tensor:
 
 
 def two_columns(logits: Tensor, activation: str = "softmax") -> Tensor:
-    """Return one column as two: the logit of class 0 is always 0, its probability the rest."""
+    """Return one column as two: class 0 has the logit 0, or the rest of the probability.
+
+    Parameters
+    ----------
+    logits : Tensor, shape (..., n_outputs)
+        Returned unchanged if there is more than one output.
+    activation : {"softmax", "identity"}, default="softmax"
+        Whether the column is a logit or the probability of class 1.
+    """
     if logits.shape[-1] != 1:
         return logits
     return F.pad(logits, (1, 0)) if activation == "softmax" else torch.cat([1 - logits, logits], -1)
@@ -47,13 +55,13 @@ def wide(logits: Tensor, activation: str) -> Tensor:
 
 
 def check_tensor(value: object, name: str) -> None:
-    """Refuse what is no tensor, such as an array."""
+    """Refuse anything but a tensor, such as an array."""
     if not isinstance(value, Tensor):
         raise TypeError(f"`{name}` must be a tensor; got {type(value).__name__}.")
 
 
 def check_axes(logits: Tensor) -> None:
-    """Refuse logits without an axis of learners, or of no learner, sample or class."""
+    """Refuse logits without a learner axis, or with an empty axis."""
     check_tensor(logits, "logits")
     if logits.dim() < 3 or 0 in logits.shape[-3:]:
         raise ValueError(
@@ -62,10 +70,10 @@ def check_axes(logits: Tensor) -> None:
 
 
 def is_one_hot(target: Tensor, columns: Tensor) -> bool:
-    """Tell one-hot rows (..., B, m) from labels (..., B), for columns (..., N, m, B).
+    """Return True for one-hot rows (..., B, m), False for labels (..., B), given columns (..., N, m, B).
 
-    One-hot rows have an axis more than the labels of the groups. Rows for all groups alike, without the axes of the
-    groups, must be of floating point: as integers they might be labels.
+    One-hot rows have one axis more than labels. Rows that all groups share, without the axes of the groups, must be
+    floating point: integers might be labels.
     """
     check_tensor(target, "target")
     n_classes, batch = columns.shape[-2:]
@@ -81,7 +89,7 @@ def is_one_hot(target: Tensor, columns: Tensor) -> bool:
 
 
 def check_sample_weight(sample_weight: Tensor, batch: int, n_groups: int = 0) -> None:
-    """Refuse weights that are not one for each sample."""
+    """Refuse weights that do not have one entry for each sample."""
     check_tensor(sample_weight, "sample_weight")
     if sample_weight.shape[-1:] != (batch,) or sample_weight.dim() > n_groups + 1:
         raise ValueError(
@@ -107,14 +115,14 @@ def indicators(labels: Tensor, columns: Tensor) -> Tensor:
 
 
 def check_classes(labels: Tensor, n_classes: int) -> None:
-    """Refuse labels of no class; asked for where an operation has failed, since looking takes time."""
+    """Refuse labels out of range; called only after an operation has failed, since the check takes time."""
     bad = labels[(labels < 0) | (labels >= n_classes)]
     if bad.numel():
         raise ValueError(f"`target` must hold labels from 0 to {n_classes - 1}; got {bad[0].item()}.")
 
 
 def shares(sample_weight: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return the weights, scaled to a sum of one; all zero where they are.
+    """Return the weights, scaled to a sum of one; all zero if they are.
 
     They are scaled to the largest first, since sums of the smallest numbers have few digits and their squares none.
     """

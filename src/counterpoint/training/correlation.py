@@ -50,13 +50,13 @@ def correlations(outputs: Tensor, target: Tensor, *, sample_weight: Tensor | Non
     target : Tensor, shape (..., batch) or (..., batch, n_classes)
         Labels as integers, or one-hot rows of any type.
     sample_weight : Tensor, shape (..., batch), optional
-        Weights of the samples, none negative.
+        Non-negative weights of the samples.
 
     Returns
     -------
     Correlations
-        ``r_tl`` and ``r_ll``, averaged over classes and learners or pairs, without gradients. Columns that are constant
-        are left out.
+        ``r_tl`` and ``r_ll``, averaged over classes and learners or pairs, without gradients. Constant columns are
+        left out.
 
     Notes
     -----
@@ -81,7 +81,7 @@ def loss_and_state(
     activation: str,
     sample_weight: Tensor | None,
 ) -> tuple[Tensor, "Standardised"]:
-    """Return the loss, and the columns that made it, detached."""
+    """Return the loss and the standardised columns it was computed from, detached."""
     logits = wide(logits, activation)
     lam = lam.to(logits) if isinstance(lam, Tensor) else float(lam)
     task = _Task(target, lam, reduction == "mean", activation == "softmax", sample_weight)
@@ -126,7 +126,7 @@ def standardise(outputs: Tensor, target: Tensor, sample_weight: Tensor | None) -
         (columns, truth), (mean, mean_truth), (inverse, inverse_truth) = (
             part.split_with_sizes((n_learners, 1), -3) for part in parts
         )
-    # On the CPU a look at the least spread is cheaper than masking and counting; a GPU would be waited for.
+    # On the CPU, reading the least spread is cheaper than masking and counting; on a GPU it would wait for the device.
     steepest = 4 / _FLAT  # mean (1 - mean) is a quarter at most
     if outputs.is_cpu and inverse.amax().item() < steepest and inverse_truth.amax().item() < steepest:
         n = float(n_learners * n_classes)
@@ -156,7 +156,7 @@ def _weighted_norm(columns: Tensor, root: Tensor) -> tuple[Tensor, Tensor, Tenso
 
 
 def _flat(mean: Tensor, inverse: Tensor) -> Tensor:
-    """Tell which columns count as constant; those that hold NaN do not, so that it is passed on."""
+    """Return which columns count as constant; columns with NaN do not, so that NaN propagates."""
     number = torch.finfo(mean.dtype)
     slack = 4 * number.eps / _FLAT  # the mean of ones is one but for rounding
     size = (1 + slack - mean).mul_(mean).abs_().clamp_(number.tiny**0.5 / _FLAT, 0.25)
@@ -170,7 +170,7 @@ def _root(sample_weight: Tensor, outputs: Tensor) -> Tensor:
 
 
 class _Task(NamedTuple):
-    """What the loss of some logits depends on besides them."""
+    """The arguments of the loss other than the logits."""
 
     target: Tensor
     lam: float | Tensor
@@ -190,7 +190,7 @@ def _loss_and_gradient(
     :math:`G - z (z \cdot G) / B` over the spread of the column. The projection removes :math:`z` itself, so G may leave
     it in, the same for every learner.
 
-    All at once, since with small nets the fewest operations are the fastest.
+    Everything is computed at once, since few operations are fastest with small networks.
     """
     target, lam, mean, softmax, sample_weight = task
     outputs = columns.softmax(-2) if softmax else columns
@@ -227,7 +227,7 @@ def _spread(factor: float | Tensor) -> float | Tensor:
 
 
 class _CorrelationFunction(torch.autograd.Function):
-    """The loss as autograd sees it: one step from the logits, softmax and all."""
+    """The loss as one autograd step from the logits, softmax included."""
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, task: _Task, states: list[Standardised]) -> Tensor:
@@ -238,9 +238,7 @@ class _CorrelationFunction(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        if torch.is_grad_enabled():  # a graph of this step is asked for
-            raise RuntimeError(
-                "the correlation loss can be differentiated once; `create_graph` asks for more."
-            )
+        if torch.is_grad_enabled():  # a graph of the gradient is requested
+            raise RuntimeError("the correlation loss can be differentiated only once; got `create_graph`.")
         (gradient,) = ctx.saved_tensors
         return (gradient * (grad[..., None, None, None] if grad.dim() else grad)).mT, None, None

@@ -26,15 +26,14 @@ class CorrelationLoss(EnsembleLoss):
     ----------
     diversity : float or Tensor of the shape of the groups, optional
         :math:`\lambda` as a share of the critical one, :func:`counterpoint.theory.critical_lambda`: comparable across
-        ensemble sizes. Up to 1 the loss asks for perfect learners; above 1 it asks for poor ones. 0.5 if ``lam``
-        is not given.
+        ensemble sizes. Up to 1 the optimum is perfect learners; above 1 it is poor ones. 0.5 if ``lam`` is not given.
     lam : float or Tensor of the shape of the groups, optional
-        The paper's own number, in the place of ``diversity``.
+        The paper's own number, instead of ``diversity``.
     reduction : {"mean", "sum"}, default="mean"
-        What ``lam`` refers to: averaged correlations (the paper's equation) or summed ones (its algorithm).
+        Whether ``lam`` weights averaged correlations (the paper's equation) or summed ones (its algorithm).
     activation : {"softmax", "identity"}, default="softmax"
-        How logits become outputs; ``"identity"`` if they are probabilities already, those of class 1 if there is one
-        column. The ``activation`` of an :class:`Ensemble` should be the same.
+        How logits become probabilities; ``"identity"`` if they are probabilities already (of class 1 if there is a
+        single column). The ``activation`` of the :class:`Ensemble` must be the same.
 
     Attributes
     ----------
@@ -50,9 +49,9 @@ class CorrelationLoss(EnsembleLoss):
 
     Computed in float32 (float64 for float64) also under autocast, with a backward pass of its own, in time linear in
     the number of learners. Columns that are constant in the batch, and classes that are absent from it, are masked, so
-    gradients stay bounded. A learner counts as constant where its logits differ by less than about a thousandth from
-    sample to sample: one that starts out so, as from a last layer of zeros, is not moved. Start it with more spread.
-    Gradients are those of ``backward`` and ``torch.autograd.grad``; the transforms of ``torch.func`` do not take it.
+    gradients stay bounded. A learner counts as constant if its logits differ by less than about a thousandth between
+    samples: one that starts like this, with a last layer of zeros, does not train. Use a larger initialisation.
+    The loss supports ``backward`` and ``torch.autograd.grad``, but not the transforms of ``torch.func``.
 
     Examples
     --------
@@ -93,17 +92,17 @@ class CorrelationLoss(EnsembleLoss):
         check_axes(logits)
         lam = self.effective_lambda(logits.shape[-3])
         loss, last = loss_and_state(logits, target, lam, self.reduction, self.activation, sample_weight)
-        self.__dict__["_last"] = last  # past what a Module does for its parts, at every step
+        self.__dict__["_last"] = last  # skips the checks of Module.__setattr__, at every step
         return loss
 
     @property
     def r_tl(self) -> Tensor:
-        """Mean truth-learner correlation of the last batch; computed when it is asked for."""
+        """Mean truth-learner correlation of the last batch; computed on access."""
         return self._last_batch.means().r_tl
 
     @property
     def r_ll(self) -> Tensor:
-        """Mean learner-learner correlation of the last batch; computed when it is asked for."""
+        """Mean learner-learner correlation of the last batch; computed on access."""
         return self._last_batch.means().r_ll
 
     @property
@@ -196,5 +195,5 @@ def correlation_loss(
 
 @lru_cache
 def _critical_lambda(n_learners: int, reduction: str) -> float:
-    """Return the critical lambda; checked once, since a step of small nets is as long as the check."""
+    """Return the critical lambda, cached: checking it takes as long as a step of small networks."""
     return float(critical_lambda(n_learners, reduction=reduction))

@@ -8,17 +8,17 @@ import torch
 
 __all__ = ["pick_device", "seeded"]
 
-# Initial weights and dropout draw from torch's global generator, of which there is one for all threads.
+# Initial weights and dropout draw from torch's global generator, which all threads share.
 _TURN = threading.RLock()
 
 
 def pick_device(device: str | torch.device) -> torch.device:
-    """Return the device of a name; "auto" is the GPU where there is one.
+    """Return a device by name; "auto" is the GPU if there is one.
 
     Parameters
     ----------
     device : str or torch.device
-        ``"auto"``, or a device that torch finds.
+        ``"auto"``, or a device that is available to torch.
 
     Returns
     -------
@@ -37,7 +37,7 @@ def pick_device(device: str | torch.device) -> torch.device:
         raise ValueError(f"`device` must be 'auto' or a device of torch; got {device!r}.") from None
     try:
         count = torch.get_device_module(found).device_count()
-    except RuntimeError:  # nothing runs on it, as on "meta", or what drives it is not there
+    except RuntimeError:  # nothing runs on it, as on "meta", or its driver is missing
         count = 0
     if (found.index or 0) >= count:
         raise ValueError(
@@ -54,7 +54,7 @@ def seeded(device: torch.device, random_state: int) -> Iterator[None]:
     Parameters
     ----------
     device : torch.device
-        Where random numbers are drawn.
+        Device on which random numbers are drawn.
     random_state : int
         Seed of the block.
 
@@ -68,6 +68,6 @@ def seeded(device: torch.device, random_state: int) -> Iterator[None]:
     True
     """
     with _TURN, torch.random.fork_rng([device] if device.type == "cuda" else []):
-        # torch.manual_seed would also set the generators of GPUs, which are not put back
+        # torch.manual_seed would also set the generators of GPUs, which are not restored
         (torch.default_generator if device.type == "cpu" else torch).manual_seed(random_state)
         yield

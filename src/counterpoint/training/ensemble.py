@@ -1,4 +1,4 @@
-"""Networks that vote: an ensemble of any networks as one module, and one network with several heads."""
+"""Modules with several learners: an ensemble of any networks, and one network with several heads."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
@@ -18,14 +18,19 @@ __all__ = ["Ensemble", "SharedTrunk", "Voters"]
 
 
 class Voters(nn.Module):
-    """Learners that vote; what they put out is left to the classes that hold them.
+    """Base of modules with several learners that vote; subclasses define ``forward``.
 
     Parameters
     ----------
     n_learners : int
-        How many there are.
+        Number of learners.
     voting, weights, activation
         As for :class:`Ensemble`.
+
+    Examples
+    --------
+    >>> isinstance(Ensemble([nn.Linear(4, 3), nn.Linear(4, 3)]), Voters)
+    True
     """
 
     weights: Tensor
@@ -45,7 +50,7 @@ class Voters(nn.Module):
 
     @property
     def voting(self) -> str:
-        """The vote that was asked for."""
+        """The vote that was requested."""
         return self._voting
 
     @voting.setter
@@ -54,16 +59,16 @@ class Voters(nn.Module):
 
     @property
     def vote(self) -> str:
-        """The vote in use: ``voting``, or where that is "auto" the one that the last loss has trained."""
+        """The vote in use: ``voting``, or if that is "auto" the vote that the last loss trained."""
         return self.rule.kind
 
     @property
     def rule(self) -> Vote:
-        """How what the learners put out becomes the probabilities of the vote, as it is now."""
+        """The current rule that turns outputs of the learners into probabilities of the vote."""
         return self.rule_for(self.voting)
 
     def rule_for(self, voting: str) -> Vote:
-        """Return the rule of another choice of ``voting``."""
+        """Return the rule for another value of ``voting``."""
         kind = check_choice(voting, "voting", ("auto", *VOTES))
         if kind == "auto":
             decodes = (
@@ -104,11 +109,11 @@ class Voters(nn.Module):
         return self.predict_proba(x).argmax(-1)
 
     def get_extra_state(self) -> Tensor:
-        """Return which vote was trained."""
+        """Return the vote that was trained, as an index."""
         return torch.tensor(VOTES.index(self._trained_vote))
 
     def set_extra_state(self, state: Tensor) -> None:
-        """Take up which vote was trained."""
+        """Restore the vote that was trained."""
         self._trained_vote = VOTES[int(state)]
 
     def extra_repr(self) -> str:
@@ -117,41 +122,41 @@ class Voters(nn.Module):
 
 
 class Ensemble(Voters):
-    """Networks that answer, vote and train together.
+    """Networks that predict, vote and train together.
 
     Parameters
     ----------
     learners : sequence of Module
-        Any mix of networks, new or pretrained, with the same outputs. Equal sequences of common layers are stacked and
-        run as one batched program; their values are copied, and ``learners`` gives them back as ordinary modules.
+        Any mix of networks, new or pretrained, with outputs of the same shape. Equal sequences of common layers are
+        stacked and run as one batched program; their values are copied, and ``learners`` returns ordinary modules.
     voting : {"auto", "soft", "geometric", "hard"}, default="auto"
         Average the probabilities, average the logits (the geometric mean of the probabilities), or count the votes.
-        ``"auto"`` is the vote that belongs to the loss of the last :func:`fit`, and soft before.
+        ``"auto"`` is the vote that the loss of the last :func:`fit` trained, and soft before that.
     weights : sequence of float, optional
         Weights of the learners in the vote.
     activation : {"softmax", "identity"}, default="softmax"
-        How what the learners put out becomes probabilities; ``"identity"`` if it is probabilities already, those of
-        class 1 if there is one column.
+        How outputs of the learners become probabilities; ``"identity"`` if they are probabilities already (of class 1
+        if there is a single column).
 
     Attributes
     ----------
     vote : {"soft", "geometric", "hard"}
         The vote in use.
     readout : Readout or None
-        The scale and class offsets with which probabilities are read from what the learners put out; given by
+        The scale and class offsets that calibrate the outputs of the learners; set by
         :func:`~counterpoint.training.calibrate`.
 
     Notes
     -----
     Parameters of stacked learners have other shapes than those of one: the bias of a linear layer is
-    ``(n_learners, n_outputs, 1)``, its weight ``(n_learners, n_outputs, n_inputs)``. An optimizer that goes entry by
-    entry, as SGD and Adam, does the same to them; one that looks at shapes, as Adafactor and Muon, does not, and groups
-    of parameters, such as those without weight decay, should be told apart by name and not by ``dim()``. A subclass of
-    ``nn.Sequential``, be it empty, is not stacked. Nor are learners that differ in a setting, or have hooks, a
-    ``forward`` of their own or further tensors. Other attributes that were put on stacked learners are not kept.
+    ``(n_learners, n_outputs, 1)``, its weight ``(n_learners, n_outputs, n_inputs)``. Elementwise optimizers (SGD,
+    Adam) treat them the same; optimizers that depend on shapes, such as Adafactor and Muon, do not. Select groups
+    of parameters, such as those without weight decay, by name and not by ``dim()``. Subclasses of ``nn.Sequential`` are
+    not stacked, nor are learners that differ in a setting, or that have hooks, a ``forward`` of their own or additional
+    tensors. Other attributes of stacked learners are not kept.
 
-    Learners that are not stacked are handed the same tensor. One that begins with an operation in place, as
-    ``nn.ReLU(inplace=True)``, would change it for those after it; leave out ``inplace`` there.
+    Learners that are not stacked share the input tensor. If one begins with an in-place operation, such as
+    ``nn.ReLU(inplace=True)``, it changes the input of the learners after it; use ``inplace=False`` there.
 
     Examples
     --------
@@ -171,7 +176,7 @@ class Ensemble(Voters):
         weights: Sequence[float] | None = None,
         activation: str = "softmax",
     ) -> None:
-        # A Sequential is one network, though it can be gone through like a list.
+        # A Sequential is one network, though it is iterable.
         several = isinstance(learners, Iterable) and not isinstance(learners, nn.Sequential)
         given, learners = learners, list(learners) if several else []
         if not learners or not all(isinstance(learner, nn.Module) for learner in learners):
@@ -192,12 +197,12 @@ class Ensemble(Voters):
         return self.body.unstack() if isinstance(self.body, Stacked) else list(self.body)
 
     def forward(self, x: Tensor | Sequence[Tensor]) -> Tensor:
-        """Return what each learner puts out, (n_learners, batch, n_classes).
+        """Return the outputs of the learners, (n_learners, batch, n_classes).
 
         Parameters
         ----------
         x : Tensor, or list of Tensor
-            A batch for all; a list holds one view of it for each learner.
+            One batch for all learners, or a list with one view of the batch for each.
         """
         if isinstance(x, list | tuple) and len(x) != self.n_learners:
             raise ValueError(
@@ -211,7 +216,7 @@ class Ensemble(Voters):
         outputs = [learner(view) for learner, view in zip(self.body, views, strict=True)]
         if len({tuple(output.shape) for output in outputs}) > 1:
             shapes = ", ".join(str(tuple(output.shape)) for output in outputs)
-            raise ValueError(f"`learners` must put out as many classes each; got the shapes {shapes}.")
+            raise ValueError(f"`learners` must have outputs of the same shape; got {shapes}.")
         return torch.stack(outputs)
 
     def extra_repr(self) -> str:
@@ -220,18 +225,18 @@ class Ensemble(Voters):
 
 
 class SharedTrunk(Voters):
-    """One network that puts out the answers of several learners: heads on a trunk, BatchEnsemble, TabM.
+    """One network with the outputs of several learners: heads on a trunk, BatchEnsemble, TabM.
 
-    It trains with the losses and :func:`fit`, and votes, as an :class:`Ensemble` does.
+    It trains and votes as an :class:`Ensemble` does.
 
     Parameters
     ----------
     net : Module
-        Puts out ``(batch, n_learners, n_classes)``, or ``(n_learners, batch, n_classes)``.
+        Its output is ``(batch, n_learners, n_classes)`` or ``(n_learners, batch, n_classes)``.
     n_learners : int
-        How many learners share it.
+        Number of learners.
     learner_axis : {1, 0}, default=1
-        The axis of the learners in what the network puts out.
+        The axis of the learners in the output.
     voting, weights, activation
         As for :class:`Ensemble`.
 
@@ -264,7 +269,7 @@ class SharedTrunk(Voters):
         self.net = net
 
     def forward(self, x: Any) -> Tensor:
-        """Return what each learner puts out, (n_learners, batch, n_classes)."""
+        """Return the outputs of the learners, (n_learners, batch, n_classes)."""
         found = self.net(x)
         if (
             not isinstance(found, Tensor)
@@ -275,12 +280,12 @@ class SharedTrunk(Voters):
                 "(batch, n_learners, n_classes)" if self.learner_axis else "(n_learners, batch, n_classes)"
             )
             got = f"shape {tuple(found.shape)}" if isinstance(found, Tensor) else f"a {type(found).__name__}"
-            raise ValueError(f"`net` must put out {shape} with {self.n_learners} learners; got {got}.")
+            raise ValueError(f"`net` must return {shape} with {self.n_learners} learners; got {got}.")
         return found.transpose(0, 1) if self.learner_axis else found
 
 
 def _make_room(module: nn.Module, state_dict: Mapping[str, Any], prefix: str, *_: Any) -> None:
-    """Give an ensemble a read-out to be filled if the learners it is about to take up have one, else none."""
+    """Give an ensemble a read-out to be filled if the state that is being loaded has one, else none."""
     ensemble = cast(Voters, module)
     start = f"{prefix}readout."
     held = {name.removeprefix(start): value for name, value in state_dict.items() if name.startswith(start)}

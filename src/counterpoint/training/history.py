@@ -1,4 +1,4 @@
-"""What happened in training, epoch by epoch, as plain data."""
+"""The measures of training, epoch by epoch, as plain data."""
 
 import json
 import math
@@ -15,14 +15,14 @@ __all__ = ["History"]
 
 
 class History:
-    """The records of the epochs, one mapping of numbers each.
+    """Records of the epochs, one mapping of numbers each.
 
     Parameters
     ----------
     records : iterable of mapping, default=()
         One record for each epoch.
     best_epoch : int, optional
-        The number of the epoch, from 1, that did best on the validation data.
+        Number, from 1, of the best epoch on the validation data.
 
     Notes
     -----
@@ -52,7 +52,7 @@ class History:
 
     @property
     def columns(self) -> list[str]:
-        """The names of what was recorded, in order."""
+        """The names of the measures, in order."""
         return list(dict.fromkeys(name for record in self.records for name in record))
 
     @property
@@ -65,7 +65,7 @@ class History:
         self.records.append(dict(record))
 
     def to_json(self) -> str:
-        """Return the history as text; what is undefined becomes null."""
+        """Return the history as JSON text; undefined values become null."""
         return json.dumps(self.to_dict(), allow_nan=False)
 
     @classmethod
@@ -76,7 +76,7 @@ class History:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the history as JSON knows it."""
+        """Return the history as a JSON-serialisable mapping."""
         epochs = [{name: _plain(value, name) for name, value in record.items()} for record in self.records]
         return {"best_epoch": self.best_epoch, "epochs": epochs}
 
@@ -127,7 +127,7 @@ _WORDS = {math.inf: "inf", -math.inf: "-inf"}
 
 
 def _plain(value: Any, name: str) -> float | str | None:
-    """Return a number as JSON knows it; also one of NumPy or torch."""
+    """Return a number of Python, NumPy or torch as JSON."""
     number = value.item() if getattr(value, "ndim", None) == 0 else value
     if not isinstance(number, int | float):
         raise TypeError(f"`{name}` must be a number, to be kept in a history; got {value!r}.")
@@ -135,7 +135,7 @@ def _plain(value: Any, name: str) -> float | str | None:
 
 
 def _number(value: Any) -> Any:
-    """Return what :func:`_plain` made JSON of as a number again."""
+    """Return the number that :func:`_plain` wrote."""
     if value is None:
         return math.nan
     return float(value) if isinstance(value, str) else value

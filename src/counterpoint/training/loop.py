@@ -46,59 +46,61 @@ def fit(
     progress: bool = True,
     scheduler_steps: str = "auto",
 ) -> History:
-    """Train an ensemble, keep its best state and tell what happened.
+    """Train an ensemble and return its history.
 
     Parameters
     ----------
     ensemble : Module
-        An :class:`Ensemble` or a :class:`SharedTrunk`, also one that ``torch.compile`` or ``DistributedDataParallel``
-        has wrapped, or any module that puts out ``(n_learners, batch, n_classes)``. It is trained in place, where it
-        is, in training mode.
+        An :class:`Ensemble` or a :class:`SharedTrunk`, possibly wrapped by ``torch.compile`` or
+        ``DistributedDataParallel``, or any module that returns ``(n_learners, batch, n_classes)``. It is trained in
+        place, on its device, in training mode.
     batches : iterable, or callable
         Batches ``(x, y)`` or ``(x, y, sample_weight)``: a ``DataLoader``, a list of batches, or a callable that takes
         the number of the epoch, from 1, and returns an iterable. ``x`` may be a list with one view for each learner.
         Either all batches have weights or none has.
     loss : callable
-        ``loss(logits, y)``, or ``loss(logits, y, sample_weight)`` where there are weights.
+        ``loss(logits, y)``, or ``loss(logits, y, sample_weight)`` if there are weights; an :class:`EnsembleLoss` or any
+        callable.
     optimizer : Optimizer, or callable
-        One on the ensemble's parameters, or what makes one of them, such as ``torch.optim.Adam``.
+        An optimizer of the ensemble's parameters, or a callable that makes one of them, such as ``torch.optim.Adam``.
     epochs : int
-        How many to train, those of an interrupted run included.
+        Number of epochs, including those of an interrupted run.
     scheduler : LRScheduler, or callable, optional
-        One on the optimizer, or what makes one of it.
+        A scheduler of the optimizer, or a callable that makes one of it.
     validation : iterable, or callable, optional
-        Batches to choose the best epoch by. The ensemble ends with the weights of that epoch.
+        Batches that select the best epoch. The ensemble ends with the weights of that epoch.
     metric : {"vote_accuracy", "log_loss", "loss"} or callable, default="vote_accuracy"
-        What is best on the validation data: the accuracy of the vote, the log-loss of its probabilities, or the loss;
-        a callable takes all logits ``(n_learners, n_samples, n_classes)`` and the targets, and more is better.
+        Criterion on the validation data: the accuracy of the vote, the log-loss of its probabilities, or the loss. A
+        callable takes all logits ``(n_learners, n_samples, n_classes)`` and the targets, and higher is better.
     patience : int, optional
-        Stop after so many epochs without a better one.
+        Stop after this number of epochs without improvement.
     callbacks : sequence of Callback, default=()
-        Hooks into the loop.
+        Hooks of the loop.
     checkpoint : path, optional
         File that is rewritten atomically at the start and after every epoch. It must not exist unless ``resume`` is
         true.
     resume : bool, default=False
         Continue from the checkpoint if it exists.
     precision : {"auto", "float32", "bf16"}, default="auto"
-        ``"bf16"`` runs the networks under autocast to bfloat16, as ``"auto"`` does on CUDA; ``"float32"`` under none.
+        ``"bf16"`` runs the networks under autocast to bfloat16, as ``"auto"`` does on CUDA; ``"float32"`` without.
     progress : bool, default=True
-        Show a progress bar if there is a terminal.
+        Whether to show a progress bar on a terminal.
     scheduler_steps : {"auto", "epoch", "batch"}, default="auto"
-        When the scheduler steps; ``"auto"`` means after each batch for ``OneCycleLR`` and ``CyclicLR``, which count
-        batches, and after each epoch for others. ``ReduceLROnPlateau`` gets the epoch's loss, of validation if any.
+        When the scheduler steps; ``"auto"`` is after each batch for ``OneCycleLR`` and ``CyclicLR``, which count
+        batches, and after each epoch for others. ``ReduceLROnPlateau`` gets the loss of the validation data, or of the
+        epoch if there are none.
 
     Returns
     -------
     History
-        What was measured in each epoch.
+        The measures of each epoch.
 
     Raises
     ------
     FileExistsError
         If ``checkpoint`` exists and ``resume`` is False.
     FloatingPointError
-        If the loss or a weight becomes NaN or infinite. The ensemble is put back to its last finite state, which is
+        If the loss or a weight becomes NaN or infinite. The ensemble is restored to its last finite state, which is
         also that of the checkpoint.
 
     Warns
@@ -109,16 +111,16 @@ def fit(
 
     Notes
     -----
-    An ensemble whose ``voting`` is ``"auto"`` takes over the vote that the loss trains: geometric after a
+    An ensemble whose ``voting`` is ``"auto"`` adopts the vote that the loss trains: geometric after a
     :class:`DiversityLoss`, soft after an :class:`IndependentLoss`.
 
-    A correlation is blind to the scale and offset of a column. If a :class:`CorrelationLoss` has left them open, an
-    :class:`Ensemble` is calibrated on the training batches at the end, and on some of them before each validation by
-    a measure of the vote; what is measured of the vote on the way in training is of the raw outputs and may look poor.
+    A correlation is invariant to the scale and offset of a column. After a :class:`CorrelationLoss`, which leaves them
+    undetermined, an :class:`Ensemble` is calibrated on the training batches at the end, and on some of them before each
+    validation by a measure of the vote. Measures of the vote on training batches use raw outputs and may look poor.
 
-    Dropout and shuffling draw from torch's global generator, which is left for the user to seed; only resuming sets it,
-    along with those of NumPy and Python and of the ``DataLoader``, to what they were. A run that was killed and resumes
-    ends with the same weights, bit by bit on the CPU. A finished run that is asked to resume returns its history.
+    Dropout and shuffling draw from torch's global generator, which is left for the user to seed. Only resuming sets it,
+    together with the generators of NumPy, Python and the ``DataLoader``, to their saved states. A killed run that
+    resumes ends with the same weights, bit for bit on the CPU. Resuming a finished run returns its history.
 
     Examples
     --------

@@ -41,9 +41,9 @@ __all__ = [
     "NegativeCorrelationLoss",
 ]
 
-# Cross-entropy skips one label, and it should be none that anybody gives.
+# Cross-entropy ignores one label, which must not occur.
 _NO_LABEL = torch.iinfo(torch.int64).min
-_SMALL = 1e-6  # a dial whose inverse is no trouble
+_SMALL = 1e-6  # a dial with a harmless inverse
 
 
 class DiversityLoss(EnsembleLoss):
@@ -53,8 +53,8 @@ class DiversityLoss(EnsembleLoss):
     ----------
     diversity : float, optional
         The dial d, from 0 (independent training) to 1 (the pool is trained end to end). By default it is 1 - 1/N for N
-        learners, 0.9 for ten: the learners' own losses have the weight that one learner has in the vote. Ensembles
-        that train side by side, in groups, may have a dial each, as a tensor.
+        learners, 0.9 for ten: the learners' own losses have the weight that one learner has in the vote. A tensor gives
+        each group of ensembles that train side by side its own dial.
     pool : {"logits", "probabilities"}, default="logits"
         Average the logits, which is the normalised geometric mean of the probabilities, or the probabilities.
 
@@ -69,8 +69,8 @@ class DiversityLoss(EnsembleLoss):
     :math:`(1 - d) \frac1N \sum_i CE(p_i) + d \, CE(\bar p) = \frac1N \sum_i CE(p_i) - d D`: accuracy and diversity,
     traded exactly. Webb et al. (2020) call it the modular loss. Averaged probabilities have no such identity.
 
-    At d = 1 single learners may be junk that is right only together. A little of their own losses keeps them useful and
-    costs the vote next to nothing: ``docs/loss.md`` has what was measured.
+    At d = 1 single learners may be useless except together. A small share of their own losses keeps them useful at
+    almost no cost to the vote; ``docs/loss.md`` has the measurements.
 
     References
     ----------
@@ -135,7 +135,7 @@ class DiversityLoss(EnsembleLoss):
 
     @property
     def kind(self) -> tuple[Any, ...]:
-        """As for all losses; independent and joint training are of this kind too."""
+        """As for all losses; independent and joint training have the same kind."""
         return super().kind if isinstance(self.diversity, Tensor) else (DiversityLoss, self.pooled)
 
     def extra_repr(self) -> str:
@@ -144,10 +144,9 @@ class DiversityLoss(EnsembleLoss):
 
 
 class IndependentLoss(DiversityLoss):
-    """The mean of the learners' cross-entropies: each learns as if it were alone.
+    """The mean of the learners' cross-entropies: each learner trains independently.
 
-    It is :class:`DiversityLoss` at diversity 0, with the usual vote of independent networks, which averages their
-    probabilities.
+    It is :class:`DiversityLoss` at diversity 0, with the usual vote of independent networks: averaged probabilities.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-r"""The cross-entropy with averaged logits and its gradient, in the fewest operations: with small networks they count.
+r"""The cross-entropy with averaged logits and its gradient, in few operations, since small networks are bound by them.
 
 Notation: N learners, B samples, m classes. Columns are logits ``(N, m, B)``; their mean over the learners is the pool.
 """
@@ -48,7 +48,7 @@ class _PooledCrossEntropy(torch.autograd.Function):
         gradient, columns, labels = ctx.saved_tensors
         if (
             torch.is_grad_enabled()
-        ):  # a graph of this step is asked for: the same once more, as operations with one
+        ):  # a graph of the gradient is requested: compute it again by differentiable operations
             n, _, batch = columns.shape
             pool = columns.mean(0, keepdim=True).softmax(1)
             moved = (1 - ctx.d) * columns.softmax(1) + ctx.d * pool - indicators(labels, columns)
@@ -60,7 +60,7 @@ class _PooledCrossEntropy(torch.autograd.Function):
 def _constants(
     n: int, batch: int, d: float, dtype: torch.dtype, device: torch.device
 ) -> tuple[Tensor, Tensor]:
-    """Return the weights of learners and pool on each sample, and what the truth takes from the gradient."""
+    """Return the weights of learners and pool for each sample, and the term of the truth in the gradient."""
     weights = torch.tensor([-(1 - d) / (n * batch)] * n + [-d / batch], dtype=dtype, device=device)
     minus = torch.full((1,), -1 / (n * batch), dtype=dtype, device=device)
     return weights.repeat_interleave(batch), minus.expand(n, 1, batch)

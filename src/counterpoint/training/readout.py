@@ -1,7 +1,7 @@
-r"""The read-out: how probabilities are read from learners that were trained by correlation.
+r"""The read-out: calibrated probabilities of learners that were trained by correlation.
 
-A correlation does not see shift and scale. With two classes, learners that put out 0.1 and 0.3 in the place of 0 and 1
-have the best loss there is, and always vote for the first class. So there are two read-outs, both fitted to the
+A correlation is invariant to shift and scale. With two classes, learners with outputs 0.1 and 0.3 instead of 0 and 1
+have the best possible loss and always vote for the first class. So there are two read-outs, both fitted by
 cross-entropy on training samples:
 
 - *Of a learner*, for its own predictions: its logits z become :math:`s z + b`, with one s and a b for each class
@@ -21,31 +21,31 @@ from counterpoint.training.columns import class_columns, indicators, shares, two
 
 __all__ = ["Readout"]
 
-# The mean cross-entropy pays this much for the squared distance from the read-out so far, so that a learner that is
-# always right on its training rows does not become boundlessly sure of itself.
+# Penalty of the mean cross-entropy for the squared distance from the current read-out, so that the confidence of a
+# learner that is always right on its training rows stays bounded.
 _RIDGE = 1e-3
-# The spread of logits that a learner starts from at most: from far beyond, the ridge would not let it come back.
+# Largest initial spread of the logits: from far beyond it, the ridge would not let a learner come back.
 _SURE = 30.0
 _STEPS = 30
-_CLOSE = 1e-2  # a step this small is the last: the next would be of the order of its square
+_CLOSE = 1e-2  # a step this small is the last: the next would be about its square
 _ROUNDING = 1e-6  # of the cross-entropy in single precision
 _FEW = 400  # samples
 _CONSTANT = 1e-6  # a standard deviation of probabilities below which a column counts as constant
 
 
 class Readout(nn.Module):
-    """The last step of learners: ``scale * logits + offset``, and beside it the decoding of their standardised mean.
+    """The last step of the learners: ``scale * logits + offset``, and the decoding of their standardised mean.
 
     Parameters
     ----------
     scale : Tensor, shape (n_learners, 1, 1) or (1, 1)
         One factor for each learner.
     offset : Tensor, shape (n_learners, 1, n_classes) or (1, n_classes)
-        One summand for each learner and class.
+        One offset for each learner and class.
     center, spread : Tensor, shape (n_learners, 1, n_classes), optional
-        Mean and standard deviation of the probabilities that each learner puts out.
+        Mean and standard deviation of the probabilities of each learner.
     pool_scale, pool_offset : Tensor, shape (n_classes,), optional
-        What makes logits of the mean of the standardised probabilities.
+        Scale and offset that turn the mean of the standardised probabilities into logits.
 
     Examples
     --------
@@ -89,13 +89,13 @@ class Readout(nn.Module):
         return self.pool_scale is not None
 
     def forward(self, logits: Tensor) -> Tensor:
-        """Return the logits of each learner as they are read."""
+        """Return the calibrated logits of each learner."""
         return two_columns(logits) * self.scale + self.offset
 
     def decoded(self, logits: Tensor) -> Tensor:
-        """Return each learner's share in the decoded logits, (n_learners, batch, n_classes); their mean are these."""
+        """Return decoded logits (n_learners, batch, n_classes) whose mean over the learners is that of the ensemble."""
         if self.center is None or self.spread is None or self.pool_scale is None or self.pool_offset is None:
-            raise RuntimeError("this read-out has no decoding of the ensemble; `refit_pool` gives it one.")
+            raise RuntimeError("this read-out has no decoding of the ensemble; `refit_pool` fits one.")
         standardised = (two_columns(logits).softmax(-1) - self.center) / self.spread
         return standardised * self.pool_scale + self.pool_offset
 
@@ -105,7 +105,7 @@ class Readout(nn.Module):
         return type(self)(self.scale, self.offset, *parts)
 
     def of(self, learner: int) -> "Readout":
-        """Return that of one learner, for its own predictions."""
+        """Return the read-out of one learner, for its own predictions."""
         return Readout(self.scale[learner].clone(), self.offset[learner].clone())
 
     @torch.no_grad()
@@ -118,12 +118,12 @@ class Readout(nn.Module):
         learner_weight: Tensor | None = None,
         ridge: float = _RIDGE,
     ) -> Self:
-        """Return the read-out with a decoding of the ensemble, near the present one where the rows say little.
+        """Return the read-out with a fitted decoding of the ensemble, close to the current one if there is little data.
 
         Parameters
         ----------
         logits : Tensor, shape (n_learners, n_samples, n_classes)
-            What the learners put out.
+            Outputs of the learners.
         target : Tensor, shape (n_samples,)
             The classes.
         sample_weight : Tensor, shape (n_samples,), optional
@@ -131,7 +131,7 @@ class Readout(nn.Module):
         learner_weight : Tensor, shape (n_learners,), optional
             Weights of the learners in the vote.
         ridge : float, default=0.001
-            What the cross-entropy pays for the squared distance from the present decoding.
+            Penalty for the squared distance from the current decoding.
         """
         columns = class_columns(logits)
         if not columns.sum().isfinite() or (sample_weight is not None and not sample_weight.any()):
@@ -143,7 +143,7 @@ class Readout(nn.Module):
         else:
             center = (proba * share).sum(-1, keepdim=True)
             spread = ((proba - center).square() * share).sum(-1, keepdim=True).sqrt()
-            spread = spread.masked_fill(spread < _CONSTANT, math.inf)  # such a column says nothing
+            spread = spread.masked_fill(spread < _CONSTANT, math.inf)  # a constant column has no information
         own = torch.ones(len(proba)) if learner_weight is None else learner_weight
         own = (own / own.sum()).to(proba)[:, None, None]
         mean = ((proba - center) / spread * own).sum(0)  # (m, n)
@@ -158,18 +158,18 @@ class Readout(nn.Module):
     def refit(
         self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None, *, ridge: float = _RIDGE
     ) -> Self:
-        """Return the read-out for what the learners put out, near this one where the rows say little.
+        """Return the read-out fitted to some samples, close to the current one if there is little data.
 
         Parameters
         ----------
         logits : Tensor, shape (n_learners, n_samples, n_classes)
-            What the learners put out.
+            Outputs of the learners.
         target : Tensor, shape (n_samples,) or (n_learners, n_samples)
             The classes, for all learners or for each.
         sample_weight : Tensor, of the shape of target, optional
             Weights of the samples.
         ridge : float, default=0.001
-            What the cross-entropy pays for the squared distance from this read-out.
+            Penalty for the squared distance from this read-out.
         """
         if sample_weight is not None and sample_weight.dim() == 1 and not (counts := sample_weight > 0).all():
             logits, target, sample_weight = logits[:, counts], target[counts], sample_weight[counts]
@@ -231,7 +231,7 @@ def _decoding(
             if trial <= now + _ROUNDING:
                 break
             size /= 2
-        else:  # there is no way down, by rounding
+        else:  # no descent, because of rounding
             break
         theta, now, log_proba = theta - size * step, trial, trial_proba
         if (size * step).abs().max() < _CLOSE:
@@ -240,7 +240,7 @@ def _decoding(
 
 
 class _Samples:
-    """What the read-out is fitted to: a penalised cross-entropy with one scale and m offsets for each learner.
+    """The objective of the read-out: a penalised cross-entropy with one scale and m offsets for each learner.
 
     Parameters
     ----------
@@ -259,7 +259,7 @@ class _Samples:
     def __init__(self, z: Tensor, target: Tensor, share: Tensor, start: Tensor, ridge: float) -> None:
         self.z, self.start, self.share, self.ridge = z, start, share, ridge
         self.labels = target.expand(len(z), -1).unsqueeze(1)  # (N, 1, n)
-        # The gradient of what the true classes get is the same for all scales and offsets.
+        # The gradient of the logits of the true classes does not depend on scales and offsets.
         scales = (z.gather(1, self.labels).squeeze(1) * share).sum(-1)
         offsets = (indicators(target, z) * share.unsqueeze(-2)).sum(-1).expand(len(z), -1)
         self.of_truth = torch.cat([scales[:, None], offsets], 1)  # (N, 1 + m)
@@ -278,7 +278,7 @@ class _Samples:
                 if not (worse := value > most).any():
                     break
                 size = torch.where(worse, size / 2, size)
-            else:  # there is no way down for some, by rounding: they are where they can be
+            else:  # no descent for some learners, because of rounding: they stay
                 trial = torch.where(worse[:, None], theta, trial)
                 if worse.all():
                     return trial

@@ -3,9 +3,9 @@ r"""Equal networks as one batched program.
 Notation: N learners, B samples. Activations are *shared* ``(B, ...)`` until a layer with parameters tells the learners
 apart; from then on *features* ``(N, B, F)``, which linear layers multiply in one batched product, or *maps*
 ``(B, N C, H, W)``, the learners' channels side by side, on which a convolution is one grouped convolution and
-pooling is what it was. In memory features are ``(N, F, B)``: products with few outputs, such as a layer that puts out
-classes, are several times faster when the long axis comes last. Samples of another shape, and layers that meet one
-they have no stacked form for, as a linear layer that meets maps, are left to the learners, one after the other.
+pooling is unchanged. In memory features are ``(N, F, B)``: products with few outputs, such as a last layer with a few
+classes, are several times faster when the long axis comes last. For samples of other shapes, and where a layer has no
+stacked form for its input, such as a linear layer on maps, the learners run one after the other.
 """
 
 import copy
@@ -48,7 +48,7 @@ _AXES: dict[type[nn.Module], int] = {
 
 
 def can_stack(learners: Sequence[nn.Module]) -> bool:
-    """Tell whether the learners are equal sequences of layers that have a stacked form.
+    """Return True if the learners are equal sequences of layers that have a stacked form.
 
     Parameters
     ----------
@@ -80,12 +80,12 @@ class Stacked(nn.Module):
     Parameters
     ----------
     learners : sequence of Module
-        Networks for which :func:`can_stack` is true. Their values are copied.
+        Networks for which :func:`can_stack` returns True. Their values are copied.
 
     Attributes
     ----------
     n_learners : int
-        How many there are.
+        Number of learners.
 
     Examples
     --------
@@ -112,7 +112,7 @@ class Stacked(nn.Module):
         self.layers = nn.ModuleList(_stack_layers(list(layers)) for layers in columns)
         for layer in takewhile(lambda layer: not list(layer.parameters()), self.layers):
             if isinstance(layer, _PLAIN) and hasattr(layer, "inplace"):
-                layer.inplace = False  # what all learners share must stay as it is
+                layer.inplace = False  # the learners share the input
         kinds = [type(layer) for layer in self._template_layers]
         # The first layer that looks at the shape of a sample; where it flattens, the rows may be flat from the start.
         first = next((kind for kind in kinds if kind in _AXES or kind is nn.Flatten), None)
@@ -154,7 +154,7 @@ class Stacked(nn.Module):
         return h if own else h.expand(n, *h.shape)
 
     def _one_after_the_other(self, views: list[Tensor]) -> Tensor:
-        """Return the outputs of the learners, each run as it would be alone, with the parameters of here."""
+        """Return the outputs of the learners, run one by one as ordinary networks with the stacked parameters."""
         for stacked, layer in zip(self.layers, self._template_layers, strict=True):
             if isinstance(stacked, StackedLayer):
                 layer.training = all(part.training for part in stacked.modules())  # statistics may be frozen
@@ -163,11 +163,11 @@ class Stacked(nn.Module):
             else:
                 views = [stacked(h) for h in views]
         if views[0].dim() != 2:
-            raise ValueError(f"`learners` must put out one row for each sample; got {views[0].dim()} axes.")
+            raise ValueError(f"`learners` must return one row for each sample; got {views[0].dim()} axes.")
         return torch.stack(views)
 
     def unstack(self) -> list[nn.Module]:
-        """Return ordinary networks with the values of now, on their device, of their type, frozen where they are."""
+        """Return ordinary networks with the current values; device, dtype and frozen parameters are kept."""
         learners = [copy.deepcopy(self._template[0]) for _ in range(self.n_learners)]
         each = zip(*(cast(list[nn.Module], _flatten(learner)) for learner in learners), strict=True)
         for stacked, layers in zip(self.layers, each, strict=True):
@@ -219,15 +219,15 @@ def _description(learner: nn.Module) -> str:
 
 
 def _weighty_counts(learner: nn.Module) -> list[Tensor | None]:
-    """Return how many batches were seen by the layers to which it matters; stacked layers have one count for all."""
+    """Return the batch counts of the layers that use them; stacked layers have one count for all learners."""
     norms = [m for m in learner.modules() if isinstance(m, nn.BatchNorm1d | nn.BatchNorm2d)]
     return [norm.num_batches_tracked for norm in norms if norm.momentum is None]
 
 
 def _is_peculiar(learner: nn.Module) -> bool:
-    """Tell whether a learner has what stacked layers would not.
+    """Return True if a learner has something that stacked layers would lose.
 
-    Such are hooks, a ``forward`` or tensors put on a layer from outside, and layers in another mode than the learner.
+    This is a hook, a ``forward`` or a tensor set on a layer from outside, or a layer in another mode than the learner.
     """
     for m in learner.modules():
         known = _TENSORS if type(m) in STACKED_FORMS else ()
@@ -242,13 +242,13 @@ def _is_peculiar(learner: nn.Module) -> bool:
 
 
 def _shares_tensors(learners: Sequence[nn.Module]) -> bool:
-    """Tell whether two layers, of one learner or of two, have a parameter or a statistic in common."""
+    """Return True if two layers, of one learner or of two, share a parameter or a statistic."""
     tensors = [id(tensor) for learner in learners for _, tensor in _named_tensors(learner)]
     return len(set(tensors)) < len(tensors)
 
 
 def _named_tensors(module: nn.Module, *, recurse: bool = True) -> list[tuple[str, Tensor]]:
-    """Return parameters and statistics, those in two places twice."""
+    """Return parameters and statistics; shared ones appear more than once."""
     return [
         *module.named_parameters(recurse=recurse, remove_duplicate=False),
         *module.named_buffers(recurse=recurse, remove_duplicate=False),
@@ -256,7 +256,7 @@ def _named_tensors(module: nn.Module, *, recurse: bool = True) -> list[tuple[str
 
 
 def _fits(kinds: Sequence[type[nn.Module]], axes: int) -> bool:
-    """Tell whether each layer has a stacked form for what it meets, of samples with so many axes."""
+    """Return True if each layer has a stacked form for its input, for samples with this number of axes."""
     for kind in kinds:
         if _AXES.get(kind, axes) != axes:
             return False

@@ -1,4 +1,4 @@
-"""The layers of several learners as one, for :class:`~counterpoint.training.Stacked`, which tells the shapes.
+"""Layers of several learners as one, for :class:`~counterpoint.training.Stacked`, which documents the shapes.
 
 Notation: N learners, B samples; rows are ``(B, F)`` where they are shared, else ``(N, B, F)``, maps ``(B, C, H, W)`` or
 ``(B, N C, H, W)``.
@@ -16,10 +16,10 @@ __all__ = ["STACKED_FORMS", "StackedLayer", "runs_grouped"]
 
 
 class StackedLayer(nn.Module):
-    """A layer of several learners: takes activations and whether they are each learner's own already."""
+    """A layer of several learners. ``own`` says whether the activations are separate for each learner already."""
 
     def forward(self, x: Tensor, n: int, own: bool) -> tuple[Tensor, bool]:
-        """Return the activations after the layer, and whether they are each learner's own."""
+        """Return the activations after the layer, and whether they are separate for each learner."""
         raise NotImplementedError
 
     def tensors(self, n: int) -> dict[str, Tensor]:
@@ -27,7 +27,7 @@ class StackedLayer(nn.Module):
         return {}
 
     def values(self, n: int) -> list[dict[str, Tensor]]:
-        """Return those of each learner, as views."""
+        """Return the tensors of each learner, as views."""
         each = {name: tensor.unbind() for name, tensor in self.tensors(n).items()}
         return [{name: tensors[i] for name, tensors in each.items()} for i in range(n)]
 
@@ -83,7 +83,7 @@ class _Conv2d(StackedLayer):
 
 
 class _BatchNorm(StackedLayer):
-    """Statistics of each learner's own: the learners' channels stand side by side."""
+    """Each learner has its own statistics: the channels of the learners are side by side."""
 
     def __init__(self, layers: Sequence[nn.BatchNorm1d] | Sequence[nn.BatchNorm2d]) -> None:
         super().__init__()
@@ -138,7 +138,7 @@ class _LayerNorm(StackedLayer):
 
 
 class _Flatten(StackedLayer):
-    """Maps to features; the learners part company with the channels."""
+    """Maps to features; the learners move from the channels to an axis of their own."""
 
     def forward(self, x: Tensor, n: int, own: bool) -> tuple[Tensor, bool]:
         if not own or x.dim() == 3:
@@ -148,12 +148,12 @@ class _Flatten(StackedLayer):
 
 
 class _Dropout(StackedLayer):
-    """Every learner drops entries of its own, also of a shared input."""
+    """Each learner drops entries independently, also of a shared input."""
 
     def __init__(self, layers: Sequence[nn.Module]) -> None:
         super().__init__()
         drop: Any = copy.deepcopy(layers[0])
-        drop.inplace = False  # what all learners share must stay as it is
+        drop.inplace = False  # the learners share the input
         self.drop = drop
 
     def forward(self, x: Tensor, n: int, own: bool) -> tuple[Tensor, bool]:

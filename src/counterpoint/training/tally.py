@@ -1,7 +1,7 @@
-"""The measures of an epoch, gathered batch by batch at next to no cost.
+"""The measures of an epoch, collected batch by batch.
 
-Outputs are held as they come and measured many batches at a time: with small nets the number of operations is the
-cost, and on a GPU every number that is read waits for the device.
+Outputs are held and measured many batches at a time: with small networks the number of operations is the cost, and on a
+GPU every number that is read waits for the device.
 """
 
 import math
@@ -22,11 +22,11 @@ from counterpoint.training.voting import Vote
 
 __all__ = ["NotFiniteError", "Tally"]
 
-# Outputs are measured when so many numbers are held, and at the end: what a processor's cache has room for, or on
-# another device 16 MB, since reading the numbers waits for it.
+# Outputs are measured when this many numbers are held, and at the end: as many as fit into a processor's cache, or
+# 16 MB on another device, since reading the results waits for it.
 _HELD_AT_MOST = {"cpu": 60_000}
 _HELD_ELSEWHERE = 4_000_000
-_N_BINS = 15  # of the confidence, by which the calibration error is told
+_N_BINS = 15  # of the confidence, for the calibration error
 _N_SUMS = 9
 
 
@@ -41,20 +41,20 @@ class _Batch(NamedTuple):
 
 
 class Tally:
-    """Means over the batches of an epoch, and what each learner did.
+    """Measures of the vote and of each learner, averaged over the batches of an epoch.
 
-    Correlations are those of each batch, averaged, as the loss sees them; samples count by their weights.
+    Correlations are averages over batches, as in the loss; samples count by their weights.
 
     Parameters
     ----------
     ensemble : Module
-        Whose vote is measured: by the ``rule`` that it has now, or by the vote that belongs to the loss.
+        The ensemble whose vote is measured, by its current ``rule``, or by the vote of the loss if it has none.
     loss : callable
-        Whose ``activation``, where the ensemble does not say so, tell whether the logits are probabilities already.
+        The loss; its ``voting`` and ``activation`` are used for a module without a vote.
     every : int, default=1
-        Measure one batch in so many; the loss is always that of all.
+        Measure one batch in this many; the loss is over all batches.
     first : int, default=0
-        The batches measured are those whose number, from 1, has this remainder.
+        Remainder of the numbers, from 1, of the batches that are measured.
     keep : bool, default=False
         Whether to keep all outputs, for :meth:`outputs`.
     """
@@ -91,7 +91,7 @@ class Tally:
         )  # grows to (3, N): correlation, its count, batches alive
 
     def add(self, logits: Tensor, target: Tensor, sample_weight: Tensor | None, loss: Tensor) -> Self:
-        """Take in a batch; nothing is computed before many are held."""
+        """Add a batch; nothing is computed before many are held."""
         self._n_batches += 1
         self._losses.append(loss)
         self._sizes.append(logits.shape[1] if sample_weight is None else sample_weight.sum())
@@ -151,7 +151,7 @@ class Tally:
 
     @torch.no_grad()
     def _fold(self) -> None:
-        """Measure what is held, batches of one shape together, and read all numbers from the device at once."""
+        """Measure the held batches, those of one shape together, and read all results from the device at once."""
         if not self._losses:
             return
         alike: dict[Any, list[_Batch]] = {}
@@ -159,7 +159,9 @@ class Tally:
             alike.setdefault(
                 (batch.logits.shape, batch.target.dim(), batch.sample_weight is None), []
             ).append(batch)
-        with torch.autocast(self._losses[0].device.type, enabled=False):  # sums of a batch need their digits
+        with torch.autocast(
+            self._losses[0].device.type, enabled=False
+        ):  # sums over a batch need full precision
             self._fold_held(alike)
 
     def _fold_held(self, alike: dict[Any, list[_Batch]]) -> None:
@@ -202,7 +204,7 @@ class Tally:
         true_rows = truth.mT.flatten(0, 1)  # (kB, m)
         log_loss = -(true_rows * vote.clamp(min=torch.finfo(vote.dtype).tiny).log()).sum(-1)
         brier = (vote - true_rows).square().sum(-1)
-        chosen = (read == read.amax(-2, keepdim=True)).to(columns)  # several on a tie, for a share each
+        chosen = (read == read.amax(-2, keepdim=True)).to(columns)  # several on a tie, each with a share
         learners = ((chosen * truth.unsqueeze(1)).sum(-2) / chosen.sum(-2)).mean(1)  # (k, B)
         samples = torch.ones_like(learners) if weight is None else weight
         rows = samples.flatten()

@@ -1,4 +1,4 @@
-"""Images: networks with their weights, batches that are augmented on the device, and what an ensemble says of them."""
+"""Images: networks with pretrained weights, batches that are augmented on the device, and predictions."""
 
 from counterpoint._extras import import_extra
 

@@ -1,4 +1,4 @@
-"""The values of pretrained networks: found, read and fitted in, or refused with the tensor that does not fit."""
+"""Weights of pretrained networks: found, read and loaded, or refused with the tensor that does not fit."""
 
 import os
 import re
@@ -24,7 +24,7 @@ _COUNT = "num_batches_tracked"
 
 
 def check_weights(weights: Any) -> None:
-    """Refuse what is no path; the empty text would be that of the current folder."""
+    """Refuse anything but a path; an empty one would mean the current folder."""
     rule = "`weights` must be None, 'imagenet' or the path of a safetensors file or folder"
     if weights is not None and not isinstance(weights, str | os.PathLike):
         raise TypeError(f"{rule}; got {type(weights).__name__}.")
@@ -33,16 +33,16 @@ def check_weights(weights: Any) -> None:
 
 
 def load_weights(net: nn.Module, name: str, head: str, weights: str | os.PathLike[str]) -> None:
-    """Give a network the values of a file, folder or download, but for its head.
+    """Load the weights of a file, folder or download into a network, except for its head.
 
     Parameters
     ----------
     net : Module
-        Changed in place; whole parts that the file lacks keep their values, and so do the counts of batches.
+        Changed in place; whole parts that the file lacks keep their values, as do batch counts.
     name : str
-        What the network is called.
+        Name of the network.
     head : str
-        The part that keeps its values.
+        The part that is not loaded.
     weights : path, or "imagenet"
         As for :func:`~counterpoint.vision.backbone`.
     """
@@ -70,7 +70,7 @@ def load_weights(net: nn.Module, name: str, head: str, weights: str | os.PathLik
 
 
 def _mismatch(given: dict[str, Tensor], own: dict[str, Tensor]) -> str | None:
-    """Return what does not fit, with the first tensor of which it is so."""
+    """Return the first mismatch, with its tensor."""
     if not given:
         return "which holds none of its tensors"
     if strangers := given.keys() - own.keys():

@@ -1,7 +1,7 @@
-"""Images that stay on the device, in batches that are augmented there.
+"""Batches of images that stay on the device and are augmented there.
 
-Notation: n images, B of them in a batch, H x W pixels. What an epoch draws by chance is drawn at its start, and a batch
-is then few operations: one gathering of bytes that shifts and mirrors as it goes, and arithmetic on the result.
+Notation: n images, B of them in a batch, H x W pixels. All random numbers of an epoch are drawn at its start. A batch
+is then a few operations: one gather of bytes that shifts and mirrors, and arithmetic on the result.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,48 +32,48 @@ class ImageBatches:
     Parameters
     ----------
     images : array or Tensor of uint8, shape (n, height, width, 3) or (n, 3, height, width)
-        They are kept on the device, in bytes; on the CPU the memory is shared, so leave them as they are.
+        They are kept on the device, in bytes. On the CPU the memory is shared, so do not change them.
     labels : array or Tensor of int, shape (n,)
         Their classes.
     batch_size : int, default=256
         Images in a batch.
     size : int, optional
-        Resize to so many pixels each way, bilinearly; antialiased where the images get smaller.
+        Resize to this height and width, bilinearly, with antialiasing if the images get smaller.
     augment : bool, default=True
-        Shift each image by up to ``crop_padding`` pixels each way, with reflection at the borders, mirror every other
-        one, and cut out a square. Without it the batches are for evaluation.
+        Shift each image by up to ``crop_padding`` pixels in each direction, with reflection at the borders, mirror half
+        of them, and cut out a square. Use False for evaluation.
     views : int, optional
-        Give so many views of each batch, each augmented on its own: one for each learner. By default one for all.
+        Number of views of each batch, augmented independently: one for each learner. By default all share one.
     shuffle : bool, optional
-        Whether each epoch has an order of its own; by default where ``augment`` is true.
+        Whether to shuffle in each epoch; by default as ``augment``.
     device : str or device, default="auto"
-        Where the images are; ``"auto"`` is the GPU where there is one.
+        Device of the images; ``"auto"`` is the GPU if there is one.
     dtype : torch.dtype, default=torch.float32
-        Of the batches. They are computed in float32 in any case.
+        Type of the batches, which are computed in float32.
     mean, std : sequence of 3 float
-        Of the channels, between 0 and 1, by which images are normalised; by default those of ImageNet.
+        Mean and standard deviation of the channels, between 0 and 1, for normalisation; by default those of ImageNet.
     cutout : int, default=0
-        The side of the square that is set to the mean, before resizing. Its centre may be any pixel, so it may reach
-        over the border.
+        Side of the square that is set to the mean, before resizing. Its centre may be any pixel, so it may cross the
+        border.
     crop_padding : int, default=4
         The largest shift, before resizing.
     random_state : int, default=0
-        Of the object's own generator. Each epoch goes on drawing from it.
+        Seed of the object's own generator, which all epochs draw from.
     drop_last : bool, optional
-        Whether to leave out the last batch where it is smaller; by default where ``augment`` is true and there are
-        enough images for one batch.
+        Whether to drop the last batch if it is smaller; by default if ``augment`` is true and there are enough images
+        for one batch.
 
     Attributes
     ----------
     generator : torch.Generator
-        What all draws come from; :func:`~counterpoint.training.fit` keeps its state in checkpoints, so that a resumed
-        run sees the same batches.
+        Source of all random numbers. :func:`~counterpoint.training.fit` saves its state in checkpoints, so that a
+        resumed run sees the same batches.
 
     Notes
     -----
-    On CUDA batches lie in memory with the channels last, which is faster there, and elsewhere as torch has them.
+    On CUDA the batches are in channels-last memory format, which is faster there.
 
-    Iterating gives ``(x, y)`` with x of shape ``(batch, 3, height, width)``, or ``([x_1, ..., x_k], y)`` for k views.
+    Iterating yields ``(x, y)`` with x of shape ``(batch, 3, height, width)``, or ``([x_1, ..., x_k], y)`` for k views.
     For images that do not fit on the device :func:`~counterpoint.training.fit` takes any ``DataLoader``.
 
     Examples
@@ -166,7 +166,7 @@ class ImageBatches:
             yield (x if self.views is None else list(x.chunk(self.views))), y
 
     def _draw(self, n: int) -> "_Moves":
-        """Return what happens to each view of each image in an epoch, (views, n)."""
+        """Return the augmentation of each view of each image in an epoch, (views, n)."""
         shape = (self.views or 1, n)
         height, width = self._images.shape[1:3]
 
@@ -180,7 +180,7 @@ class ImageBatches:
         return _Moves(down, right, mirror, top, left)
 
     def _finish(self, pixels: Tensor, moves: "_Moves | None") -> Tensor:
-        """Return bytes (B, H, W, 3) as the networks take them."""
+        """Return bytes (B, H, W, 3) as inputs of the networks."""
         layout = torch.channels_last if self._channels_last else torch.contiguous_format
         x = pixels.permute(0, 3, 1, 2).to(torch.float32, memory_format=layout)
         x = x.mul_(self._scale).add_(self._shift)

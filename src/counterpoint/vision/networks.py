@@ -1,4 +1,4 @@
-"""Networks for images, new or with pretrained weights, made for a number of classes."""
+"""Networks for images, new or pretrained, for a given number of classes."""
 
 import os
 from typing import Any
@@ -36,7 +36,7 @@ def backbone(
     weights: str | os.PathLike[str] | None = None,
     width: int | None = None,
 ) -> nn.Module:
-    """Make a network for images, with a new head.
+    """Return a network for images, with a new head.
 
     Parameters
     ----------
@@ -50,11 +50,11 @@ def backbone(
         Number of outputs.
     weights : path, or "imagenet", optional
         A safetensors file of the network's ``state_dict`` in any floating type, or a folder that holds
-        ``NAME.safetensors`` or ``NAME_backbone.safetensors``; ``"imagenet"`` is what torchvision downloads. The head
-        is left out and starts from random values. By default all values are random.
+        ``NAME.safetensors`` or ``NAME_backbone.safetensors``; ``"imagenet"`` downloads torchvision's weights. The head
+        is not loaded and starts from random values. By default all values are random.
     width : int, optional
         Channels of the first layer, by default 32 for ``"convnet"`` and 64 for ``"cifar_resnet18"``; it doubles where
-        the image is halved. The other networks take none.
+        the image is halved. Other networks have a fixed width.
 
     Returns
     -------
@@ -108,7 +108,7 @@ def _torchvision_net(name: str, n_classes: int) -> nn.Module:
     models = import_extra("torchvision.models", "vision")
     options: dict[str, Any] = {}
     if name == "googlenet":
-        # Its weights want other inputs than the rest, and it transforms what the rest are given.
+        # Its weights expect other inputs than the rest; it transforms the usual ones.
         options = {"aux_logits": False, "transform_input": True, "init_weights": True}
     net: nn.Module = models.get_model(name, weights=None, num_classes=n_classes, **options)
     return net

@@ -1,4 +1,4 @@
-"""What each learner of an ensemble says of images."""
+"""Predictions of an ensemble for batches of images."""
 
 from collections.abc import Iterable
 from itertools import chain
@@ -26,10 +26,10 @@ def predict_logits(
     Parameters
     ----------
     ensemble : Module
-        An :class:`~counterpoint.training.Ensemble` of learners that put out logits, or any module that puts out
-        ``(n_learners, batch, n_classes)``. Its mode is left as it was.
+        An :class:`~counterpoint.training.Ensemble` of learners that return logits, or any module that returns
+        ``(n_learners, batch, n_classes)``. Its mode is unchanged.
     batches : iterable of x, (x, y) or (x, y, sample_weight)
-        The images, or a list with a view of them for each learner in ``(x, y)``; of the rest nothing is used.
+        The images, or in ``(x, y)`` a list with one view of them for each learner. Labels and weights are ignored.
     flip : bool, default=False
         Whether to average the logits of each image and of its mirror image.
     precision : {"auto", "float32", "bf16"}, default="auto"
@@ -38,8 +38,8 @@ def predict_logits(
     Returns
     -------
     Tensor, shape (n_learners, n_samples, n_classes)
-        In float32, on the device of the ensemble; learners with one logit for two classes get both. The ensemble's
-        read-out is applied where it has one, so that ``softmax(-1)`` gives what ``Ensemble.learner_proba`` does.
+        In float32, on the device of the ensemble; a single logit becomes two columns. The read-out of the ensemble is
+        applied if it has one, so that ``softmax(-1)`` equals ``Ensemble.learner_proba``.
 
     Examples
     --------
@@ -52,7 +52,7 @@ def predict_logits(
     """
     together = _raw_logits(ensemble, batches, flip, precision)
     readout = getattr(unwrap(ensemble), "readout", None)
-    with torch.no_grad():  # a layer of that name in another module has done its work already
+    with torch.no_grad():  # a layer of this name in another module is part of its forward pass
         return readout(together) if isinstance(readout, Readout) else together
 
 
@@ -64,7 +64,7 @@ def predict_proba(
     Parameters
     ----------
     ensemble : Ensemble
-        Its mode is left as it was. It votes as its loss has trained it to, or as its ``voting`` says.
+        It votes as its loss trained it, or as its ``voting`` says. Its mode is unchanged.
     batches, flip, precision
         As for :func:`predict_logits`.
 
@@ -90,7 +90,7 @@ def predict_proba(
 
 
 def _raw_logits(ensemble: nn.Module, batches: Iterable[Any], flip: bool, precision: str) -> Tensor:
-    """Return what the learners put out for every image, before any read-out, (n_learners, n_samples, n_classes)."""
+    """Return the outputs for every image before any read-out, (n_learners, n_samples, n_classes)."""
     _check_ensemble(ensemble)
     check_flag(flip, "flip")
     if isinstance(batches, Tensor):
@@ -116,12 +116,12 @@ def _check_ensemble(ensemble: Any) -> None:
     bare = unwrap(ensemble)
     if isinstance(bare, Voters) and bare.activation == "identity":
         raise ValueError(
-            "`ensemble` must put out logits; got one that puts out probabilities, which its `learner_proba` gives."
+            "`ensemble` must return logits; got one that returns probabilities: use its `learner_proba`."
         )
 
 
 def _images(batch: Any, device: torch.device) -> Images:
-    """Return what a batch shows to the learners, on the device; labels may be missing, and stay where they are."""
+    """Return the images of a batch, on the device; labels are not needed and not moved."""
     parts = batch if isinstance(batch, list | tuple) else (batch,)
     x: Any = parts[0] if 0 < len(parts) < 4 else None
     views = x if isinstance(x, list | tuple) else [x]
@@ -138,7 +138,7 @@ def _outputs(ensemble: nn.Module, x: Images) -> Tensor:
     outputs = forward_batch(ensemble, x, "batches")
     if not isinstance(outputs, Tensor) or outputs.dim() != 3:
         got = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
-        raise ValueError(f"`ensemble` must put out (n_learners, batch, n_classes); got {got}.")
+        raise ValueError(f"`ensemble` must return (n_learners, batch, n_classes); got {got}.")
     return outputs.float()
 
 

@@ -158,7 +158,7 @@ def test_a_sentence_takes_away_a_share_without_a_plus(record):
 def test_the_page_says_what_the_record_says(tmp_path, monkeypatch):
     shutil.copy(PAGE, tmp_path)
     monkeypatch.setattr(documents, "PAGES", {"diversity-map": documents.PAGES["diversity-map"]})
-    documents.write_documents(docs=tmp_path)
+    documents.write_pages(docs=tmp_path)
     assert (tmp_path / PAGE.name).read_bytes() == PAGE.read_bytes()
     assert {path.name for path in (tmp_path / "images").iterdir()} == {
         "diversity-map.png",

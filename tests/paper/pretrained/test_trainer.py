@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from counterpoint.measures import learner_learner_correlation, truth_learner_correlation
+from counterpoint.measures import combine, learner_learner_correlation, truth_learner_correlation
 from counterpoint.records import RunStore
 from counterpoint.training import (
     Callback,
@@ -110,7 +110,7 @@ def test_a_standing_agrees_with_the_measures():
     pairs = learner_learner_correlation(outputs)[np.triu_indices(3, 1)]
     assert found["r_ll"] == pytest.approx(pairs.mean(), abs=1e-5)
     assert found["soft"] == pytest.approx(100 * (outputs.mean(0).argmax(-1) != y).mean())
-    hard = Ensemble([nn.Identity()] * 3, voting="hard").combine(proba).argmax(-1).numpy()
+    hard = combine(outputs, voting="hard").argmax(-1)
     assert found["hard"] == pytest.approx(100 * (hard != y).mean())
     assert found["learners"] == pytest.approx([100 * (one.argmax(-1) != y).mean() for one in outputs])
 
