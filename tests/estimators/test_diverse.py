@@ -312,6 +312,7 @@ def test_training_does_not_go_on_with_networks_other_than_those_asked_for(
 
 
 def test_a_list_of_nets_may_not_change_either(iris):
+    torch.manual_seed(0)
     nets = [nn.Linear(4, 3), nn.Linear(4, 3)]
     model = small(nets, epochs=1, warm_start=True).fit(*iris)
     copy.deepcopy(model).set_params(n_estimators=9).fit(*iris)  # which does not count
