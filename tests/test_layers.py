@@ -70,15 +70,12 @@ MAY_REQUIRE = {
 
 # shared modules of the root that every package may use
 SHARED = {"_extras", "_files", "_plain", "_validation"}
-# packages that still import private names of another
-NOT_YET = {"estimators", "vision"}
 
 # where torch may be imported with the module and not first inside a function
 TORCH_AT_THE_TOP = (
     "training",
     "estimators/_",
     "estimators/diverse",
-    "estimators/table_batches",
     "arena",
     "vision",
 )
@@ -174,7 +171,7 @@ def test_a_module_imports_only_from_the_layers_below_it(path):
     assert units_imported(path) <= MAY_IMPORT[unit]
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if unit_of(p) not in NOT_YET], ids=label)
+@pytest.mark.parametrize("path", FILES, ids=label)
 def test_a_module_imports_only_public_names_of_other_packages(path):
     tree = ast.parse(path.read_text(encoding="utf-8"))
     assert private_imports(tree, unit_of(path)) == []

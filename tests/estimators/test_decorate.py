@@ -25,7 +25,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from counterpoint.assessment import assess_estimator
 from counterpoint.datasets import load
 from counterpoint.estimators import DecorateClassifier
-from counterpoint.estimators.decorate_rounds import artificial_rows, contrary_labels
+from counterpoint.estimators._decorate_rounds import artificial_rows, contrary_labels
 
 ROOT = Path(__file__).parents[2]
 

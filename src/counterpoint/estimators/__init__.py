@@ -1,4 +1,4 @@
-"""Ensembles as scikit-learn estimators, and the parts that a study of them needs.
+"""Ensembles as scikit-learn estimators, and how two of them are compared.
 
 Ensembles of networks need torch, which is imported on first use.
 """
@@ -11,13 +11,10 @@ from counterpoint._extras import import_extra
 if TYPE_CHECKING:
     from counterpoint.estimators.candidates import Choice, choose_diversity
     from counterpoint.estimators.decorate import DecorateClassifier
-    from counterpoint.estimators.decorate_rounds import GrowingEnsemble, artificial_rows, contrary_labels
     from counterpoint.estimators.diverse import DiverseEnsembleClassifier
     from counterpoint.estimators.diverse_cv import DiverseEnsembleClassifierCV
     from counterpoint.estimators.diversity_path import DiversityPathDisplay
     from counterpoint.estimators.paired import PairedTest, corrected_paired_test
-    from counterpoint.estimators.seeds import draw_seeds
-    from counterpoint.estimators.table_batches import TableBatches
 
 __all__ = [
     "Choice",
@@ -25,14 +22,9 @@ __all__ = [
     "DiverseEnsembleClassifier",
     "DiverseEnsembleClassifierCV",
     "DiversityPathDisplay",
-    "GrowingEnsemble",
     "PairedTest",
-    "TableBatches",
-    "artificial_rows",
     "choose_diversity",
-    "contrary_labels",
     "corrected_paired_test",
-    "draw_seeds",
 ]
 
 # public name -> the module that defines it
@@ -42,16 +34,11 @@ _MODULES = {
     "DiverseEnsembleClassifier": "diverse",
     "DiverseEnsembleClassifierCV": "diverse_cv",
     "DiversityPathDisplay": "diversity_path",
-    "GrowingEnsemble": "decorate_rounds",
     "PairedTest": "paired",
-    "TableBatches": "table_batches",
-    "artificial_rows": "decorate_rounds",
     "choose_diversity": "candidates",
-    "contrary_labels": "decorate_rounds",
     "corrected_paired_test": "paired",
-    "draw_seeds": "seeds",
 }
-_NEED_TORCH = ("diverse", "diverse_cv", "table_batches")
+_NEED_TORCH = ("diverse", "diverse_cv")
 
 
 def __getattr__(name: str) -> Any:

@@ -8,8 +8,8 @@ import torch
 from counterpoint._validation import IntArray
 from counterpoint.estimators._networks import make_networks
 from counterpoint.estimators._rows import Rows, distinct_rows, fit_scaler
+from counterpoint.estimators._seeds import draw_seeds
 from counterpoint.estimators.candidates import Scores
-from counterpoint.estimators.seeds import draw_seeds
 from counterpoint.training import DiversityLoss, Ensemble, Fold, autocast, pick_device, seeded
 from counterpoint.training.tally import Tally
 

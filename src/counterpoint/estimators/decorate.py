@@ -15,18 +15,18 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from counterpoint._validation import FloatArray, IntArray, check_number, check_whole
+from counterpoint.estimators._decorate_rounds import (
+    GrowingEnsemble,
+    artificial_rows,
+    contrary_labels,
+    moments,
+)
 from counterpoint.estimators._nominal import (
     NUMBERS_ONLY,
     by_number,
     check_numbers,
     find_categories,
     first_text,
-)
-from counterpoint.estimators.decorate_rounds import (
-    GrowingEnsemble,
-    artificial_rows,
-    contrary_labels,
-    moments,
 )
 
 __all__ = ["DecorateClassifier"]

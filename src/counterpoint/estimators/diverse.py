@@ -20,9 +20,9 @@ from counterpoint.estimators._networks import (
     network_parameters,
 )
 from counterpoint.estimators._rows import Rows, check_classes, check_sample_weight, coded_rows, fit_scaler
+from counterpoint.estimators._seeds import draw_seeds
 from counterpoint.estimators._settings import check_loss, check_settings, make_loss
-from counterpoint.estimators.seeds import draw_seeds
-from counterpoint.estimators.table_batches import TableBatches
+from counterpoint.estimators._table_batches import TableBatches
 from counterpoint.exceptions import LearnerWarning
 from counterpoint.training import Ensemble, History, IndependentLoss, autocast, fit, pick_device, seeded
 

@@ -18,6 +18,7 @@ from counterpoint.estimators._networks import Module
 from counterpoint.estimators._path import train_path
 from counterpoint.estimators._rows import Rows, check_sample_weight
 from counterpoint.estimators._search_fold import SearchFold
+from counterpoint.estimators._seeds import draw_seeds
 from counterpoint.estimators.candidates import (
     Candidate,
     Scores,
@@ -28,7 +29,6 @@ from counterpoint.estimators.candidates import (
 )
 from counterpoint.estimators.diverse import DiverseEnsembleClassifier
 from counterpoint.estimators.diversity_path import DiversityPathDisplay
-from counterpoint.estimators.seeds import draw_seeds
 from counterpoint.training import Schedule
 
 if TYPE_CHECKING:
