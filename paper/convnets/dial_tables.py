@@ -22,6 +22,7 @@ SETS = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "digits": "digits"}
 NAMES = {
     "independent": "independent, soft vote",
     "0.5": "DiversityLoss(0.5)",
+    "0.67": "DiversityLoss(2/3)",
     "0.8": "DiversityLoss(0.8)",
     "0.9": "DiversityLoss(0.9)",
     "joint-logits": 'JointLoss(pool="logits")',
@@ -31,6 +32,7 @@ NAMES = {
 COLOURS = {
     "0.9": "blue",
     "0.8": "teal",
+    "0.67": "ink",
     "0.5": "cyan",
     "joint-logits": "magenta",
     "joint-proba": "red",
@@ -143,7 +145,7 @@ def draw(record: Record) -> "Figure":
             for arm in shown:
                 at = [place for place, runs in enumerate(points.values()) if arm in runs]
                 x = [_ratio(runs, arm, measure) for runs in points.values() if arm in runs]
-                main = arm in ("0.8", "0.9")
+                main = arm in ("0.67", "0.8", "0.9")
                 style = {"marker": "D" if main else "o", "ms": 8 if main else 6, "zorder": 3 if main else 2.5}
                 ax.plot(x, at, color=PALETTE[COLOURS[arm]], ls="", label=NAMES[arm], **style)
             ax.set(title=title, yticks=range(len(points)), ylim=(len(points) - 0.5, -0.5))

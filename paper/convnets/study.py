@@ -34,6 +34,7 @@ EVALUATED = 10_000  # training images that are evaluated without augmentation
 ARMS: Mapping[str, Callable[[], EnsembleLoss]] = {
     "independent": IndependentLoss,
     **{f"{d}": partial(DiversityLoss, d) for d in (0.5, 0.8, 0.9)},
+    "0.67": partial(DiversityLoss, 2 / 3),
     "joint-logits": partial(JointLoss, pool="logits"),
     "joint-proba": JointLoss,
     **{f"paper-{d}": partial(CorrelationLoss, d) for d in (0.0, 0.5, 0.9, 1.0, 1.1)},
