@@ -7,6 +7,7 @@ from torch import nn
 from counterpoint.estimators._path import train_path
 from counterpoint.training import (
     CorrelationLoss,
+    DiversityLoss,
     Fold,
     Group,
     GroupedEnsembles,
@@ -206,3 +207,41 @@ def test_probabilities_are_single_where_there_is_no_double_precision(folds):
     single = program.proba([x])[0]
     assert (double.dtype, single.dtype) == (torch.float64, torch.float32)
     torch.testing.assert_close(double.float(), single)
+
+
+class PowerLoss(NegativeCorrelationLoss):
+    """A loss of a user with a setting of its own."""
+
+    def __init__(self, diversity, power):
+        super().__init__(diversity)
+        self.power = power
+
+    def score(self, outputs, target):
+        return super().score(outputs, target) ** self.power
+
+
+class OwnDiversityLoss(DiversityLoss):
+    def score(self, outputs, target):
+        return 0.1 * super().score(outputs, target)
+
+    def cost(self, outputs, target, sample_weight):
+        return 0.1 * super().cost(outputs, target, sample_weight)
+
+
+@pytest.mark.parametrize(
+    "losses",
+    [
+        (PowerLoss(0.5, 1), PowerLoss(0.5, 3)),
+        (DiversityLoss(0.5), OwnDiversityLoss(0.5)),
+        (CorrelationLoss(lam=0.2), CorrelationLoss(lam=0.2, reduction="sum")),
+    ],
+    ids=["settings", "subclass", "reduction"],
+)
+def test_losses_that_differ_in_more_than_their_dial_are_not_computed_as_one(folds, losses):
+    together = fit_groups([Group(folds[0], loss) for loss in losses], SCHEDULE)
+    alone = [fit_groups([Group(folds[0], loss)], SCHEDULE) for loss in losses]
+    rows = folds[0].x
+    for own, other in zip(together.logits([rows, rows]), alone, strict=True):
+        torch.testing.assert_close(own, other.logits([rows])[0])
+    first, second = together.logits([rows, rows])
+    assert not torch.allclose(first, second)

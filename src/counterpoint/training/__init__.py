@@ -14,6 +14,7 @@ from counterpoint.training.callbacks import (  # noqa: E402
     TensorBoard,
 )
 from counterpoint.training.checkpoint import load_checkpoint, save_checkpoint  # noqa: E402
+from counterpoint.training.columns import one_hot  # noqa: E402
 from counterpoint.training.correlation import Correlations, correlations  # noqa: E402
 from counterpoint.training.correlation_losses import CorrelationLoss, correlation_loss  # noqa: E402
 from counterpoint.training.device import pick_device, seeded  # noqa: E402
@@ -80,6 +81,7 @@ __all__ = [
     "fit_groups",
     "load_checkpoint",
     "mlp",
+    "one_hot",
     "pick_device",
     "save_checkpoint",
     "seeded",

@@ -99,7 +99,26 @@ def check_sample_weight(sample_weight: Tensor, batch: int, n_groups: int = 0) ->
 
 
 def one_hot(target: Tensor, columns: Tensor) -> Tensor:
-    """Return the target, labels or one-hot rows, as columns of zeros and ones (..., m, B)."""
+    """Return the target as columns of zeros and ones.
+
+    Parameters
+    ----------
+    target : Tensor, shape (..., batch) or (..., batch, n_classes)
+        Labels as integers, or rows that sum to one.
+    columns : Tensor, shape (..., n_learners, n_classes, batch)
+        Outputs in the layout of :meth:`EnsembleLoss.transform`; it gives the type and the number of classes.
+
+    Returns
+    -------
+    Tensor, shape (..., n_classes, batch)
+
+    Examples
+    --------
+    >>> import torch
+    >>> one_hot(torch.tensor([0, 1]), torch.zeros(3, 2, 2))
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
     return target.mT.to(columns.dtype) if is_one_hot(target, columns) else indicators(target, columns)
 
 

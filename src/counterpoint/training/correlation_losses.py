@@ -139,11 +139,10 @@ class CorrelationLoss(EnsembleLoss):
 
     @property
     def kind(self) -> tuple[Any, ...]:
-        """As for all losses; a loss with one lambda for each group is a kind of its own."""
-        return (id(self),) if isinstance(self.lam, Tensor) else super().kind
-
-    def _settings(self) -> tuple[Any, ...]:
-        return self.reduction, self.activation
+        """One key for all dials of the same reduction and activation."""
+        by_group = isinstance(self.lam, Tensor) or isinstance(self.diversity, Tensor)
+        known = type(self) is CorrelationLoss  # a subclass may have settings of its own
+        return (type(self), self.reduction, self.activation) if known and not by_group else super().kind
 
     def extra_repr(self) -> str:
         """Return the settings."""

@@ -42,12 +42,14 @@ class EnsembleLoss(nn.Module):
 
     Notes
     -----
-    These attributes, :meth:`set_progress` and :meth:`dial` are all that training uses besides the value of the loss.
+    These attributes, :meth:`set_progress` and :meth:`dial` are all that :func:`fit` uses besides the value of the
+    loss; a checkpoint also has its ``repr``. :func:`fit_groups` uses :attr:`kind`, :meth:`effective_diversity` and
+    :meth:`with_diversity` as well.
     :func:`fit` also takes a plain callable, which has the defaults of the attributes and no dial.
 
     Examples
     --------
-    >>> from counterpoint.training.columns import one_hot
+    >>> from counterpoint.training import one_hot
     >>> class AbsoluteError(EnsembleLoss):
     ...     def transform(self, columns):  # (..., n_learners, n_classes, batch)
     ...         return columns.softmax(-2)
@@ -120,8 +122,12 @@ class EnsembleLoss(nn.Module):
 
     @property
     def kind(self) -> tuple[Any, ...]:
-        """Key that is equal for losses that differ only in their dial; groups with equal keys are computed as one."""
-        return (id(self),) if isinstance(self.diversity, Tensor) else (type(self), *self._settings())
+        """Key of the losses that :func:`fit_groups` computes as one.
+
+        Losses with equal keys may differ only in a dial that is a number. By default each loss has a key of its own; a
+        class without settings other than its dial may return ``(type(self),)``.
+        """
+        return (id(self),)
 
     def with_diversity(self, diversity: float | Tensor) -> Self:
         """Return a copy of the loss with another diversity."""
@@ -131,10 +137,6 @@ class EnsembleLoss(nn.Module):
 
     def _scaled(self, dial: float | Tensor) -> float | Tensor:
         return dial if self._progress == 1.0 else self._progress * dial
-
-    def _settings(self) -> tuple[Any, ...]:
-        """Return the settings other than the dial."""
-        return ()
 
     def extra_repr(self) -> str:
         """Return the settings."""

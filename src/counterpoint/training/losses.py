@@ -135,8 +135,15 @@ class DiversityLoss(EnsembleLoss):
 
     @property
     def kind(self) -> tuple[Any, ...]:
-        """As for all losses; independent and joint training have the same kind."""
-        return super().kind if isinstance(self.diversity, Tensor) else (DiversityLoss, self.pooled)
+        """One key for each pool: independent and joint training are dials of the same loss."""
+        known = type(self) in (
+            DiversityLoss,
+            IndependentLoss,
+            JointLoss,
+        )  # a subclass may compute something else
+        return (
+            (DiversityLoss, self.pooled) if known and not isinstance(self.diversity, Tensor) else super().kind
+        )
 
     def extra_repr(self) -> str:
         """Return the settings."""
@@ -211,6 +218,12 @@ class NegativeCorrelationLoss(EnsembleLoss):
 
     def __init__(self, diversity: float | Tensor = 0.5) -> None:
         super().__init__(check_diversity(diversity))
+
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """One key for all dials."""
+        known = type(self) is NegativeCorrelationLoss  # a subclass may have settings of its own
+        return (type(self),) if known and not isinstance(self.diversity, Tensor) else super().kind
 
     def transform(self, columns: Tensor) -> Tensor:
         """Return probabilities."""
