@@ -20,7 +20,7 @@ $(VENV)/installed-dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) -e ".[dev]"
 	@touch $@ $(VENV)/installed
 
-demo: $(VENV)/installed  ## train and assess four ensembles, and leave a report and pictures in out/demo
+demo: $(VENV)/installed  ## train and assess six ensembles; report and figures go to out/demo
 	$(VENV)/bin/counterpoint demo --out out/demo
 
 test: lint  ## ruff, mypy and pytest with coverage

@@ -1,4 +1,4 @@
-"""Whether compiling pays: ``python benchmarks/bench_compile_gpu.py --device cuda``.
+"""Whether compiling pays: ``python -m benchmarks.bench_compile_gpu --device cuda``.
 
 One training step of each network of the image tables, as it is and compiled, at the tables' size and batch, in bf16 and
 channels last. Both run in turns, so that other load on the device slows them equally. The time to compile tells after

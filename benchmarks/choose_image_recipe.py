@@ -1,6 +1,6 @@
 """Choose learning rate and cutout of Tables 5 and 6 by measurement on held-out training images.
 
-``python benchmarks/choose_image_recipe.py --data DIR --weights DIR --out DIR`` fine-tunes single networks on CIFAR-10
+``python -m benchmarks.choose_image_recipe --data DIR --weights DIR --out DIR`` fine-tunes single networks on CIFAR-10
 with every variant, as the tables do before any ensemble, and measures them on the tenth of the training images that
 is held out; test images are not used. Each network is a job with a file of its own: a killed run goes on, and several
 processes may share the folder. ``--choose DIR`` prints the learning rate and the cutout of the best variant in a

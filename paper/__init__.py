@@ -49,7 +49,6 @@ TARGETS: Mapping[str, Target] = {
 
 # Optional packages that targets import, and the extras that install them.
 _EXTRAS = {
-    "filelock": "train",
     "safetensors": "train",
     "skops": "train",
     "torch": "train",

@@ -278,7 +278,7 @@ def test_vote_curve_predicts_what_is_measured(ensemble):
 
 def test_vote_curve_of_all_learners_is_their_vote(ensemble):
     truth, votes = ensemble
-    display = VoteCurveDisplay.from_predictions(truth, votes, sizes=[9], seed=5)
+    display = VoteCurveDisplay.from_predictions(truth, votes, sizes=[9], random_state=5)
     assert display.measured.accuracy[-1] == pytest.approx(((votes.sum(axis=0) > 4.5) == truth).mean())
     assert display.predicted.accuracy.shape == (1,)
 
@@ -313,13 +313,13 @@ def test_vote_curve_refuses_what_is_no_vote(votes, message):
 @pytest.mark.parametrize(
     ("seed", "error", "message"),
     [
-        ("x", TypeError, "`seed` must be an integer; got 'x'"),
-        (-1, ValueError, "`seed` must be at least 0; got -1"),
+        ("x", TypeError, "`random_state` must be an integer; got 'x'"),
+        (-1, ValueError, "`random_state` must be at least 0; got -1"),
     ],
 )
 def test_vote_curve_refuses_what_is_no_seed(seed, error, message):
     with pytest.raises(error, match=message):
-        VoteCurveDisplay.from_predictions([0, 1], [[0, 1], [1, 1]], seed=seed)
+        VoteCurveDisplay.from_predictions([0, 1], [[0, 1], [1, 1]], random_state=seed)
 
 
 def test_displays_are_told_by_true_or_false_what_to_write(ax):

@@ -33,7 +33,9 @@ POINTS = (
     _point("cifar10", 8, 10, 50, NARROW[:2]),
     _point("cifar10", 4, 10, 10, NARROW),
     _point("cifar10", 16, 5, 10, ("independent", "0.8", *BASELINES[:2])),
-    _point("cifar10", 64, 3, 10, ("independent", "0.67", *BASELINES[:2])),  # of three, whose default dial is 2/3
+    _point(
+        "cifar10", 64, 3, 10, ("independent", "0.67", *BASELINES[:2])
+    ),  # of three, whose default dial is 2/3
 )
 SMOKE_POINTS = (
     _point(

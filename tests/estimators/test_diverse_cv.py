@@ -44,7 +44,7 @@ def folds_of_unequal_size(make, weighted=False):
         x = torch.randn(n, 4, generator=g)
         y = (x[:, 0] * x[:, 1] > 0).long() + (x[:, 2] > 1).long()
         weight = torch.rand(n, generator=g) + 0.5 if weighted else None
-        folds.append(Fold(x, y, weight, [make(4, 3) for _ in range(3)], seed=k))
+        folds.append(Fold(x, y, weight, [make(4, 3) for _ in range(3)], random_state=k))
     return folds
 
 

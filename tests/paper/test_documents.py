@@ -27,9 +27,7 @@ def test_every_page_has_its_records():
             assert (ROOT / "results" / f"{name}.json").is_file()
 
 
-@pytest.mark.parametrize(
-    "name", ["table-1", "table-2", "table-3", "figure-7", "image-dial", "image-map", "image-scratch"]
-)
+@pytest.mark.parametrize("name", PAGES)
 def test_documents_hold_what_the_records_say(name, tmp_path, monkeypatch):
     page = PAGES[name]
     shutil.copy(ROOT / "docs" / page.document, tmp_path)

@@ -190,7 +190,7 @@ def test_reproduce_refuses_what_has_no_meaning(name, options, message, tmp_path)
 
 @pytest.mark.parametrize(
     ("package", "extra"),
-    [("filelock", "train"), ("safetensors", "train"), ("torch.nn", "train"), ("torchvision", "vision")],
+    [("safetensors", "train"), ("torch.nn", "train"), ("torchvision", "vision")],
 )
 @pytest.mark.parametrize("lazily", [False, True])
 def test_a_missing_package_is_one_sentence_with_the_pip_line(package, extra, lazily, monkeypatch, tmp_path):

@@ -37,7 +37,7 @@ def folds():
         x = torch.randn(n, 4, generator=g)
         y = (x[:, 0] * x[:, 1] > 0).long() + (x[:, 2] > 1).long()
         weight = torch.rand(n, generator=g) + 0.5 if k == 1 else None
-        made.append(Fold(x, y, weight, [mlp() for _ in range(3)], seed=k))
+        made.append(Fold(x, y, weight, [mlp() for _ in range(3)], random_state=k))
     return made
 
 
@@ -162,7 +162,7 @@ def test_a_fold_by_itself_trains_as_a_plain_loop_does_with_batches_of_any_size(n
     found = train_path([fold], [0.0], SCHEDULE)[0][0].learners
     nets = copy.deepcopy(fold.networks)
     optimizer = torch.optim.AdamW([p for net in nets for p in net.parameters()], lr=0.02, weight_decay=0.1)
-    order = torch.Generator().manual_seed(fold.seed)
+    order = torch.Generator().manual_seed(fold.random_state)
     for _ in range(SCHEDULE.epochs):
         for rows in torch.randperm(n_rows, generator=order).tensor_split(SCHEDULE.n_batches):
             optimizer.zero_grad()
@@ -188,7 +188,7 @@ def test_groups_train_in_full_precision_whatever_is_set_around(folds, context):
 def test_networks_of_any_kind_have_the_decay_of_their_group(make):
     torch.manual_seed(0)
     x = torch.randn(36, 4)
-    fold = Fold(x, (x[:, 0] > 0).long() + (x[:, 1] > 0).long(), None, [make(), make()], seed=0)
+    fold = Fold(x, (x[:, 0] > 0).long() + (x[:, 1] > 0).long(), None, [make(), make()], random_state=0)
     groups = [Group(fold, IndependentLoss(), 0, decay) for decay in (0.0, 1.0)]
     together = fit_groups(groups, SCHEDULE).ensembles()
     for group, ensemble in zip(groups, together, strict=True):

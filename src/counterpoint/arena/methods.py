@@ -218,7 +218,12 @@ def available(names: Sequence[str] = tuple(METHODS)) -> list[str]:
     >>> available(["one-net", "ncl"])
     ['one-net', 'ncl']
     """
-    return [name for name in names if (needed := METHODS[name].package) is None or find_spec(needed)]
+    return [name for name in names if (needed := _package(METHODS[name])) is None or find_spec(needed)]
+
+
+def _package(method: Method) -> str | None:
+    """Return the optional package of a method: batched ones are networks."""
+    return "torch" if method.batched else method.package
 
 
 def check_methods(names: Sequence[str]) -> list[str]:
@@ -233,7 +238,7 @@ def check_methods(names: Sequence[str]) -> list[str]:
         if name not in METHODS:
             raise ValueError(f"`methods` must be among {', '.join(METHODS)}; got {name!r}.")
         if not available([name]):
-            package = METHODS[name].package
+            package = _package(METHODS[name])
             raise ImportError(f"`{package}` is needed here; install it with: pip install {package}.")
     return [name for name in METHODS if name in names]
 

@@ -157,7 +157,7 @@ class Assessment:
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Return the assessment that :meth:`to_json` wrote."""
-        return cls.from_dict(check_json(text, "text", "an Assessment", needed=("schema", "name")))
+        return cls.from_dict(check_json(text, "text", "an Assessment", needed=("name",)))
 
     def __repr__(self) -> str:
         return f"<Assessment {self.name!r}: {self.n_learners} learners, {self.voting} vote {self.vote}>"

@@ -58,7 +58,7 @@ class VoteCurveDisplay:
         votes: ArrayLike,
         *,
         sizes: ArrayLike | None = None,
-        seed: int = 0,
+        random_state: int = 0,
         ax: "Axes | None" = None,
     ) -> Self:
         """Draw the measured vote of the learners and the predicted vote of more of them.
@@ -71,7 +71,7 @@ class VoteCurveDisplay:
             The labels given by at least two learners.
         sizes : array_like of int, optional
             Sizes to predict; by default the odd ones up to twice the number of learners, at least 51.
-        seed : int, default=0
+        random_state : int, default=0
             Seed of the 20 orders in which the learners join the measured vote.
         ax : matplotlib Axes, optional
             Where to draw; by default a new figure.
@@ -95,7 +95,7 @@ class VoteCurveDisplay:
         """
         from counterpoint.measures import error_correlations
 
-        rng = np.random.default_rng(check_whole(seed, "seed", minimum=0))
+        rng = np.random.default_rng(check_whole(random_state, "random_state", minimum=0))
         truth, given = np.asarray(y_true), np.asarray(votes)
         if given.ndim != 2 or truth.shape != given.shape[1:]:
             raise ValueError(
@@ -122,7 +122,7 @@ class VoteCurveDisplay:
         y: ArrayLike,
         *,
         sizes: ArrayLike | None = None,
-        seed: int = 0,
+        random_state: int = 0,
         ax: "Axes | None" = None,
     ) -> Self:
         """Draw the measured and the predicted hard vote of the learners of a fitted scikit-learn ensemble.
@@ -135,7 +135,7 @@ class VoteCurveDisplay:
             The samples.
         y : array_like, shape (n_samples,)
             Their labels.
-        sizes, seed, ax
+        sizes, random_state, ax
             As for :meth:`from_predictions`.
 
         Returns
@@ -158,7 +158,7 @@ class VoteCurveDisplay:
         votes = learners.outputs
         if votes.ndim == 3:
             votes = learners.classes[votes.argmax(axis=2)]
-        return cls.from_predictions(y, votes, sizes=sizes, seed=seed, ax=ax)
+        return cls.from_predictions(y, votes, sizes=sizes, random_state=random_state, ax=ax)
 
     def plot(self, ax: "Axes | None" = None) -> Self:
         """Draw the prediction as a line, the measurement as markers.

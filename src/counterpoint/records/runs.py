@@ -13,7 +13,8 @@ from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from counterpoint._extras import import_extra
+from filelock import FileLock, Timeout
+
 from counterpoint._plain import plain
 from counterpoint.records.progress import ProgressReporter
 from counterpoint.records.record import read_record, write_record
@@ -137,8 +138,7 @@ class RunStore:
         """
         path = self.path(name)
         path.parent.mkdir(parents=True, exist_ok=True)
-        filelock = import_extra("filelock", "train")
-        lock: AbstractContextManager[Any] = filelock.FileLock(
+        lock: AbstractContextManager[Any] = FileLock(
             path.with_name(f".{path.name}.lock"), timeout=-1 if wait else 0, thread_local=False
         )
         return lock
@@ -227,13 +227,12 @@ class JobRun:
 
         It is not if another process works on the job or has finished it in the meantime.
         """
-        timeout = import_extra("filelock", "train").Timeout
         lock = ExitStack()
         try:
             lock.enter_context(self.store.lock(name, wait=False))
             self._locks[name] = lock
             record = self.store.read(name, self.configs[name])
-        except timeout:
+        except Timeout:
             self.reporter.done(f"{name}: left to another process")
             return False
         except Exception as error:  # one job must not cost the others

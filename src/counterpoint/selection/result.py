@@ -128,7 +128,7 @@ class Selection:
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Return the selection that :meth:`to_json` wrote."""
-        return cls.from_dict(check_json(text, "text", "a Selection", needed=("schema", "indices")))
+        return cls.from_dict(check_json(text, "text", "a Selection", needed=("indices",)))
 
     def __repr__(self) -> str:
         return f"<Selection {len(self.indices)} of {self.n_learners} learners, {self.method!r}>"

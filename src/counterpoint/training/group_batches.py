@@ -29,7 +29,7 @@ class Fold(NamedTuple):
         Weights of the rows.
     networks : sequence of Module
         One network for each learner. Copies are trained.
-    seed : int, default=0
+    random_state : int, default=0
         Seed of the order of the rows.
 
     Examples
@@ -44,7 +44,7 @@ class Fold(NamedTuple):
     y: Tensor
     sample_weight: Tensor | None
     networks: Sequence[nn.Module]
-    seed: int = 0
+    random_state: int = 0
 
     @property
     def device(self) -> torch.device:
@@ -62,7 +62,7 @@ class BatchFold(NamedTuple):
         of batches, or :class:`~counterpoint.vision.ImageBatches`. ``x`` may be a list with one view for each network.
     networks : sequence of Module
         One network for each learner, on the device to train on. Copies are trained.
-    seed : int, default=0
+    random_state : int, default=0
         Seed of torch's global generator during training, from which dropout draws.
 
     Examples
@@ -75,7 +75,7 @@ class BatchFold(NamedTuple):
 
     batches: Iterable[Any]
     networks: Sequence[nn.Module]
-    seed: int = 0
+    random_state: int = 0
 
     @property
     def device(self) -> torch.device:
@@ -97,7 +97,7 @@ class RowBatches:
 
     def __init__(self, folds: Sequence[Fold], n_batches: int) -> None:
         self.device = folds[0].device
-        self.orders = [torch.Generator().manual_seed(fold.seed) for fold in folds]
+        self.orders = [torch.Generator().manual_seed(fold.random_state) for fold in folds]
         self.sizes = [len(fold.y) for fold in folds]
         pad = nn.utils.rnn.pad_sequence
         self.x = pad([fold.x for fold in folds], batch_first=True)

@@ -117,7 +117,7 @@ def fit_groups(
     >>> from counterpoint.training import DiversityLoss, IndependentLoss, mlp
     >>> x = torch.linspace(-1, 1, 40)[:, None]
     >>> y = (x[:, 0] > 0).long()
-    >>> fold = Fold(x, y, None, [mlp([1, 4, 2]) for _ in range(3)], seed=0)
+    >>> fold = Fold(x, y, None, [mlp([1, 4, 2]) for _ in range(3)], random_state=0)
     >>> groups = [Group(fold, IndependentLoss()), Group(fold, DiversityLoss())]
     >>> trained = fit_groups(groups, Schedule(epochs=5, n_batches=4, learning_rate=0.05))
     >>> [vote.shape for vote in trained.votes(x)]
@@ -140,7 +140,7 @@ def fit_groups(
     grouped = GroupedEnsembles(groups)
     batches, steps = _batches(grouped, schedule), _steps(grouped, schedule, optimizer, scheduler)
     device = grouped.device
-    with seeded(device, grouped.folds[0].seed), autocast("float32", device), torch.enable_grad():
+    with seeded(device, grouped.folds[0].random_state), autocast("float32", device), torch.enable_grad():
         lower = autocast(precision, device)
         for epoch in _epochs(schedule.epochs, progress):
             group_loss = GroupLoss([_loss_in(group, epoch) for group in groups], grouped.n_learners, device)
