@@ -47,7 +47,8 @@ def runs_by_point(record: Record) -> dict[tuple[Any, ...], Runs]:
         config = piece["config"]
         key = tuple(config[name] for name in ("data", "width", "n_learners", "epochs"))
         found.setdefault(key, {}).setdefault(config["arm"], {})[config["seed"]] = piece["data"]
-    return found
+    # by data set, epochs and width
+    return dict(sorted(found.items(), key=lambda item: (item[0][0], item[0][3], item[0][1])))
 
 
 def values(runs: Runs, arm: str, measure: str, vote: str = "vote") -> FloatArray:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import warnings
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 from typer.main import get_command
@@ -190,3 +191,9 @@ def test_it_says_where_it_wrote(capsys, tmp_path):
     ]
     record = json.loads((tmp_path / "figure-3.json").read_text())
     assert record["config"]["n_learners"] == 7
+
+
+def test_the_page_lists_every_target():
+    page = (Path(__file__).parents[2] / "docs" / "reproduce.md").read_text(encoding="utf-8")
+    spans = page.replace("`figure-1` to `figure-5`", " ".join(f"`figure-{n}`" for n in range(1, 6)))
+    assert all(f"`{name}`" in spans for name in TARGETS)
