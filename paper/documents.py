@@ -42,8 +42,8 @@ def study(module: str) -> Callable[[Record], Content]:
     """Return the renderer of the ``STUDY`` of a module of this package, which is imported when it is called."""
 
     def render(record: Record) -> Content:
-        shown = import_module(f"paper.{module}").STUDY
-        return Content({shown.name: shown.in_markdown(record)}, shown.figures(record))
+        found = import_module(f"paper.{module}").STUDY
+        return Content({found.name: found.in_markdown(record)}, found.figures(record))
 
     return render
 

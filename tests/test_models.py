@@ -409,7 +409,8 @@ def test_a_model_holds_no_pickle(saved):
         (lambda f: (f / "model.json").unlink(), "it has no model.json"),
         (lambda f: (f / "model.json").write_text("{"), "its model.json is damaged"),
         (lambda f: (f / "model.json").write_text("[]"), "its model.json is of another kind"),
-        (lambda f: change(f, version=2), "2. A newer counterpoint wrote it: pip install -U counterpoint"),
+        (lambda f: change(f, version=3), "3. A newer counterpoint wrote it: pip install -U counterpoint"),
+        (lambda f: change(f, version=1), "must have format 2; got 1. Fit the model again"),
         (lambda f: change(f, columns=None), "it is damaged"),
     ],
 )

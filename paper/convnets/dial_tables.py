@@ -137,13 +137,13 @@ def draw(record: Record) -> "Figure":
     from matplotlib.figure import Figure
 
     points = {key: runs for key, runs in runs_by_point(record).items() if "independent" in runs}
-    shown = [arm for arm in COLOURS if any(arm in runs for runs in points.values())]
+    visible = [arm for arm in COLOURS if any(arm in runs for runs in points.values())]
     with house_style():
         figure = Figure(figsize=(9.5, 1.6 + 0.5 * len(points)))
         axes = figure.subplots(1, 2, sharey=True)
         for ax, measure, title in zip(axes, ("error", "log_loss"), ("Errors", "Log-loss"), strict=True):
             ax.axvline(1.0, color=PALETTE["muted"], ls="--", lw=1.5)
-            for arm in shown:
+            for arm in visible:
                 at = [place for place, runs in enumerate(points.values()) if arm in runs]
                 x = [_ratio(runs, arm, measure) for runs in points.values() if arm in runs]
                 main = arm in ("0.67", "0.8", "0.9")

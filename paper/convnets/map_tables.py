@@ -166,10 +166,10 @@ def _tricks(record: Record) -> Grid:
     for width, part in _main(record).items():
         names = {kind: f"{kind}-{width}" for kind in ("tricks", "views")}
         more = {kind: parts[name] for kind, name in names.items() if name in parts}
-        shown = [(arm, part, arm) for arm in ("independent", "0.9") if more]
+        visible = [(arm, part, arm) for arm in ("independent", "0.9") if more]
         for kind, other in more.items():
-            shown += [(f"{arm}{', own views' * (kind == 'views')}", other, arm) for arm in other.found]
-        for words, other, arm in shown:
+            visible += [(f"{arm}{', own views' * (kind == 'views')}", other, arm) for arm in other.found]
+        for words, other, arm in visible:
             found, learners, base = (
                 other.values(arm),
                 other.values(arm, "learner"),

@@ -25,9 +25,8 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
         return
     target = target.resolve()
     target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_name(
-        f".{target.name}.part"
-    )  # a fixed name, so that the next run overwrites what a killed one left
+    # Two processes may write the same file: each writes a part of its own, and the last one to finish wins.
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         with part.open("wb") as file:
             yield file

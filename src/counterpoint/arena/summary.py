@@ -209,8 +209,8 @@ def _paid(
         numbers = f"{points(tests[method]['difference'])} points, p = {p[method]:#.2g}"
         return f"{method}{among} {100 * errors[method]['mean']:.2f} % ({numbers})"
 
-    shown = [method for method in p if method in {*best, *sure}]
-    words = [f"independent networks err {100 * errors[BASELINE]['mean']:.2f} %", *map(described, shown)]
+    visible = [method for method in p if method in {*best, *sure}]
+    words = [f"independent networks err {100 * errors[BASELINE]['mean']:.2f} %", *map(described, visible)]
     sentence = f"{_outcome(name, gains, losses)}: {'; '.join(words)}."
     return {"gains": gains, "losses": losses, "sentence": sentence, "p_values": p}
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["check_destination", "load_model", "save_model"]
 
 FORMAT = "counterpoint table model"
-VERSION = 1
+VERSION = 2
 # The only type of a model's transformer that skops does not trust by default.
 TRUSTED = ("numpy.dtype",)
 
@@ -223,11 +223,12 @@ def _read_facts(folder: Path) -> Mapping[str, Any]:
     if not isinstance(facts, dict) or facts.get("format") != FORMAT:
         raise ValueError(f"{rule}; its {_MODEL} is of another kind.")
     found = facts.get("version")
-    if not isinstance(found, int) or found > VERSION:
-        raise ValueError(
-            f"{folder} must have a format that this version knows, at most {VERSION}; got {found!r}. "
-            "A newer counterpoint wrote it: pip install -U counterpoint."
+    if found != VERSION:
+        newer = isinstance(found, int) and found > VERSION
+        advice = (
+            "A newer counterpoint wrote it: pip install -U counterpoint." if newer else "Fit the model again."
         )
+        raise ValueError(f"{folder} must have format {VERSION}; got {found!r}. {advice}")
     return facts
 
 

@@ -222,10 +222,10 @@ class CorrelationDisplay:
             image = ax.imshow(self.matrix, cmap=diverging(), vmin=-1, vmax=1)
             if given is None:
                 ax.figure.colorbar(image, ax=ax, shrink=0.8, label="correlation")
-            shown = range(size) if size <= _MOST_LABELS else range(1)
-            crowded = sum(len(self.names[i]) for i in shown) > _MOST_LETTERS
-            ax.set_xticks(shown, [self.names[i] for i in shown], rotation=90 if crowded else 0)
-            ax.set_yticks(shown, [self.names[i] for i in shown])
+            visible = range(size) if size <= _MOST_LABELS else range(1)
+            crowded = sum(len(self.names[i]) for i in visible) > _MOST_LETTERS
+            ax.set_xticks(visible, [self.names[i] for i in visible], rotation=90 if crowded else 0)
+            ax.set_yticks(visible, [self.names[i] for i in visible])
             ax.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False, length=0)
             ax.spines[:].set_visible(False)
             edges = np.arange(size - 1) + 0.5

@@ -56,8 +56,8 @@ def content(
 ) -> dict[str, Any]:
     """Return the data of the templates; ``room`` scales the limits."""
     compared = _most_accurate(assessments, int(_MOST_COMPARED * room))
-    shown = [assessments[i] for i in compared]
-    detailed = _most_accurate(shown, _MOST_DETAILED)
+    visible = [assessments[i] for i in compared]
+    detailed = _most_accurate(visible, _MOST_DETAILED)
     count = len(detailed)
     share = room / count
     limits = Limits(
@@ -70,10 +70,10 @@ def content(
         "title": title or default,
         "version": __version__,
         "date": date,
-        "ensembles": [_ensemble(shown[i], i, limits, paths) for i in detailed],
-        "comparison": _comparison(shown, detailed, paths, len(assessments)) if count > 1 else None,
-        "facts": [(a.name, _facts(a)) for a in shown],
-        "what_if": _what_if(shown),
+        "ensembles": [_ensemble(visible[i], i, limits, paths) for i in detailed],
+        "comparison": _comparison(visible, detailed, paths, len(assessments)) if count > 1 else None,
+        "facts": [(a.name, _facts(a)) for a in visible],
+        "what_if": _what_if(visible),
     }
 
 
@@ -178,7 +178,7 @@ def _classes(a: Assessment) -> dict[str, Any]:
 def _learners(a: Assessment, limits: Limits) -> dict[str, Any]:
     columns = (a.accuracies, a.correlations.r_tl_learners, a.votes.weights, a.votes.without)
     formats = (percent, number, number, points)
-    shown = _notable(a, limits.rows)
+    visible = _notable(a, limits.rows)
     quartiles = [
         np.nanquantile(c, [0, 0.25, 0.5, 0.75, 1]) if np.isfinite(c).any() else None for c in columns
     ]
@@ -192,9 +192,9 @@ def _learners(a: Assessment, limits: Limits) -> dict[str, Any]:
                 if math.isnan(a.votes.without_error[i])
                 else f"{100 * a.votes.without_error[i]:.2f}",
             }
-            for i in shown
+            for i in visible
         ],
-        "left_out": a.n_learners - len(shown),
+        "left_out": a.n_learners - len(visible),
         "spread": [
             (label, [f(float("nan") if q is None else q[k]) for q, f in zip(quartiles, formats, strict=True)])
             for k, label in enumerate(("lowest", "lower quarter", "middle", "upper quarter", "highest"))
@@ -298,14 +298,14 @@ def _comparison(
     }
 
 
-def _left_out(given: int, shown: int, detailed: int) -> str:
+def _left_out(given: int, visible: int, detailed: int) -> str:
     """Return which ensembles are not shown, or not in detail, in words."""
     said = []
-    if shown < given:
+    if visible < given:
         said.append(
-            f"These are the {shown} of {given:,} ensembles with the most accurate votes; the JSON holds all."
+            f"These are the {visible} of {given:,} ensembles with the most accurate votes; the JSON holds all."
         )
-    if detailed < shown:
+    if detailed < visible:
         said.append(f"The {detailed} ensembles with the most accurate votes follow in detail.")
     return " ".join(said)
 

@@ -85,39 +85,39 @@ def plane_figure(
     A learner is drawn at its correlation with the truth and its mean correlation with the others, so the ensemble is
     the centre of its learners. ``closer`` is an enlarged view, if all of them are in a corner of the plane.
     """
-    shown = [(i, a) for i, a in enumerate(assessments) if np.isfinite([a.r_tl, a.r_ll]).all()]
-    if not shown:
+    visible = [(i, a) for i, a in enumerate(assessments) if np.isfinite([a.r_tl, a.r_ll]).all()]
+    if not visible:
         return None
-    dots = _learner_places(shown[0][1], most_dots) if len(assessments) == 1 else []
-    trajectories = [(i, paths[a.name]) for i, a in shown if a.name in paths]
+    dots = _learner_places(visible[0][1], most_dots) if len(assessments) == 1 else []
+    trajectories = [(i, paths[a.name]) for i, a in visible if a.name in paths]
     visited = [place for _, path in trajectories for place in zip(path.r_ll, path.r_tl, strict=True)]
-    places = np.array([(a.r_ll, a.r_tl) for _, a in shown] + [(x, y) for x, y, _ in dots])
-    left = min(-1 / (min(_n_defined(a) for _, a in shown) - 1), float(places[:, 0].min()))
+    places = np.array([(a.r_ll, a.r_tl) for _, a in visible] + [(x, y) for x, y, _ in dots])
+    left = min(-1 / (min(_n_defined(a) for _, a in visible) - 1), float(places[:, 0].min()))
     whole = Frame(
         (left - 0.02 * (1 - left), 1.02),
         (0.0 if np.nanmin(np.vstack([places, *visited])[:, 1]) >= 0 else -1.05, 1.05),
     )
-    ceilings = [(a.r_ll, a.correlations.bound) for _, a in shown if len(shown) == 1]
+    ceilings = [(a.r_ll, a.correlations.bound) for _, a in visible if len(visible) == 1]
     near = _closer(whole, np.vstack([places, *ceilings]))
     # In the enlarged view the paths would only cross the picture.
-    return _plane(whole, shown, dots, trajectories) | {
-        "closer": _plane(near, shown, dots, []) if near else None
+    return _plane(whole, visible, dots, trajectories) | {
+        "closer": _plane(near, visible, dots, []) if near else None
     }
 
 
 def _plane(
     frame: Frame,
-    shown: Sequence[tuple[int, Assessment]],
+    visible: Sequence[tuple[int, Assessment]],
     dots: Sequence[tuple[float, float, str]],
     trajectories: Sequence[tuple[int, OperatingPoint]],
 ) -> dict[str, Any]:
-    sizes = _spread(sorted({_n_defined(a) for _, a in shown}), _MOST_CURVES)
+    sizes = _spread(sorted({_n_defined(a) for _, a in visible}), _MOST_CURVES)
     return frame.drawn(
         "Learner-learner correlation r_LL (left is diverse)",
         "Truth-learner correlation r_TL",
         curves=[_bound_curve(frame, n, k if len(sizes) > 1 else None) for k, n in enumerate(sizes)],
         guessing=frame.at_y(0.0) if frame.y[0] < 0 < frame.y[1] else None,
-        gap=_gap(frame, shown[0][1]) if len(shown) == 1 else None,
+        gap=_gap(frame, visible[0][1]) if len(visible) == 1 else None,
         trajectories=[
             {"series": i, "line": frame.path(path.r_ll[steps], path.r_tl[steps])}
             for i, path in trajectories
@@ -132,7 +132,7 @@ def _plane(
                 "title": f"{shorten(a.name, 60)}: r_TL {number(a.r_tl)}, r_LL {number(a.r_ll)}, "
                 f"at most {number(a.correlations.bound)}",
             }
-            for i, a in shown
+            for i, a in visible
         ],
     )
 
@@ -210,8 +210,8 @@ def _learner_places(a: Assessment, most: int) -> list[tuple[float, float, str]]:
     others = a.correlations.matrix.copy()
     np.fill_diagonal(others, np.nan)
     mean = mean_defined(others, axis=1)
-    placed = np.flatnonzero(np.isfinite(mean) & np.isfinite(a.correlations.r_tl_learners))
-    by_rank = placed[np.argsort(a.correlations.r_tl_learners[placed], kind="stable")]
+    defined = np.flatnonzero(np.isfinite(mean) & np.isfinite(a.correlations.r_tl_learners))
+    by_rank = defined[np.argsort(a.correlations.r_tl_learners[defined], kind="stable")]
     return [
         (
             float(mean[i]),

@@ -189,14 +189,14 @@ def _steps(
     if optimizer is None:
         decays = [schedule.weight_decay if decay is None else decay for decay in own]
         each = [decay for decay in decays for _ in range(grouped.n_learners)]
-        made, decay = adamw(networks, schedule.learning_rate, each)
+        built, decay = adamw(networks, schedule.learning_rate, each)
     elif any(decay is not None for decay in own):
         raise ValueError("`weight_decay` of a group must be None where `optimizer` is given.")
     else:
-        made, decay = optimizer(trained_parameters(networks)), None
-    if scheduler is None or not isinstance(made, Optimizer):
-        return Steps(made, None, decay)
-    return Steps(made, scheduler(made), decay)
+        built, decay = optimizer(trained_parameters(networks)), None
+    if scheduler is None or not isinstance(built, Optimizer):
+        return Steps(built, None, decay)
+    return Steps(built, scheduler(built), decay)
 
 
 def _loss_in(group: Group, epoch: int) -> EnsembleLoss:
