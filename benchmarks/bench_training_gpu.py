@@ -19,8 +19,16 @@ from torch import nn
 
 from counterpoint import __version__
 from counterpoint.datasets import load
-from counterpoint.theory import critical_lambda
-from counterpoint.training import CorrelationLoss, Ensemble, Stacked, correlation_loss
+from counterpoint.training import (
+    CorrelationLoss,
+    Ensemble,
+    Fold,
+    Group,
+    Schedule,
+    correlation_loss,
+    fit_groups,
+    mlp,
+)
 
 
 def seconds(work: Callable[[], object], device: torch.device, repeats: int, warmup: int = 3) -> float:
@@ -104,58 +112,48 @@ def joint_against_independent(device: torch.device, batch: int) -> dict[str, flo
             value.backward()
         optimizer.step()
 
-    rounds = [(seconds(joint, device, 20), seconds(independent, device, 20)) for _ in range(5)]
+    rounds = [(seconds(joint, device, 20), seconds(independent, device, 20)) for _ in range(25)]
     together, apart = (statistics.median(column) for column in zip(*rounds, strict=True))
     return {"joint_seconds": together, "independent_seconds": apart, "ratio": together / apart}
-
-
-def mlp(n_features: int, n_classes: int) -> nn.Sequential:
-    return nn.Sequential(nn.Linear(n_features, 64), nn.ReLU(), nn.Linear(64, n_classes))
 
 
 def one_program(
     device: torch.device, epochs: int, n_folds: int = 10, n_learners: int = 15
 ) -> dict[str, float]:
-    """Train folds x diversities x learners at once, then nets of the same kind one at a time."""
+    """Train folds x diversities x learners at once by fit_groups, then networks of the same kind one at a time."""
     table = load("segment")
     features = table.X.to_numpy()
     x = torch.tensor(
         (features - features.mean(0)) / (features.std(0) + 1e-12), dtype=torch.float32, device=device
     )
     y = torch.tensor(np.unique(table.y, return_inverse=True)[1], device=device)
-    fold = torch.arange(len(x), device=device) % n_folds
-    rows = torch.stack([torch.nonzero(fold != k)[:2079, 0] for k in range(n_folds)])  # (folds, rows)
-    diversities = torch.linspace(0, 1.4, 8, device=device)
-    lam = (diversities * float(critical_lambda(n_learners))).repeat(n_folds)  # (groups,)
-    groups = n_folds * len(diversities)
-    nets = Stacked([mlp(19, 7) for _ in range(groups * n_learners)]).to(device)
-    batch, steps = 256, epochs * (rows.shape[1] // 256)
+    place = torch.arange(len(x), device=device) % n_folds
+    rows = [torch.nonzero(place != k)[:2048, 0] for k in range(n_folds)]
+    sizes, n_batches = [19, 64, 7], 8  # of 256 rows
+    losses = [CorrelationLoss(diversity) for diversity in np.linspace(0, 1.4, 8)]
+    folds = [
+        Fold(x[own], y[own], None, [mlp(sizes) for _ in range(n_learners)], random_state=k)
+        for k, own in enumerate(rows)
+    ]
+    groups = [Group(fold, loss) for loss in losses for fold in folds]
+    steps = epochs * n_batches
 
     def train_all() -> None:
-        optimizer = torch.optim.AdamW(nets.parameters(), 1e-2, fused=True)
-        for _ in range(steps):
-            chosen = rows[:, torch.randperm(rows.shape[1], device=device)[:batch]]  # (folds, batch)
-            inputs = x[chosen].repeat_interleave(len(diversities) * n_learners, 0)  # (nets, batch, features)
-            logits = nets(inputs, own=True).unflatten(0, (groups, n_learners))
-            target = y[chosen].repeat_interleave(len(diversities), 0)
-            loss = correlation_loss(logits, target, lam=lam).sum()
-            optimizer.zero_grad(set_to_none=True)
-            loss.backward()
-            optimizer.step()
+        fit_groups(groups, Schedule(epochs, n_batches, learning_rate=1e-2, weight_decay=1e-2))
 
     def train_one() -> None:
-        learner = mlp(19, 7).to(device)
-        optimizer = torch.optim.AdamW(learner.parameters(), 1e-2, fused=True)
-        for _ in range(steps):
-            chosen = rows[0, torch.randperm(rows.shape[1], device=device)[:batch]]
-            loss = nn.functional.cross_entropy(learner(x[chosen]), y[chosen])
-            optimizer.zero_grad(set_to_none=True)
-            loss.backward()
-            optimizer.step()
+        learner = mlp(sizes).to(device)
+        optimizer = torch.optim.AdamW(learner.parameters(), 1e-2, fused=device.type == "cuda")
+        for _ in range(epochs):
+            for chosen in rows[0][torch.randperm(len(rows[0]), device=device)].chunk(n_batches):
+                loss = nn.functional.cross_entropy(learner(x[chosen]), y[chosen])
+                optimizer.zero_grad(set_to_none=True)
+                loss.backward()
+                optimizer.step()
 
     together = seconds(train_all, device, repeats=3, warmup=1)
     alone = seconds(train_one, device, repeats=3, warmup=1)
-    count = groups * n_learners
+    count = len(groups) * n_learners
     return {
         "nets": count,
         "steps": steps,

@@ -214,6 +214,8 @@ def test_assess_says_where_the_ensemble_stands(iris):
     assessment = model.assess(X, y)
     assert assessment.vote.value == model.score(X, y)
     assert assessment.n_learners == 3
+    assert assessment.samples == "held_out"
+    assert model.assess(X, y, samples="training").samples == "training"
 
 
 def test_the_history_has_an_epoch_for_each(iris):

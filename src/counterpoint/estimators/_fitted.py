@@ -123,7 +123,7 @@ class FittedNetworks(ClassifierMixin, BaseEstimator):
         logits, rule = self._logits(X), self._rule()
         return rule.learners(logits).exp().numpy(), rule.kind
 
-    def assess(self, X: Any, y: ArrayLike) -> "Assessment":
+    def assess(self, X: Any, y: ArrayLike, *, samples: str = "held_out") -> "Assessment":
         """Assess the ensemble on data: where it stands, what its ceiling is and what would help.
 
         Parameters
@@ -132,6 +132,8 @@ class FittedNetworks(ClassifierMixin, BaseEstimator):
             A table of numbers, preferably one that was not trained on.
         y : array-like of shape (n_samples,)
             The classes.
+        samples : {"held_out", "training"}, default="held_out"
+            Whether the rows took part in training.
 
         Returns
         -------
@@ -140,7 +142,7 @@ class FittedNetworks(ClassifierMixin, BaseEstimator):
         from counterpoint.assessment import assess
 
         proba, voting = self.vote_learners(X)
-        return assess(y, proba, labels=self.classes_, voting=voting)
+        return assess(y, proba, labels=self.classes_, voting=voting, samples=samples)
 
     @property
     def voting_(self) -> str:
