@@ -12,7 +12,7 @@ from counterpoint.records import NONE, Grid, mean, number, spread
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["draw", "grids", "runs_by_point", "values"]
+__all__ = ["draw", "gain", "grids", "runs_by_point", "values"]
 
 FloatArray = NDArray[np.float64]
 Record = Mapping[str, Any]

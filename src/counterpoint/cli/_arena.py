@@ -44,50 +44,58 @@ Results = Annotated[
     ),
 ]
 
+Data = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help=f"Your own table: {format_names(TABLE_FORMATS)}.", show_default=False),
+]
+Target = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="Its column with the classes.", show_default=False)
+]
+Suite = Annotated[
+    str | None, typer.Option(help="uci15: the fifteen tables of the DECORATE study.", show_default=False)
+]
+Sets = Annotated[
+    str | None, typer.Option(metavar="A,B,...", help="Some tables of that suite.", show_default=False)
+]
+DataFolder = Annotated[
+    Path | None,
+    typer.Option(
+        help="Folder with the tables; by default the variable COUNTERPOINT_DATA.", show_default=False
+    ),
+]
+Folds = Annotated[
+    int | None,
+    typer.Option(min=2, help="Number of outer folds; by default 10, with --smoke 3.", show_default=False),
+]
+Jobs = Annotated[
+    int, typer.Option(help="Folds to run in parallel, for methods other than networks; -1: one per core.")
+]
+Smoke = Annotated[
+    bool,
+    typer.Option(
+        "--smoke", help="Run in seconds with tiny learners, on labor and iris unless tables are named."
+    ),
+]
+ReportOnly = Annotated[
+    bool, typer.Option("--report-only", help="Write the report of what --out holds; run nothing.")
+]
+
 
 def arena(
     context: typer.Context,
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help=f"Your own table: {format_names(TABLE_FORMATS)}.", show_default=False
-        ),
-    ] = None,
-    target: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Its column with the classes.", show_default=False)
-    ] = None,
-    suite: Annotated[
-        str | None, typer.Option(help="uci15: the fifteen tables of the DECORATE study.", show_default=False)
-    ] = None,
-    sets: Annotated[
-        str | None, typer.Option(metavar="A,B,...", help="Some tables of that suite.", show_default=False)
-    ] = None,
-    data_dir: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder with the tables; by default the variable COUNTERPOINT_DATA.", show_default=False
-        ),
-    ] = None,
+    data: Data = None,
+    target: Target = None,
+    suite: Suite = None,
+    sets: Sets = None,
+    data_dir: DataFolder = None,
     methods: Methods = None,
     repeats: Annotated[int, typer.Option(min=1, help="Repeats of the cross-validation.")] = 1,
-    folds: Annotated[
-        int | None,
-        typer.Option(min=2, help="Number of outer folds; by default 10, with --smoke 3.", show_default=False),
-    ] = None,
+    folds: Folds = None,
     out: Results = None,
-    jobs: Annotated[
-        int, typer.Option(help="Folds to run in parallel, for methods other than networks; -1: one per core.")
-    ] = 1,
+    jobs: Jobs = 1,
     device: Annotated[str, typer.Option(help="Device for the networks, such as cpu or cuda.")] = "auto",
-    smoke: Annotated[
-        bool,
-        typer.Option(
-            "--smoke", help="Run in seconds with tiny learners, on labor and iris unless tables are named."
-        ),
-    ] = False,
-    report_only: Annotated[
-        bool, typer.Option("--report-only", help="Write the report of what --out holds; run nothing.")
-    ] = False,
+    smoke: Smoke = False,
+    report_only: ReportOnly = False,
 ) -> None:
     """Compare ensembles on the same folds, and see whether explicit diversity pays."""
     from counterpoint.arena import arena as run

@@ -27,13 +27,12 @@ from counterpoint.theory.tradeoff import (
     critical_lambda,
     operating_point,
 )
+from counterpoint.theory.vote_curve import VoteCurve, vote_accuracy_curve
 from counterpoint.theory.voting import (
-    VoteCurve,
     error_correlation,
     error_correlation_bounds,
     jury_accuracy,
     vote_accuracy,
-    vote_accuracy_curve,
 )
 
 __all__ = [

@@ -172,3 +172,25 @@ def test_the_record_holds_the_jobs_beside_it_and_they_are_of_the_plan(committed)
         job = read(RECORD.parent / "image-dial" / f"{name}.json")
         assert {key: job[key] for key in ("config", "data")} == one
     assert {path.stem for path in (RECORD.parent / "image-dial").glob("*.json")} == committed["data"].keys()
+
+
+@pytest.mark.parametrize(
+    ("point", "arm", "documents"),
+    [
+        (("cifar10", 8, 10, 10), "0.9", ["images-when-diversity-pays.md"]),
+        (("cifar100", 8, 10, 10), "0.9", ["images-when-diversity-pays.md"]),
+        (("cifar10", 8, 10, 50), "0.9", ["images-when-diversity-pays.md"]),
+        (("cifar10", 4, 10, 10), "0.9", ["images-when-diversity-pays.md"]),
+        (("cifar10", 16, 5, 10), "0.8", ["images-when-diversity-pays.md"]),
+        (("cifar10", 32, 5, 10), "0.8", ["images-when-diversity-pays.md"]),
+        (("cifar100", 32, 5, 10), "0.8", ["images-when-diversity-pays.md"]),
+        (("cifar100", 32, 5, 30), "0.8", ["images-when-diversity-pays.md"]),
+        (("cifar10", 32, 5, 30), "0.8", ["images-when-diversity-pays.md", "loss.md", "../README.md"]),
+        (("cifar10", 64, 3, 10), "0.67", ["images-when-diversity-pays.md", "loss.md", "../README.md"]),
+    ],
+)
+def test_the_gain_of_the_default_in_prose_is_that_of_the_record(point, arm, documents, committed):
+    share = tables.gain(tables.runs_by_point(committed)[point], arm)
+    words = f"{abs(share.mean()):.1f} ± {share.std(ddof=1):.1f} % {'fewer' if share.mean() > 0 else 'more'}"
+    for document in documents:
+        assert words in " ".join((ROOT / "docs" / document).read_text(encoding="utf-8").split())
