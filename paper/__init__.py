@@ -42,7 +42,7 @@ TARGETS: Mapping[str, Target] = {
         "diversity_map.one_unit", "reproduce", "One hidden unit: the read-out, and more steps"
     ),
     "image-dial": Target("convnets.dial", "reproduce", "The dial of diversity on images"),
-    "image-map": Target("convnets.map", "reproduce", "Small ConvNets: when diversity pays on images"),
+    "image-rates": Target("convnets.rates", "reproduce", "Learning rates of the image study"),
     "image-scratch": Target("convnets.scratch", "reproduce", "Ensembles from scratch: error against seconds"),
 }
 

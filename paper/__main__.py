@@ -23,7 +23,7 @@ DOCS = "docs"  # the name that stands for the documents
 
 # The help of an option names the targets that have it, if not all do.
 _PRETRAINED = "table-4, table-5, table-6"
-_CONVNETS = "image-dial, image-map, image-scratch"
+_CONVNETS = "image-dial, image-rates, image-scratch"
 
 Epochs = Annotated[int | None, typer.Option(min=1, help=f"Epochs of each network alone ({_PRETRAINED}).")]
 MoreEpochs = Annotated[

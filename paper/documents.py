@@ -113,7 +113,6 @@ PAGES: Mapping[str, Page] = {
         "when-does-diversity-pay.md", ("diversity-map", "diversity-map-one-unit"), _diversity_map
     ),
     "image-dial": Page(_ON_IMAGES, ("image-dial",), study("convnets.dial")),
-    "image-map": Page(_ON_IMAGES, ("image-map",), study("convnets.map")),
     "image-scratch": Page(_ON_IMAGES, ("image-scratch",), study("convnets.scratch")),
 }
 

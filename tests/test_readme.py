@@ -47,7 +47,7 @@ def spread(values, digits=2):
     ],
 )
 def test_errors_and_log_losses_of_small_convnets(words, point):
-    runs = dial_tables.runs_by_point(result("image-dial.json"))[point]
+    runs = dial_tables.runs_by_point(result("image-dial.json"))[dial_tables.Key(*point)]
     for cells, measure, scale, digits in (
         (row(words), "error", 100, 2),
         (row("their log-loss", after=words), "log_loss", 1, 3),

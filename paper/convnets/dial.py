@@ -1,4 +1,4 @@
-"""``image-dial``: losses of several diversities on CIFAR-10 and CIFAR-100."""
+"""``image-dial``: when does explicit diversity pay on images? Losses, widths and epochs on CIFAR-10 and CIFAR-100."""
 
 from pathlib import Path
 
@@ -14,34 +14,48 @@ STUDY = Study(
     "image-dial", "The dial of diversity on images", grids, lambda record: {"image-dial": draw(record)}
 )
 
-NARROW = ("independent", "0.9", "paper-0.9", "joint-logits")  # of ten learners, whose default dial is 0.9
-WIDE = ("independent", "0.9", "0.8")  # of five, whose default dial is 0.8
-BASELINES = ("paper-0.9", "joint-logits", "joint-proba", "0.5")
+N_LEARNERS = {4: 10, 8: 10, 16: 5, 32: 5, 64: 3}
+DIALS = {10: "0.9", 5: "0.8", 3: "0.67"}  # the default 1 - 1/N by the number of learners
+OTHERS = ("0.25", "0.5", "joint-sum", "joint-proba", "paper-0.5", "paper-1.0")
 
 
-def _point(data: str, width: int, n_learners: int, epochs: int, arms: tuple[str, ...]) -> Point:
-    return Point(f"{data}-w{width}-e{epochs}", data, width, n_learners, epochs, arms)
+def _point(data: str, width: int, epochs: int, arms: tuple[str, ...], kind: str = "", **settings: object) -> Point:
+    """Return a point; of its arms ``"default"`` is the dial that suits the number of learners."""
+    n_learners = N_LEARNERS[width]
+    own = tuple(DIALS[n_learners] if arm == "default" else arm for arm in arms)
+    name = f"{data}-w{width}-e{epochs}{kind}"
+    return Point(name, data, width, n_learners, epochs, own, **settings)  # type: ignore[arg-type]
 
 
+PAIR = ("independent", "default")
+MAIN = (*PAIR, "joint-logits", "paper-0.9", "single")
+FEW = {"n_train": 5_000, "kind": "-few"}
+
+# The most informative first.
 POINTS = (
-    _point("cifar10", 8, 10, 10, (*NARROW, "joint-proba", "0.5")),
-    _point("cifar10", 32, 5, 30, WIDE),
-    _point("cifar10", 32, 5, 10, (*WIDE, *BASELINES)),
-    _point("cifar100", 8, 10, 10, NARROW),
-    _point("cifar100", 32, 5, 10, (*WIDE, *BASELINES[:2])),
-    _point("cifar100", 32, 5, 30, WIDE),
-    _point("cifar10", 8, 10, 50, NARROW[:2]),
-    _point("cifar10", 4, 10, 10, NARROW),
-    _point("cifar10", 16, 5, 10, ("independent", "0.8", *BASELINES[:2])),
-    _point(
-        "cifar10", 64, 3, 10, ("independent", "0.67", *BASELINES[:2])
-    ),  # of three, whose default dial is 2/3
+    _point("cifar10", 8, 10, (*MAIN, "0.5"), n_seeds=6, robust=True),
+    _point("cifar100", 8, 10, MAIN, n_seeds=5),
+    _point("cifar10", 32, 10, MAIN, n_seeds=5, robust=True),
+    _point("cifar100", 32, 10, MAIN, n_seeds=5),
+    _point("cifar10", 8, 10, OTHERS),
+    _point("cifar10", 32, 30, (*PAIR, "0.9")),
+    _point("cifar100", 32, 30, (*PAIR, "0.9")),
+    _point("cifar10", 8, 50, PAIR),
+    _point("cifar100", 8, 50, PAIR),
+    _point("cifar10", 4, 10, MAIN),
+    _point("cifar10", 16, 10, MAIN),
+    _point("cifar10", 64, 10, MAIN),
+    _point("cifar100", 4, 10, PAIR),
+    *(_point("cifar10", width, 40, PAIR, **FEW) for width in (8, 32)),
+    *(_point("cifar10", width, 1, PAIR) for width in (8, 32)),
+    _point("cifar10", 32, 10, ("0.9", "0.5", "joint-proba")),
+    _point("cifar100", 32, 10, ("0.9",)),
+    _point("cifar100", 16, 10, PAIR),
+    _point("cifar100", 64, 10, PAIR),
 )
 SMOKE_POINTS = (
-    _point(
-        "digits", 2, 2, 1, ("independent", "0.5", "0.8", "0.9", "joint-logits", "joint-proba", "paper-0.9")
-    ),
-    _point("digits", 4, 2, 1, WIDE),
+    Point("digits-w2-e1", "digits", 2, 2, 1, ("independent", "0.5", "0.9", *MAIN[2:], *OTHERS[2:]), n_seeds=1),
+    Point("digits-w4-e1", "digits", 4, 2, 1, ("independent", "0.8", "0.9"), n_seeds=1, robust=True),
 )
 
 
@@ -56,9 +70,9 @@ def reproduce(
 ) -> list[Path]:
     """Run the jobs that are not done yet, and write a record of all that are.
 
-    ``parts`` selects the jobs to run: beginnings of their names, separated by commas.
+    ``parts`` selects the jobs to run: beginnings of their names, separated by commas. ``seeds`` is the highest number
+    of seeds of any point.
     """
     where = pick_device(device)
-    points, n_seeds = (SMOKE_POINTS, seeds or 1) if smoke else (POINTS, seeds or 3)
-    jobs = jobs_of(points, n_seeds, ImageSets(data, smoke=smoke), where)
+    jobs = jobs_of(SMOKE_POINTS if smoke else POINTS, seeds, ImageSets(data, smoke=smoke), where)
     return run_study(STUDY, jobs, out, smoke=smoke, parts=parts, device=where)

@@ -1,18 +1,36 @@
-"""Tables and a figure of the dial of diversity on images."""
+"""Tables and a figure of the dial of diversity on images.
+
+A *point* is an image set with a width, a number of learners, a number of epochs and of training images. Gains are
+relative to independent training of the same seed; their intervals are Student's, over the seeds.
+"""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counterpoint.plots import PALETTE, house_style
 from counterpoint.records import NONE, Grid, mean, number, spread
+from counterpoint.theory import optimality
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["draw", "gain", "grids", "runs_by_point", "values"]
+__all__ = [
+    "NAMES",
+    "SETS",
+    "Key",
+    "draw",
+    "equivalence",
+    "gain",
+    "grids",
+    "interval",
+    "runs_by_point",
+    "summary",
+    "values",
+]
 
 FloatArray = NDArray[np.float64]
 Record = Mapping[str, Any]
@@ -21,34 +39,74 @@ Runs = dict[str, dict[int, Mapping[str, Any]]]  # arm -> seed -> results
 SETS = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "digits": "digits"}
 NAMES = {
     "independent": "independent, soft vote",
+    "0.25": "DiversityLoss(0.25)",
     "0.5": "DiversityLoss(0.5)",
     "0.67": "DiversityLoss(2/3)",
     "0.8": "DiversityLoss(0.8)",
     "0.9": "DiversityLoss(0.9)",
-    "joint-logits": 'JointLoss(pool="logits")',
-    "joint-proba": "JointLoss()",
+    "joint-logits": "averaged logits, the dial at 1",
+    "joint-sum": "summed logits",
+    "joint-proba": "averaged probabilities",
+    "paper-0.5": "the paper's loss, 0.5",
     "paper-0.9": "the paper's loss, 0.9",
+    "paper-1.0": "the paper's loss, 1",
+    "single": "one network of the same size",
 }
-COLOURS = {
-    "0.9": "blue",
-    "0.8": "teal",
-    "0.67": "ink",
-    "0.5": "cyan",
-    "joint-logits": "magenta",
-    "joint-proba": "red",
-    "paper-0.9": "orange",
+MARGIN = 1.0  # percent: differences within it count as none
+SCORES = ("error", "log_loss", "brier_score", "calibration_error")
+
+
+class Key(NamedTuple):
+    """What tells points apart; ``n_train`` is 0 where all images are used."""
+
+    data: str
+    width: int
+    n_learners: int
+    epochs: int
+    n_train: int = 0
+
+    @property
+    def default(self) -> str:
+        """The arm of the default dial, 1 - 1/N."""
+        return f"{1 - 1 / self.n_learners:.2g}"
+
+    def words(self) -> str:
+        """Return the point in words."""
+        few = f", {self.n_train:,} images" if self.n_train else ""
+        return f"{SETS[self.data]}{few}, {self.n_learners} of width {self.width}, {self.epochs} epoch{'s' * (self.epochs > 1)}"
+
+
+# The rows of the summary, at most ten.
+SUMMARY = (
+    Key("cifar10", 4, 10, 10),
+    Key("cifar10", 8, 10, 10),
+    Key("cifar10", 8, 10, 50),
+    Key("cifar10", 32, 5, 10),
+    Key("cifar10", 32, 5, 30),
+    Key("cifar10", 64, 3, 10),
+    Key("cifar100", 8, 10, 10),
+    Key("cifar100", 8, 10, 50),
+    Key("cifar100", 32, 5, 10),
+    Key("cifar100", 32, 5, 30),
+)
+# Arm -> label and colour in the figure; the default dial is drawn apart.
+DRAWN = {
+    "joint-logits": ("averaged logits", "magenta"),
+    "joint-proba": ("averaged probabilities", "red"),
+    "paper-0.9": ("the paper's loss, 0.9", "orange"),
+    "single": ("one network of the same size", "muted"),
 }
 
 
-def runs_by_point(record: Record) -> dict[tuple[Any, ...], Runs]:
-    """Return the results by point (data set, width, learners, epochs), then by arm and seed."""
-    found: dict[tuple[Any, ...], Runs] = {}
+def runs_by_point(record: Record) -> dict[Key, Runs]:
+    """Return the results by point, then by arm and seed."""
+    found: dict[Key, Runs] = {}
     for piece in record["data"].values():
         config = piece["config"]
-        key = tuple(config[name] for name in ("data", "width", "n_learners", "epochs"))
+        own = (config[name] for name in ("data", "width", "n_learners", "epochs"))
+        key = Key(*own, config.get("n_train", 0))
         found.setdefault(key, {}).setdefault(config["arm"], {})[config["seed"]] = piece["data"]
-    # by data set, epochs and width
-    return dict(sorted(found.items(), key=lambda item: (item[0][0], item[0][3], item[0][1])))
+    return dict(sorted(found.items(), key=lambda item: (item[0].data, item[0].n_train, item[0].epochs, item[0].width)))
 
 
 def values(runs: Runs, arm: str, measure: str, vote: str = "vote") -> FloatArray:
@@ -57,109 +115,196 @@ def values(runs: Runs, arm: str, measure: str, vote: str = "vote") -> FloatArray
     return np.array([runs[arm][s][vote][measure] if vote else runs[arm][s][measure] for s in seeds])
 
 
-def gain(runs: Runs, arm: str) -> FloatArray:
+def gain(runs: Runs, arm: str, measure: str = "error") -> FloatArray:
     """Return the share of the errors of independent training that an arm removes, in %, for each seed."""
     seeds = sorted(runs[arm].keys() & runs["independent"].keys())
-    ours, theirs = (np.array([runs[one][s]["vote"]["error"] for s in seeds]) for one in (arm, "independent"))
+    ours, theirs = (np.array([runs[one][s]["vote"][measure] for s in seeds]) for one in (arm, "independent"))
     share: FloatArray = 100 * (1 - ours / theirs)
     return share
 
 
+def interval(sample: FloatArray, level: float = 0.95) -> tuple[float, float]:
+    """Return Student's interval for the mean of a sample of at least two.
+
+    Examples
+    --------
+    >>> low, high = interval(np.array([1.0, 2.0, 3.0]))
+    >>> round(low, 2), round(high, 2)
+    (-0.48, 4.48)
+    """
+    from scipy.stats import t
+
+    low, high = t.interval(
+        level, len(sample) - 1, loc=sample.mean(), scale=sample.std(ddof=1) / np.sqrt(len(sample))
+    )
+    return float(low), float(high)
+
+
+def equivalence(sample: FloatArray, margin: float = MARGIN) -> float:
+    """Return the p-value of two one-sided t-tests: small if the mean is surely within the margin of 0.
+
+    Examples
+    --------
+    >>> equivalence(np.array([0.1, -0.1, 0.0])) < 0.01 < equivalence(np.array([0.9, -0.8, 1.2]))
+    True
+    """
+    from scipy.stats import ttest_1samp
+
+    above = ttest_1samp(sample, -margin, alternative="greater").pvalue
+    below = ttest_1samp(sample, margin, alternative="less").pvalue
+    return float(max(above, below))
+
+
 def grids(record: Record) -> list[Grid]:
-    """Return a table for each point."""
-    found = []
-    headings = [
-        "loss",
-        "error %",
-        "fewer %",
-        "log-loss",
-        "Brier",
-        "ECE %",
-        "learner %",
-        "r_LL",
-        "n",
+    """Return the summary, what wide networks lose, and a table for each point."""
+    points = {key: runs for key, runs in runs_by_point(record).items() if "independent" in runs}
+    start = "Smoke run. " if record["config"]["smoke"] else ""
+    main = [summary(record), _equivalences(points)]
+    headings = ["loss", "error %", "fewer %", "log-loss", "Brier", "ECE %", "learner %", "r_TL", "r_LL", "D", "n"]
+    return [
+        *(grid for grid in main if grid.rows),
+        *(Grid(start + key.words(), headings, _rows(runs, key.n_learners)) for key, runs in points.items()),
     ]
-    for (data, width, n_learners, epochs), runs in runs_by_point(record).items():
-        if "independent" not in runs:
+
+
+def summary(record: Record) -> Grid:
+    """Return the default dial against independent training, at the main points."""
+    points = runs_by_point(record)
+    rows = []
+    for key in SUMMARY:
+        runs = points.get(key, {})
+        if not {"independent", key.default} <= runs.keys():
             continue
-        rows = [_row(runs, arm) for arm in NAMES if arm in runs]
-        if "independent" in runs:
-            rows.insert(1, _geometric(runs))
-        start = "Smoke run. " if record["config"]["smoke"] else ""
-        title = (
-            f"{start}{SETS[data]}, {n_learners} ConvNets of width {width}, {epochs} epoch{'s' * (epochs > 1)}"
+        errors = [spread(100 * values(runs, arm, "error"), 2) for arm in ("independent", key.default)]
+        losses = [mean(values(runs, arm, "log_loss"), 3) for arm in ("independent", key.default)]
+        others = [
+            spread(100 * values(runs, arm, "error"), 2) if arm in runs else NONE for arm in ("joint-logits", "single")
+        ]
+        share = gain(runs, key.default)
+        rows.append([key.words(), *errors, signed(share), " → ".join(losses), *others, str(len(share))])
+    headings = [
+        "", "independent %", "default dial %", "fewer errors % [95 %]", "log-loss", "averaged logits %",
+        "one network %", "n",
+    ]  # fmt: skip
+    return Grid("The default dial against independent training", headings, rows)
+
+
+def signed(share: FloatArray) -> str:
+    """Return a mean with its sign, and its interval if there are at least two values."""
+    text = number(float(share.mean()), "+.1f")
+    if len(share) < 2:
+        return text
+    low, high = interval(share)
+    return f"{text} [{number(low, '.1f')}, {number(high, '.1f')}]"
+
+
+def _equivalences(points: Mapping[Key, Runs]) -> Grid:
+    """Return the tests of whether the default costs nothing where learners fit their training images."""
+    rows = []
+    for key, runs in points.items():
+        if key.width < 32 or key.default not in runs:
+            continue
+        share = gain(runs, key.default)
+        if len(share) < 2:
+            continue
+        low, high = interval(share, 0.9)
+        rows.append(
+            [
+                key.words(),
+                number(float(share.mean()), "+.1f"),
+                f"[{number(low, '.1f')}, {number(high, '.1f')}]",
+                f"{equivalence(share):.3f}",
+                number(float(gain(runs, key.default, "log_loss").mean()), "+.1f"),
+            ]
         )
-        found.append(Grid(title, headings, rows))
-    return found
+    headings = ["", "fewer errors %", "90 % interval", f"p, within {MARGIN:g} %", "lower log-loss %"]
+    return Grid("Wide networks: does the default dial cost anything?", headings, rows)
 
 
-def _row(runs: Runs, arm: str) -> list[str]:
-    own = [values(runs, arm, name) for name in ("error", "log_loss", "brier_score", "calibration_error")]
-    fewer = NONE if arm == "independent" else _signed(gain(runs, arm))
-    learner, r_ll = (values(runs, arm, name, "") for name in ("learner_error", "r_ll"))
+def _rows(runs: Runs, n_learners: int) -> list[list[str]]:
+    rows = [_row(runs, arm, n_learners) for arm in NAMES if arm in runs]
+    rows.insert(1, _geometric(runs))
+    return rows
+
+
+def _row(runs: Runs, arm: str, n_learners: int) -> list[str]:
+    own = [values(runs, arm, name) for name in SCORES]
+    learner = values(runs, arm, "learner_error", "")
+    r_tl = values(runs, arm, "r_tl", "")
+    others = [NONE] * 2
+    if arm != "single":
+        r_ll = values(runs, arm, "r_ll", "")
+        others = [mean(r_ll, 2), mean(np.asarray(optimality(r_tl, r_ll, n_learners)), 2)]
     return [
         NAMES[arm],
         spread(100 * own[0], 2),
-        fewer,
-        spread(own[1], 3),
-        spread(own[2], 3),
-        spread(100 * own[3], 1),
+        NONE if arm == "independent" else signed(gain(runs, arm)),
+        *_scores(own),
         spread(100 * learner, 1),
-        mean(r_ll, 2),
+        mean(r_tl, 2),
+        *others,
         str(len(own[0])),
     ]
 
 
 def _geometric(runs: Runs) -> list[str]:
     """Return the row of independent training with the geometric vote."""
-    names = ("error", "log_loss", "brier_score", "calibration_error")
-    own = [values(runs, "independent", name, "geometric") for name in names]
+    own = [values(runs, "independent", name, "geometric") for name in SCORES]
     fewer = 100 * (1 - own[0] / values(runs, "independent", "error"))
-    scores = [spread(own[1], 3), spread(own[2], 3), spread(100 * own[3], 1)]
     return [
         "independent, geometric vote",
         spread(100 * own[0], 2),
-        _signed(fewer),
-        *scores,
-        *[""] * 2,
+        signed(fewer),
+        *_scores(own),
+        *[""] * 4,
         str(len(own[0])),
     ]
 
 
-def _signed(share: FloatArray) -> str:
-    if len(share) < 2:
-        return number(float(share.mean()), "+.1f")
-    return f"{number(float(share.mean()), '+.1f')} ± {share.std(ddof=1):.1f}"
+def _scores(own: list[FloatArray]) -> list[str]:
+    return [spread(own[1], 3), spread(own[2], 3), spread(100 * own[3], 1)]
 
 
 def draw(record: Record) -> "Figure":
-    """Draw errors and log-loss of each arm, divided by those of independent training."""
+    """Draw the gain of each arm over the fit of independent learners, and the same for the log-loss."""
     from matplotlib.figure import Figure
 
     points = {key: runs for key, runs in runs_by_point(record).items() if "independent" in runs}
-    visible = [arm for arm in COLOURS if any(arm in runs for runs in points.values())]
     with house_style():
-        figure = Figure(figsize=(9.5, 1.6 + 0.5 * len(points)))
-        axes = figure.subplots(1, 2, sharey=True)
-        for ax, measure, title in zip(axes, ("error", "log_loss"), ("Errors", "Log-loss"), strict=True):
-            ax.axvline(1.0, color=PALETTE["muted"], ls="--", lw=1.5)
-            for arm in visible:
-                at = [place for place, runs in enumerate(points.values()) if arm in runs]
-                x = [_ratio(runs, arm, measure) for runs in points.values() if arm in runs]
-                main = arm in ("0.67", "0.8", "0.9")
-                style = {"marker": "D" if main else "o", "ms": 8 if main else 6, "zorder": 3 if main else 2.5}
-                ax.plot(x, at, color=PALETTE[COLOURS[arm]], ls="", label=NAMES[arm], **style)
-            ax.set(title=title, yticks=range(len(points)), ylim=(len(points) - 0.5, -0.5))
-            ax.set_xlabel("independent training = 1")
-            ax.set_yticklabels([f"{SETS[d]}, width {w}, {e} epochs" for d, w, _, e in points])
-            ax.grid(visible=True, axis="x")
+        figure = Figure(figsize=(11.0, 5.2))
+        axes = figure.subplots(1, 2)
+        for ax, measure, title in zip(axes, ("error", "log_loss"), ("Fewer errors", "Lower log-loss"), strict=True):
+            _draw_gains(ax, points, measure)
+            ax.axhline(0, color=PALETTE["muted"], lw=1, ls="--")
+            ax.set(xlabel="Independent learners right in their last epoch, %", ylabel=f"{title} than independent, %")
+            ax.set_title(title)
         handles, labels = axes[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=9)
+        figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=9)
     return figure
 
 
-def _ratio(runs: Runs, arm: str, measure: str) -> float:
-    """Return a mean over seeds, divided by that of independent training over the same seeds."""
-    seeds = runs[arm].keys() & runs["independent"].keys()
-    ours, theirs = (np.mean([runs[one][s]["vote"][measure] for s in seeds]) for one in (arm, "independent"))
-    return float(ours / theirs)
+def _draw_gains(ax: "Axes", points: Mapping[Key, Runs], measure: str) -> None:
+    """Draw a marker for each arm and point: filled for CIFAR-10, hollow for CIFAR-100."""
+    for key, runs in points.items():
+        x = 100 * np.mean([one["history"]["learner_accuracy"][-1] for one in runs["independent"].values()])
+        hollow = key.data == "cifar100"
+        for arm, (_, colour) in DRAWN.items():
+            if arm in runs:
+                face = "white" if hollow else PALETTE[colour]
+                y = gain(runs, arm, measure).mean()
+                ax.plot(x, y, "o", ms=5, mfc=face, mec=PALETTE[colour], zorder=2.5)
+        if key.default in runs:
+            share, blue = gain(runs, key.default, measure), PALETTE["blue"]
+            low, high = interval(share) if len(share) > 1 else (share[0], share[0])
+            ax.plot([x, x], [low, high], color=blue, lw=1.2, zorder=2.8)
+            face = "white" if hollow else blue
+            ax.plot(x, share.mean(), "D", ms=8, mfc=face, mec=blue, zorder=3)
+            ax.annotate(f"{key.width}", (x, share.mean()), (7, 4), textcoords="offset points", size=8, color=blue)
+    low = min((gain(runs, key.default, measure).mean() for key, runs in points.items() if key.default in runs), default=0)
+    high = ax.get_ylim()[1]
+    ax.set_ylim(min(low - 8, -25), high)  # averaged probabilities and the paper's loss go far below
+    ax.plot([], [], "D", ms=8, color=PALETTE["blue"], label="default dial, 95 % interval; number: width")
+    for label, colour in DRAWN.values():
+        ax.plot([], [], "o", ms=5, color=PALETTE[colour], label=label)
+    ax.plot([], [], "o", ms=5, color=PALETTE["ink"], label="filled: CIFAR-10")
+    ax.plot([], [], "o", ms=5, mfc="white", mec=PALETTE["ink"], label="hollow: CIFAR-100")

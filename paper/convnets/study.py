@@ -1,14 +1,18 @@
-"""The jobs of ``image-dial`` and ``image-map``: ensembles of small ConvNets, each trained by the losses of one arm.
+"""The jobs of ``image-dial`` and ``image-rates``: ensembles of small ConvNets, each trained by the loss of one arm.
 
 Each job is one ensemble, trained by :func:`counterpoint.training.fit`. All arms of a seed start from the same weights
-and see the same batches, so their differences are paired. No epoch and no setting is chosen on the test images.
+and see the same batches, so their differences are paired. No epoch and no setting is chosen on the test images; the
+learning rates come from held-out training images.
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
 from counterpoint.datasets import Images
 from counterpoint.records import Job
@@ -19,6 +23,7 @@ from counterpoint.training import (
     EnsembleLoss,
     IndependentLoss,
     JointLoss,
+    Readout,
     fit,
 )
 from counterpoint.vision import ImageBatches, backbone
@@ -26,20 +31,60 @@ from paper.convnets.images import ImageSets
 from paper.convnets.measures import evaluate
 from paper.device import clock
 
-__all__ = ["ARMS", "THEN", "Point", "job_config", "jobs_of", "plan", "run"]
+__all__ = [
+    "ARMS",
+    "LEARNING_RATE",
+    "RATES",
+    "Point",
+    "SummedLoss",
+    "held_out",
+    "job_config",
+    "jobs_of",
+    "kind_of",
+    "plan",
+    "rate_of",
+    "run",
+    "same_size",
+]
 
 BATCH, LEARNING_RATE = 512, 1e-2
 EVALUATED = 10_000  # training images that are evaluated without augmentation
+HELD_OUT = 5_000  # training images on which learning rates are chosen
+
+
+class SummedLoss(JointLoss):
+    """The cross-entropy of summed logits.
+
+    Averaged logits are N times smaller, so that at the start each learner gets a smaller gradient.
+
+    Examples
+    --------
+    >>> logits, target = torch.randn(3, 8, 2), torch.zeros(8, dtype=torch.long)
+    >>> torch.allclose(SummedLoss()(logits, target), torch.nn.functional.cross_entropy(logits.sum(0), target))
+    True
+    """
+
+    def __init__(self) -> None:
+        super().__init__(pool="logits")
+
+    def forward(self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> Tensor:
+        """Return the loss of logits (n_learners, batch, n_classes)."""
+        return super().forward(logits.shape[-3] * logits, target, sample_weight)
+
 
 ARMS: Mapping[str, Callable[[], EnsembleLoss]] = {
     "independent": IndependentLoss,
-    **{f"{d}": partial(DiversityLoss, d) for d in (0.5, 0.8, 0.9)},
+    **{f"{d}": partial(DiversityLoss, d) for d in (0.25, 0.5, 0.8, 0.9)},
     "0.67": partial(DiversityLoss, 2 / 3),
-    "joint-logits": partial(JointLoss, pool="logits"),
+    "joint-logits": partial(JointLoss, pool="logits"),  # the dial at 1
+    "joint-sum": SummedLoss,
     "joint-proba": JointLoss,
-    **{f"paper-{d}": partial(CorrelationLoss, d) for d in (0.0, 0.5, 0.9, 1.0, 1.1)},
+    **{f"paper-{d}": partial(CorrelationLoss, d) for d in (0.5, 0.9, 1.0)},
+    "single": IndependentLoss,  # one network of the size and cost of the ensemble
 }
-THEN = "-then-"  # between the arms of the first and the second half of a training
+
+# The learning rates that ``image-rates`` chose, by kind of arm and width; all others are ``LEARNING_RATE``.
+RATES: Mapping[tuple[str, int], float] = {}
 
 
 class Point(NamedTuple):
@@ -51,19 +96,23 @@ class Point(NamedTuple):
     n_learners: int
     epochs: int
     arms: tuple[str, ...]
+    n_seeds: int = 3
     n_train: int | None = None  # None is all images
-    own_views: bool = False  # whether each learner sees an augmentation of its own
+    robust: bool = False  # whether missing learners, shifted and unknown images are measured too
+    rate: float | None = None  # tried on held-out images; None is that of the arm
 
 
-def plan(points: Iterable[Point], n_seeds: int) -> Iterator[tuple[str, Point, str, int]]:
+def plan(points: Iterable[Point], n_seeds: int | None = None) -> Iterator[tuple[str, Point, str, int]]:
     """Yield name, point, arm and seed of each job: all arms of a seed before the next seed."""
     for point in points:
-        for seed in range(n_seeds):
+        for seed in range(point.n_seeds if n_seeds is None else min(n_seeds, point.n_seeds)):
             for arm in point.arms:
                 yield f"{point.name}-s{seed}-{arm}", point, arm, seed
 
 
-def jobs_of(points: Iterable[Point], n_seeds: int, sets: ImageSets, device: torch.device) -> list[Job]:
+def jobs_of(
+    points: Iterable[Point], n_seeds: int | None, sets: ImageSets, device: torch.device
+) -> list[Job]:
     """Return the jobs of a study."""
     return [
         Job(name, job_config(point, arm, seed), partial(_work, point, arm, seed, sets, device))
@@ -73,60 +122,110 @@ def jobs_of(points: Iterable[Point], n_seeds: int, sets: ImageSets, device: torc
 
 def job_config(point: Point, arm: str, seed: int) -> dict[str, Any]:
     """Return everything that the result of a job depends on."""
-    settings = point._asdict()
-    del settings["arms"], settings["name"]
-    if point.n_train is None:
-        del settings["n_train"]
-    if not point.own_views:
-        del settings["own_views"]
-    return {**settings, "arm": arm, "seed": seed, "batch_size": BATCH, "learning_rate": LEARNING_RATE}
+    kept = ("data", "width", "n_learners", "epochs")
+    few = {} if point.n_train is None else {"n_train": point.n_train}
+    held = {} if point.rate is None else {"held_out": HELD_OUT}
+    rate = {"batch_size": BATCH, "learning_rate": rate_of(point, arm)}
+    return {**{key: getattr(point, key) for key in kept}, **few, **held, "arm": arm, "seed": seed, **rate}
+
+
+def rate_of(point: Point, arm: str) -> float:
+    """Return the learning rate of an arm: the one to try, or that of its kind at the nearest of two widths."""
+    if point.rate is not None:
+        return point.rate
+    return RATES.get((kind_of(arm), 8 if point.width <= 8 else 32), LEARNING_RATE)
+
+
+def kind_of(arm: str) -> str:
+    """Return what arms with one learning rate have in common.
+
+    Examples
+    --------
+    >>> [kind_of(arm) for arm in ("0.5", "paper-0.9", "joint-sum")]
+    ['dial', 'paper', 'joint-sum']
+    """
+    return "dial" if arm[0].isdigit() else "paper" if arm.startswith("paper") else arm
+
+
+def same_size(width: int, n_learners: int) -> int:
+    """Return the width of one network with the parameters, and the cost, of ``n_learners`` networks."""
+    return round(width * math.sqrt(n_learners))
 
 
 def run(point: Point, arm: str, seed: int, images: Images, device: torch.device) -> dict[str, Any]:
     """Train an ensemble and evaluate it on the test images, and under ``train`` on training images."""
     x, y = images.x_train[: point.n_train], images.y_train[: point.n_train]
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        learners = [
-            backbone("convnet", len(images.class_names), width=point.width) for _ in range(point.n_learners)
-        ]
-    ensemble = Ensemble(learners).to(device)
-    views = point.n_learners if point.own_views else None
-    batches = ImageBatches(x, y, batch_size=min(BATCH, len(y)), random_state=seed, device=device, views=views)
+    ensemble = _initial(point, arm, seed, len(images.class_names)).to(device)
+    batches = ImageBatches(x, y, batch_size=min(BATCH, len(y)), random_state=seed, device=device)
     start = clock(device)
-    history = _train(ensemble, batches, arm, point.epochs)
+    history = _train(ensemble, batches, arm, point.epochs, rate_of(point, arm))
     seconds = clock(device) - start
+    if arm == "joint-sum":
+        ensemble.readout = _sum_of(ensemble, len(images.class_names)).to(device)
+    found = evaluate(ensemble, images.x_test, images.y_test, device)
+    found["train"] = evaluate(ensemble, x[:EVALUATED], y[:EVALUATED], device)
+    if arm.startswith("paper"):
+        found["without_readout"] = _without_readout(ensemble, images, device)
     return {
-        **evaluate(ensemble, images.x_test, images.y_test, device),
-        "train": evaluate(ensemble, x[:EVALUATED], y[:EVALUATED], device),
+        **found,
         "history": history,
         "seconds": seconds,
         "n_parameters": sum(p.numel() for p in ensemble.parameters()),
     }
 
 
-def _train(ensemble: Ensemble, batches: ImageBatches, arm: str, epochs: int) -> dict[str, list[float]]:
-    """Train by the losses of an arm, each for its share of the epochs, and return the history."""
-    optimizer = torch.optim.AdamW(ensemble.parameters(), lr=LEARNING_RATE)
-    scheduler = torch.optim.lr_scheduler.OneCycleLR(
-        optimizer, LEARNING_RATE, total_steps=epochs * len(batches)
+def _initial(point: Point, arm: str, seed: int, n_classes: int) -> Ensemble:
+    """Return new learners, the same for all arms but the single network."""
+    width, n_learners = point.width, point.n_learners
+    if arm == "single":
+        width, n_learners = same_size(width, n_learners), 1
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return Ensemble([backbone("convnet", n_classes, width=width) for _ in range(n_learners)])
+
+
+def _train(
+    ensemble: Ensemble, batches: ImageBatches, arm: str, epochs: int, rate: float
+) -> dict[str, list[float]]:
+    """Train by the loss of an arm, and return the history."""
+    optimizer = torch.optim.AdamW(ensemble.parameters(), lr=rate)
+    scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, rate, total_steps=epochs * len(batches))
+    history = fit(
+        ensemble,
+        batches,
+        loss=ARMS[arm](),
+        optimizer=optimizer,
+        scheduler=scheduler,
+        epochs=epochs,
+        progress=False,
     )
-    found: dict[str, list[float]] = {}
-    stages = arm.split(THEN)
-    for number, stage in enumerate(stages):
-        history = fit(
-            ensemble,
-            batches,
-            loss=ARMS[stage](),
-            optimizer=optimizer,
-            scheduler=scheduler,
-            epochs=epochs * (number + 1) // len(stages) - epochs * number // len(stages),
-            progress=False,
-        )
-        for name in ("loss", "vote_accuracy", "learner_accuracy", "log_loss", "r_tl", "r_ll"):
-            found.setdefault(name, []).extend(history[name].tolist())
+    names = ("loss", "vote_accuracy", "learner_accuracy", "log_loss", "r_tl", "r_ll")
+    return {name: history[name].tolist() for name in names}
+
+
+def _sum_of(ensemble: Ensemble, n_classes: int) -> Readout:
+    """Return the read-out by which averaged logits become summed ones."""
+    scale = torch.full((ensemble.n_learners, 1, 1), float(ensemble.n_learners))
+    return Readout(scale, torch.zeros(ensemble.n_learners, 1, n_classes))
+
+
+def _without_readout(ensemble: Ensemble, images: Images, device: torch.device) -> dict[str, float]:
+    """Return the scores of the soft vote without any read-out."""
+    readout, ensemble.readout = ensemble.readout, None
+    found: dict[str, float] = evaluate(ensemble, images.x_test, images.y_test, device)["soft"]
+    ensemble.readout = readout
     return found
 
 
+def held_out(images: Images) -> Images:
+    """Return images whose test images are the last training images."""
+    x, y = images.x_train, images.y_train
+    n_held = min(HELD_OUT, len(y) // 5)
+    return replace(
+        images, x_train=x[:-n_held], y_train=y[:-n_held], x_test=x[-n_held:], y_test=y[-n_held:]
+    )
+
+
 def _work(point: Point, arm: str, seed: int, sets: ImageSets, device: torch.device) -> dict[str, Any]:
-    return run(point, arm, seed, sets[point.data], device)
+    images = sets[point.data]
+    return run(point, arm, seed, images if point.rate is None else held_out(images), device)

@@ -114,13 +114,13 @@ def test_parts_that_match_no_job_are_refused_before_anything_runs(parts):
         select_jobs(parts, NAMES)
 
 
-@pytest.mark.parametrize("text", ["[]", '{"name": "image-map"}'])
+@pytest.mark.parametrize("text", ["[]", '{"name": "image-dial"}'])
 def test_a_record_of_something_else_is_named(tmp_path, text):
-    (tmp_path / "image-map.json").write_text(text, encoding="utf-8")
+    (tmp_path / "image-dial.json").write_text(text, encoding="utf-8")
     with pytest.raises(
-        ValueError, match=r"image-map\.json' must hold a record with config; it holds other JSON"
+        ValueError, match=r"image-dial\.json' must hold a record with config; it holds other JSON"
     ):
-        check_kind(tmp_path, "image-map", smoke=True)
+        check_kind(tmp_path, "image-dial", smoke=True)
 
 
 @pytest.mark.parametrize("smoke", [True, False])

@@ -1,0 +1,116 @@
+"""``image-rates``: the learning rates of ``image-dial``, chosen for each kind of arm on held-out training images.
+
+The common rate is kept unless another has a clearly lower log-loss on the held-out images, so that arms differ in their
+rate only where it matters. The rates found on CIFAR-10 are used for CIFAR-100 too.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from counterpoint.plots import PALETTE, house_style
+from counterpoint.records import Grid
+from counterpoint.training import pick_device
+from paper.convnets.dial_tables import NAMES, SETS
+from paper.convnets.images import ImageSets
+from paper.convnets.study import LEARNING_RATE, Point, jobs_of, kind_of
+from paper.runner import Study, run_study
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["CLEARLY", "POINTS", "SMOKE_POINTS", "STUDY", "chosen", "reproduce"]
+
+Record = Mapping[str, Any]
+
+TRIED = (0.003, LEARNING_RATE, 0.03, 0.1)
+CLEARLY = 0.02  # share by which another rate must lower the log-loss
+NARROW = ("independent", "0.9", "joint-logits", "paper-0.9", "single", "joint-sum", "joint-proba")
+WIDE = ("independent", "0.8", "joint-logits", "paper-0.9", "single")
+
+
+def _points(data: str, width: int, n_learners: int, epochs: int, arms: tuple[str, ...]) -> list[Point]:
+    return [
+        Point(f"{data}-w{width}-{rate}", data, width, n_learners, epochs, arms, n_seeds=1, rate=rate)
+        for rate in TRIED
+    ]
+
+
+POINTS = [*_points("cifar10", 8, 10, 10, NARROW), *_points("cifar10", 32, 5, 10, WIDE)]
+SMOKE_POINTS = _points("digits", 2, 2, 1, ("independent", "0.9"))
+
+
+def reproduce(
+    out: Path,
+    *,
+    data: Path | None = None,
+    parts: str | None = None,
+    device: str = "auto",
+    smoke: bool = False,
+) -> list[Path]:
+    """Run the jobs that are not done yet, and write a record of all that are.
+
+    ``parts`` selects the jobs to run: beginnings of their names, separated by commas.
+    """
+    where = pick_device(device)
+    jobs = jobs_of(SMOKE_POINTS if smoke else POINTS, None, ImageSets(data, smoke=smoke), where)
+    return run_study(STUDY, jobs, out, smoke=smoke, parts=parts, device=where)
+
+
+def chosen(record: Record) -> dict[tuple[str, int], float]:
+    """Return the rates that are not the common one, by kind of arm and width."""
+    found = {}
+    for (_, width, arm), losses in _log_losses(record).items():
+        best = min(losses, key=lambda rate: losses[rate])
+        if losses[best] < (1 - CLEARLY) * losses.get(LEARNING_RATE, float("inf")):
+            found[kind_of(arm), width] = best
+    return found
+
+
+def grids(record: Record) -> list[Grid]:
+    """Return the log-loss on held-out images for each rate, and the rate that was chosen."""
+    choice = chosen(record)
+    rows = [
+        [
+            SETS[data],
+            str(width),
+            NAMES[arm],
+            *(f"{losses[rate]:.3f}" if rate in losses else "" for rate in TRIED),
+            f"{choice.get((kind_of(arm), width), LEARNING_RATE):g}",
+        ]
+        for (data, width, arm), losses in _log_losses(record).items()
+    ]
+    start = "Smoke run. " if record["config"]["smoke"] else ""
+    title = f"{start}Log-loss on held-out training images, by learning rate"
+    return [Grid(title, ["data", "width", "loss", *(f"{rate:g}" for rate in TRIED), "chosen"], rows, n_words=3)]
+
+
+def draw(record: Record) -> "Figure":
+    """Draw the log-loss on held-out images over the learning rate, one panel for each width."""
+    from matplotlib.figure import Figure
+
+    found = _log_losses(record)
+    widths = list(dict.fromkeys((data, width) for data, width, _ in found))
+    with house_style():
+        figure = Figure(figsize=(4.8 * len(widths), 4.0))
+        for ax, (data, width) in zip(figure.subplots(1, len(widths), squeeze=False)[0], widths, strict=True):
+            mine = {arm: losses for (d, w, arm), losses in found.items() if (d, w) == (data, width)}
+            for (arm, losses), colour in zip(mine.items(), PALETTE.values(), strict=False):
+                ax.plot(list(losses), list(losses.values()), "o-", color=colour, label=NAMES[arm])
+            ax.set(xscale="log", xlabel="Learning rate", ylabel="Log-loss on held-out images")
+            ax.set_title(f"{SETS[data]}, width {width}")
+            ax.legend(fontsize=8)
+    return figure
+
+
+def _log_losses(record: Record) -> dict[tuple[str, int, str], dict[float, float]]:
+    """Return the log-loss by data, width and arm, then by rate."""
+    found: dict[tuple[str, int, str], dict[float, float]] = {}
+    for piece in record["data"].values():
+        config = piece["config"]
+        key = config["data"], config["width"], config["arm"]
+        found.setdefault(key, {})[config["learning_rate"]] = piece["data"]["vote"]["log_loss"]
+    return {key: dict(sorted(losses.items())) for key, losses in found.items()}
+
+
+STUDY = Study("image-rates", "Learning rates of the image study", grids, lambda record: {"image-rates": draw(record)})
