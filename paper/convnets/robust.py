@@ -115,9 +115,10 @@ def subsets(ensemble: Ensemble, outputs: Tensor, y: Labels, *, random_state: int
 
     Notes
     -----
-    Nothing is fitted again. A read-out that decodes the mean of all learners, as after
-    :class:`~counterpoint.training.CorrelationLoss`, belongs to all N of them. Fewer learners vote by the same rule with
-    the read-out that each has for its own predictions.
+    Nothing is fitted again. After :class:`~counterpoint.training.CorrelationLoss` the vote decodes the mean of the
+    standardised outputs of all learners. For a subset it decodes the mean of those by the same scale and offset. That
+    mean varies more, the fewer the learners: a vote of one or two is too confident, and the read-out that each learner
+    has for its own predictions would give it a lower log-loss.
 
     Examples
     --------
@@ -128,15 +129,14 @@ def subsets(ensemble: Ensemble, outputs: Tensor, y: Labels, *, random_state: int
     """
     rng = np.random.default_rng(random_state)
     rule, truth = ensemble.rule, torch.as_tensor(y, device=outputs.device)
-    calibrated = outputs if rule.readout is None else rule.readout(outputs)
+    combined = rule.learners(outputs)  # log-probabilities
     found = []
     for k in range(1, ensemble.n_learners + 1):
         errors, losses = [], []
         for chosen in _choices(ensemble.n_learners, k, rng):
             some = list(chosen)
             share = ensemble.weights[some] / ensemble.weights[some].sum()
-            everyone = k == ensemble.n_learners
-            proba = rule(outputs) if everyone else Vote(rule.kind, weights=share)(calibrated[some])
+            proba = Vote(rule.kind, weights=share)(combined[some])
             errors.append((proba.argmax(-1) != truth).double().mean())
             likelihood = proba.double().gather(1, truth[:, None])
             losses.append(-likelihood.clamp(min=np.finfo(np.float64).eps).log().mean())
