@@ -65,8 +65,7 @@ def robustness(
           over all corruptions and strengths; see :func:`shift`.
         - ``"unknown"``: areas under the ROC curve for telling unknown from test images by each of :func:`doubts`; None
           without unknown images.
-        - ``"wrong"``: the same for telling wrong from right votes on the test images; NaN if all are right or all
-          wrong.
+        - ``"wrong"``: the same for telling wrong from right votes on the test images; NaN if there is no such vote.
 
     Examples
     --------
