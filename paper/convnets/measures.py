@@ -15,7 +15,7 @@ from counterpoint.theory import optimality
 from counterpoint.training import Ensemble, correlations
 from counterpoint.vision import ImageBatches, predict_logits, predict_proba
 
-__all__ = ["evaluate", "learner_measures", "vote_errors"]
+__all__ = ["evaluate", "learner_measures", "scores", "vote_errors"]
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -29,7 +29,7 @@ def evaluate(ensemble: Ensemble, x: NDArray[np.uint8], y: Labels, device: torch.
     votes = {"vote": predict_proba(ensemble, batches).cpu().double().numpy()}
     votes |= {voting: combine(proba, voting=voting) for voting in ("soft", "geometric")}
     return {
-        **{name: _scores(y, vote) for name, vote in votes.items()},
+        **{name: scores(y, vote) for name, vote in votes.items()},
         "hard": {"error": vote_errors(logits, y)["hard"]},
         **learner_measures(logits, y),
     }
@@ -63,12 +63,8 @@ def learner_measures(logits: Tensor, y: Labels) -> dict[str, float]:
     return {**found, "r_ll": r_ll, "optimality": share, "error_correlation": float(pairs.mean())}
 
 
-def _probabilities(logits: Tensor) -> Floats:
-    proba: Floats = logits.softmax(-1).cpu().double().numpy()
-    return proba
-
-
-def _scores(y: Labels, proba: Floats) -> dict[str, float]:
+def scores(y: Labels, proba: Floats) -> dict[str, float]:
+    """Return error, log-loss, Brier score and calibration error of the probabilities (n, m) of a vote."""
     labels = range(proba.shape[1])
     return {
         "error": _error(y, proba),
@@ -76,6 +72,11 @@ def _scores(y: Labels, proba: Floats) -> dict[str, float]:
         "brier_score": brier_score(y, proba, labels=labels),
         "calibration_error": calibration_error(y, proba, labels=labels),
     }
+
+
+def _probabilities(logits: Tensor) -> Floats:
+    proba: Floats = logits.softmax(-1).cpu().double().numpy()
+    return proba
 
 
 def _error(y: Labels, votes: Floats) -> float:
