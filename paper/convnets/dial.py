@@ -1,6 +1,7 @@
 """``image-dial``: when does explicit diversity pay on images? Losses, widths and epochs on CIFAR-10 and CIFAR-100."""
 
 from pathlib import Path
+from typing import Any
 
 from counterpoint.training import pick_device
 from paper.convnets.dial_tables import draw, grids
@@ -16,45 +17,42 @@ STUDY = Study(
 
 N_LEARNERS = {4: 10, 8: 10, 16: 5, 32: 5, 64: 3}
 DIALS = {10: "0.9", 5: "0.8", 3: "0.67"}  # the default 1 - 1/N by the number of learners
-OTHERS = ("0.25", "0.5", "joint-sum", "joint-proba", "paper-0.5", "paper-1.0")
+OTHERS = ("0.25", "joint-sum", "joint-proba", "paper-0.5", "paper-1.0")
 
 
-def _point(data: str, width: int, epochs: int, arms: tuple[str, ...], kind: str = "", **settings: object) -> Point:
+def _point(data: str, width: int, epochs: int, arms: tuple[str, ...], kind: str = "", **settings: Any) -> Point:
     """Return a point; of its arms ``"default"`` is the dial that suits the number of learners."""
     n_learners = N_LEARNERS[width]
     own = tuple(DIALS[n_learners] if arm == "default" else arm for arm in arms)
     name = f"{data}-w{width}-e{epochs}{kind}"
-    return Point(name, data, width, n_learners, epochs, own, **settings)  # type: ignore[arg-type]
+    return Point(name, data, width, n_learners, epochs, own, **settings)
 
 
 PAIR = ("independent", "default")
 MAIN = (*PAIR, "joint-logits", "paper-0.9", "single")
-FEW = {"n_train": 5_000, "kind": "-few"}
+FEW: dict[str, Any] = {"n_train": 5_000, "kind": "-few"}
 
 # The most informative first.
 POINTS = (
-    _point("cifar10", 8, 10, (*MAIN, "0.5"), n_seeds=6, robust=True),
-    _point("cifar100", 8, 10, MAIN, n_seeds=5),
-    _point("cifar10", 32, 10, MAIN, n_seeds=5, robust=True),
-    _point("cifar100", 32, 10, MAIN, n_seeds=5),
+    _point("cifar10", 8, 10, (*MAIN, "0.5"), robust=True),
+    _point("cifar100", 8, 10, MAIN),
+    _point("cifar10", 32, 10, MAIN, robust=True),
+    _point("cifar100", 32, 10, MAIN),
     _point("cifar10", 8, 10, OTHERS),
-    _point("cifar10", 32, 30, (*PAIR, "0.9")),
-    _point("cifar100", 32, 30, (*PAIR, "0.9")),
-    _point("cifar10", 8, 50, PAIR),
-    _point("cifar100", 8, 50, PAIR),
+    _point("cifar10", 64, 10, PAIR),
     _point("cifar10", 4, 10, MAIN),
-    _point("cifar10", 16, 10, MAIN),
-    _point("cifar10", 64, 10, MAIN),
-    _point("cifar100", 4, 10, PAIR),
+    _point("cifar10", 8, 50, PAIR),
+    _point("cifar10", 32, 30, PAIR),
+    _point("cifar100", 8, 50, PAIR),
+    _point("cifar100", 32, 30, PAIR),
+    _point("cifar10", 16, 10, PAIR),
     *(_point("cifar10", width, 40, PAIR, **FEW) for width in (8, 32)),
     *(_point("cifar10", width, 1, PAIR) for width in (8, 32)),
-    _point("cifar10", 32, 10, ("0.9", "0.5", "joint-proba")),
-    _point("cifar100", 32, 10, ("0.9",)),
-    _point("cifar100", 16, 10, PAIR),
-    _point("cifar100", 64, 10, PAIR),
+    _point("cifar100", 4, 10, PAIR),
+    _point("cifar10", 32, 10, ("0.5", "joint-proba")),
 )
 SMOKE_POINTS = (
-    Point("digits-w2-e1", "digits", 2, 2, 1, ("independent", "0.5", "0.9", *MAIN[2:], *OTHERS[2:]), n_seeds=1),
+    Point("digits-w2-e1", "digits", 2, 2, 1, ("independent", "0.5", "0.9", *MAIN[2:], *OTHERS[1:]), n_seeds=1),
     Point("digits-w4-e1", "digits", 4, 2, 1, ("independent", "0.8", "0.9"), n_seeds=1, robust=True),
 )
 

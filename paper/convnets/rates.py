@@ -23,20 +23,27 @@ __all__ = ["CLEARLY", "POINTS", "SMOKE_POINTS", "STUDY", "chosen", "reproduce"]
 
 Record = Mapping[str, Any]
 
-TRIED = (0.003, LEARNING_RATE, 0.03, 0.1)
+TRIED = (0.003, LEARNING_RATE, 0.03, 0.1, 0.3, 1.0)
 CLEARLY = 0.02  # share by which another rate must lower the log-loss
 NARROW = ("independent", "0.9", "joint-logits", "paper-0.9", "single", "joint-sum", "joint-proba")
 WIDE = ("independent", "0.8", "joint-logits", "paper-0.9", "single")
 
 
-def _points(data: str, width: int, n_learners: int, epochs: int, arms: tuple[str, ...]) -> list[Point]:
+def _points(
+    data: str, width: int, n_learners: int, epochs: int, arms: tuple[str, ...], rates: tuple[float, ...] = TRIED[:4]
+) -> list[Point]:
     return [
         Point(f"{data}-w{width}-{rate}", data, width, n_learners, epochs, arms, n_seeds=1, rate=rate)
-        for rate in TRIED
+        for rate in rates
     ]
 
 
-POINTS = [*_points("cifar10", 8, 10, 10, NARROW), *_points("cifar10", 32, 5, 10, WIDE)]
+POINTS = [
+    *_points("cifar10", 8, 10, 10, NARROW),
+    *_points("cifar10", 32, 5, 10, WIDE),
+    *_points("cifar10", 8, 10, 10, NARROW[:3], (0.3,)),  # the arms that were best at 0.1
+    *_points("cifar10", 8, 10, 10, NARROW[:1], (1.0,)),  # the arm that was best at 0.3
+]
 SMOKE_POINTS = _points("digits", 2, 2, 1, ("independent", "0.9"))
 
 

@@ -11,7 +11,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from counterpoint.datasets import Images
@@ -29,6 +31,7 @@ from counterpoint.training import (
 from counterpoint.vision import ImageBatches, backbone
 from paper.convnets.images import ImageSets
 from paper.convnets.measures import evaluate
+from paper.convnets.robust import robustness
 from paper.device import clock
 
 __all__ = [
@@ -84,7 +87,16 @@ ARMS: Mapping[str, Callable[[], EnsembleLoss]] = {
 }
 
 # The learning rates that ``image-rates`` chose, by kind of arm and width; all others are ``LEARNING_RATE``.
-RATES: Mapping[tuple[str, int], float] = {}
+RATES: Mapping[tuple[str, int], float] = {
+    ("independent", 8): 0.3,
+    ("dial", 8): 0.1,
+    ("joint-logits", 8): 0.1,
+    ("joint-sum", 8): 0.03,
+    ("single", 8): 0.03,
+    ("independent", 32): 0.03,
+    ("dial", 32): 0.03,
+    ("joint-logits", 32): 0.03,
+}
 
 
 class Point(NamedTuple):
@@ -152,8 +164,18 @@ def same_size(width: int, n_learners: int) -> int:
     return round(width * math.sqrt(n_learners))
 
 
-def run(point: Point, arm: str, seed: int, images: Images, device: torch.device) -> dict[str, Any]:
-    """Train an ensemble and evaluate it on the test images, and under ``train`` on training images."""
+def run(
+    point: Point,
+    arm: str,
+    seed: int,
+    images: Images,
+    device: torch.device,
+    unknown: NDArray[np.uint8] | None = None,
+) -> dict[str, Any]:
+    """Train an ensemble and evaluate it on the test images, and under ``train`` on training images.
+
+    ``unknown`` are images of other classes, which robust ensembles should doubt.
+    """
     x, y = images.x_train[: point.n_train], images.y_train[: point.n_train]
     ensemble = _initial(point, arm, seed, len(images.class_names)).to(device)
     batches = ImageBatches(x, y, batch_size=min(BATCH, len(y)), random_state=seed, device=device)
@@ -166,6 +188,8 @@ def run(point: Point, arm: str, seed: int, images: Images, device: torch.device)
     found["train"] = evaluate(ensemble, x[:EVALUATED], y[:EVALUATED], device)
     if arm.startswith("paper"):
         found["without_readout"] = _without_readout(ensemble, images, device)
+    if point.robust:
+        found["robust"] = robustness(ensemble, images, unknown, device)
     return {
         **found,
         "history": history,
@@ -228,4 +252,7 @@ def held_out(images: Images) -> Images:
 
 def _work(point: Point, arm: str, seed: int, sets: ImageSets, device: torch.device) -> dict[str, Any]:
     images = sets[point.data]
-    return run(point, arm, seed, images if point.rate is None else held_out(images), device)
+    if point.rate is not None:
+        return run(point, arm, seed, held_out(images), device)
+    unknown = sets["cifar100"].x_test if point.robust else None
+    return run(point, arm, seed, images, device, unknown)
