@@ -5,40 +5,50 @@ arXiv:2404.00498. The first convolution whitens patches of 2 x 2 pixels and is n
 identity.
 """
 
+from collections.abc import Sequence
 from typing import cast
 
 import torch
 from torch import Tensor, nn
 
-__all__ = ["fast_net", "whitening"]
+from counterpoint.training import Ensemble
+
+__all__ = ["FastEnsemble", "fast_net", "whitening"]
 
 EPSILON = 5e-4  # damps directions in which patches hardly differ
 
 
-class _Head(nn.Linear):
-    """A linear layer whose logits start small."""
+class FastEnsemble(Ensemble):
+    """An ensemble of fast networks that trains in float16 on a GPU.
 
-    def forward(self, x: Tensor) -> Tensor:
-        return super().forward(x) / 9
+    The whitening takes differences of neighbouring pixels, for which bfloat16 is too coarse. Two or more networks are
+    stacked and run as one program.
 
+    Parameters
+    ----------
+    learners : sequence of Module
+        Networks of :func:`fast_net`, all with the same width.
 
-class _FastNet(nn.Sequential):
-    """Layers that train in float16 on a GPU.
-
-    The whitening takes differences of neighbouring pixels, for which bfloat16 is too coarse.
+    Examples
+    --------
+    >>> ensemble = FastEnsemble([fast_net(10, width=8) for _ in range(3)])
+    >>> ensemble.is_stacked, ensemble(torch.rand(4, 3, 32, 32)).shape
+    (True, torch.Size([3, 4, 10]))
     """
 
-    def forward(self, x: Tensor) -> Tensor:
-        with torch.autocast(x.device.type, torch.float16, enabled=self.training and x.is_cuda):
-            logits: Tensor = super().forward(x)  # type: ignore[no-untyped-call]
-        return logits
+    def forward(self, x: Tensor | Sequence[Tensor]) -> Tensor:
+        """Return the outputs of the learners, (n_learners, batch, n_classes)."""
+        device = self.weights.device.type
+        with torch.autocast(device, torch.float16, enabled=self.training and device == "cuda"):
+            return super().forward(x)
 
 
 def fast_net(n_classes: int, width: int = 64) -> nn.Sequential:
     """Return the network for images of 32 x 32 pixels.
 
     Its blocks have ``width``, ``4 * width`` and ``4 * width`` channels. The weights of its first layer are not trained;
-    set them to those of :func:`whitening`.
+    set them to those of :func:`whitening`. Its logits are divided by 9, so that they start small; the division is done
+    by a pooling of single pixels before the last layer, since networks of plain layers can be stacked.
 
     Examples
     --------
@@ -55,7 +65,8 @@ def fast_net(n_classes: int, width: int = 64) -> nn.Sequential:
         layers += [_conv(n_inputs, n_outputs), nn.MaxPool2d(2), _norm(n_outputs), nn.GELU()]
         layers += [_conv(n_outputs, n_outputs), _norm(n_outputs), nn.GELU()]
         n_inputs = n_outputs
-    return _FastNet(*layers, nn.MaxPool2d(3), nn.Flatten(), _Head(n_inputs, n_classes, bias=False))
+    layers += [nn.MaxPool2d(3), nn.AvgPool2d(1, divisor_override=9), nn.Flatten()]
+    return nn.Sequential(*layers, nn.Linear(n_inputs, n_classes, bias=False))
 
 
 def whitening(x: Tensor) -> Tensor:

@@ -1,25 +1,26 @@
 """The training of fast networks: batches, optimizer, schedule and callbacks for :func:`counterpoint.training.fit`.
 
-The recipe is that of airbench94 (arXiv:2404.00498) with its published settings; none was chosen here. The loss is
-summed over images and learners, so that each learner gets the gradient that it would have alone. Each image is mirrored
-in every second epoch and shifted by a few pixels. Every few steps the learners are set to a slow average of themselves.
+The recipe is that of airbench94 (arXiv:2404.00498) with its published settings; none was chosen here. The loss of the
+ensemble is summed over images and learners, so that independent learners get the gradients that they would have alone,
+and gradients of other losses are of the same size. Each image is mirrored in every second epoch and shifted by a few
+pixels. Every few steps the learners are set to a slow average of themselves.
 
 Four things differ from the published script: weights, momentum and loss are float32, and only the layers run in
 float16; the learners become their slow averages when training ends, and not at the end of each epoch before; there are
 whole epochs, 10 instead of 9.9; and the evaluation is in float32.
 """
 
-from collections.abc import Iterator
-from typing import cast
+from collections.abc import Iterator, Sequence
+from typing import Protocol, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from counterpoint.training import Callback, Ensemble, IndependentLoss, State, fit
-from paper.convnets.fast import whitening
+from counterpoint.training import Callback, EnsembleLoss, State, fit
+from paper.convnets.fast import FastEnsemble, whitening
 
-__all__ = ["MEAN", "STD", "AlternatingFlips", "SlowAverage", "TrainFirstBias", "train"]
+__all__ = ["MEAN", "STD", "AlternatingFlips", "SlowAverage", "SummedLoss", "TrainFirstBias", "train"]
 
 MEAN = (0.4914, 0.4822, 0.4465)  # of the channels of CIFAR-10
 STD = (0.2470, 0.2435, 0.2616)
@@ -31,14 +32,13 @@ EVERY = 5  # steps between updates of the slow average
 SHIFT = 2  # pixels
 PATCHED = 5000  # images from which the whitening is computed
 
-_independent = IndependentLoss()
-
 
 def train(
-    ensemble: Ensemble,
+    ensemble: FastEnsemble,
     x: Tensor,
     y: Tensor,
     *,
+    loss: EnsembleLoss,
     epochs: int,
     batch_size: int,
     learning_rate: float,
@@ -49,32 +49,34 @@ def train(
 
     Parameters
     ----------
-    ensemble : Ensemble
+    ensemble : FastEnsemble
         Networks of :func:`~paper.convnets.fast.fast_net`, on the device of the images.
     x : Tensor, shape (n, 3, height, width)
         All training images, normalised.
     y : Tensor, shape (n, n_classes)
         Their targets.
+    loss : EnsembleLoss
+        The mean loss of a batch; :class:`SummedLoss` scales it.
     epochs, batch_size, learning_rate, weight_decay, seed
         Rate and decay are for 1024 images.
     """
-    first = [cast(nn.Conv2d, cast(nn.Sequential, learner)[0]) for learner in ensemble.learners]
+    first = first_layers(ensemble)
     filters = whitening(x[:PATCHED])
     with torch.no_grad():
         for layer in first:
-            layer.weight.copy_(filters)
+            layer.weight.copy_(filters.repeat(len(layer.weight) // len(filters), 1, 1, 1))
     n_steps = epochs * (len(x) // batch_size)
     optimizer = make_optimizer(ensemble, batch_size, learning_rate, weight_decay)
     fit(
         ensemble,
         AlternatingFlips(x.half() if x.is_cuda else x, y, batch_size, seed),
-        loss=summed_loss,
+        loss=SummedLoss(loss),
         optimizer=optimizer,
         scheduler=torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: rate_share(step, n_steps)),
         scheduler_steps="batch",
         epochs=epochs,
         callbacks=[TrainFirstBias(first), SlowAverage()],
-        precision="float32",  # the networks choose float16 themselves
+        precision="float32",  # the ensemble chooses float16 itself
         progress=False,
     )
 
@@ -124,17 +126,34 @@ class AlternatingFlips:
             mirrored = ~mirrored
 
 
+class FirstLayer(Protocol):
+    """A convolution that whitens patches, of one learner or of all stacked learners."""
+
+    weight: Tensor
+    bias: Tensor
+
+
+def first_layers(ensemble: nn.Module) -> list[FirstLayer]:
+    """Return the whitening layers of an ensemble: its only convolutions whose weights are frozen."""
+    layers: list[FirstLayer] = []
+    for layer in ensemble.modules():
+        weight = getattr(layer, "weight", None)
+        if isinstance(weight, Tensor) and weight.dim() == 4 and not weight.requires_grad:
+            layers.append(cast(FirstLayer, layer))
+    return layers
+
+
 class TrainFirstBias(Callback):
     """Train the bias of the first layers in the first epochs only.
 
     Parameters
     ----------
-    layers : list of Conv2d
-        The first layer of each learner.
+    layers : sequence of FirstLayer
+        The first layers of the learners.
     """
 
-    def __init__(self, layers: list[nn.Conv2d]) -> None:
-        self.biases = [cast(Tensor, layer.bias) for layer in layers]
+    def __init__(self, layers: Sequence[FirstLayer]) -> None:
+        self.biases = [layer.bias for layer in layers]
 
     def on_epoch_begin(self, state: State) -> None:
         """Freeze the biases after the first epochs."""
@@ -205,10 +224,32 @@ def average_share(place: float) -> float:
     return float(1 - 0.95**EVERY * place**3)
 
 
-def summed_loss(logits: Tensor, target: Tensor) -> Tensor:
-    """Return the cross-entropy summed over learners and images, which keeps gradients in the range of float16."""
-    total: Tensor = logits.shape[0] * logits.shape[1] * _independent(logits.float(), target)
-    return total
+class SummedLoss(EnsembleLoss):
+    """A mean loss, multiplied by the numbers of learners and images; in float32.
+
+    The sum keeps gradients in the range of float16. The gradient of a learner's logits for an image is that of its own
+    cross-entropy if learners are independent, and ``(1 - d) * own + d * pooled`` for the dial d of averaged logits.
+
+    Parameters
+    ----------
+    loss : EnsembleLoss
+        A mean over learners and images. The vote is the one that it trains.
+
+    Examples
+    --------
+    >>> from counterpoint.training import IndependentLoss
+    >>> SummedLoss(IndependentLoss())(torch.zeros(3, 8, 2), torch.zeros(8, dtype=torch.long))
+    tensor(16.6355)
+    """
+
+    def __init__(self, loss: EnsembleLoss) -> None:
+        super().__init__(loss.diversity)
+        self.mean, self.voting = loss, loss.voting
+
+    def forward(self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> Tensor:
+        """Return the sum of a batch; shapes as for :class:`~counterpoint.training.EnsembleLoss`."""
+        total: Tensor = logits.shape[0] * logits.shape[1] * self.mean(logits.float(), target, sample_weight)
+        return total
 
 
 def _state_of(ensemble: nn.Module) -> list[Tensor]:

@@ -1,15 +1,15 @@
-"""``image-scratch``: ensembles trained from scratch on CIFAR-10, their error against seconds.
+"""``image-scratch``: fast networks trained from scratch on CIFAR-10, error against seconds.
 
-The learners of an ensemble train together on shared batches by :func:`counterpoint.training.fit`, each by its own
-cross-entropy with smoothed labels: Nesterov momentum, and a learning rate that goes up and down in straight lines. The
-network ``"fast"`` has a recipe of its own, in ``fast_recipe``. The seconds are those of the whole training with its
-augmentation, without loading the images and without the evaluation. The evaluation averages each image with its mirror
-image, and for fast networks also, as a figure of its own, with two shifts of both, as the published records do.
+Each job trains one ensemble of fast networks by the recipe in ``fast_recipe``: one network, or several that run as one
+stacked program. The networks are independent, or they train with the dial of diversity or with averaged logits. All
+losses of a seed start from the same weights and see the same batches.
 
-The committed jobs were measured with an earlier loop that recorded its steps as CUDA graphs; their settings have no
-``loop``, so a new run does not continue them.
+The seconds cover the whole training with its augmentation. They exclude loading the images, the evaluation, and a
+warm-up: before the clock starts, a copy of the ensemble trains on two batches, so that no job pays for the start of
+CUDA or for cuDNN's search of kernels. The evaluation averages the logits of each test image and of its mirror image.
 """
 
+import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -19,72 +19,75 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from counterpoint.datasets import Images
+from counterpoint.measures import log_loss
 from counterpoint.records import Job
-from counterpoint.training import Ensemble, IndependentLoss, fit, pick_device
-from counterpoint.vision import ImageBatches, backbone, predict_logits
+from counterpoint.training import DiversityLoss, EnsembleLoss, IndependentLoss, JointLoss, pick_device
+from counterpoint.vision import ImageBatches, predict_logits
 from paper.convnets import fast_recipe
-from paper.convnets.fast import fast_net
+from paper.convnets.fast import FastEnsemble, fast_net
 from paper.convnets.images import ImageSets
 from paper.convnets.measures import learner_measures, vote_errors
 from paper.convnets.scratch_tables import draw, grid
 from paper.device import clock, kernel_search, to_device
 from paper.runner import Study, run_study
 
-__all__ = ["STUDY", "Point", "job_config", "plan", "reproduce", "run"]
+__all__ = ["STUDY", "Point", "job_config", "make_loss", "plan", "reproduce", "run", "smooth"]
 
 STUDY = Study(
     "image-scratch",
-    "Ensembles from scratch: error against GPU seconds",
+    "Fast networks from scratch: error against GPU seconds",
     lambda record: [grid(record)],
     lambda record: {"image-scratch": draw(record)},
 )
-SMOOTHING = 0.1
-FAST = (11.5, 0.0153)  # learning rate and weight decay of airbench94, for 1024 images
-FAST_WIDE = (10.0, 0.0153)  # of airbench95, whose networks are nearly as wide as the wider ones here
-PEAK = 0.25  # share of the training at which the learning rate is highest
-
-_independent = IndependentLoss()
+N_CLASSES, N_SEEDS = 10, 3
+WIDE = 10.0  # learning rate of airbench95, whose networks are nearly as wide as the widest ones here
 
 
 class Point(NamedTuple):
-    """Ensembles of one size; learning rate and weight decay are in the units of the network's recipe."""
+    """Ensembles of one size and one loss; the defaults are the settings of airbench94."""
 
-    network: str
     width: int
     n_learners: int
     epochs: int
-    n_seeds: int
-    batch_size: int = 512
-    learning_rate: float = 0.4
-    weight_decay: float = 5e-4
+    loss: str = "independent"
+    batch_size: int = 1024
+    learning_rate: float = 11.5
+    weight_decay: float = 0.0153
 
     @property
     def name(self) -> str:
         """Beginning of the names of its jobs."""
-        return f"{self.network}-{self.width}-n{self.n_learners}-e{self.epochs}"
+        return f"fast-{self.width}-n{self.n_learners}-e{self.epochs}-{self.loss}"
 
 
 def plan(*, smoke: bool = False) -> Iterator[Point]:
-    """Yield the points, cheapest first."""
+    """Yield the points: first those that answer the question at small budgets, then the expensive ones.
+
+    The dial is the default of :class:`~counterpoint.training.DiversityLoss`, ``1 - 1 / n_learners``, to two digits.
+    """
     if smoke:
-        for network, n in (("convnet", 1), ("convnet", 2), ("cifar_resnet18", 2)):
-            yield Point(network, 2, n, 1, 2, batch_size=50)
-        yield Point("fast", 2, 2, 5, 1, 50, *FAST)
+        yield Point(2, 1, 5, batch_size=50)
+        for loss in ("independent", "0.5", "logits"):
+            yield Point(2, 2, 1, loss, batch_size=50)
         return
-    for n in (1, 3, 5, 10):
-        yield Point("convnet", 64, n, 8, 3)
-    yield Point("convnet", 32, 10, 8, 3)
-    for n in (1, 3, 5, 10):
-        yield Point("fast", 64, n, 10, 3, 1024, *FAST)
-    for n in (1, 5):
-        yield Point("fast", 64, n, 20, 1, 1024, *FAST)
-    for n in (1, 3):
-        yield Point("fast", 128, n, 20, 1, 1024, *FAST_WIDE)
-    yield Point("cifar_resnet18", 64, 1, 10, 3)
+    yield Point(32, 1, 10)
+    for epochs in (5, 10, 20):
+        yield Point(64, 1, epochs)
+    for loss in ("independent", "0.75", "logits"):
+        yield Point(32, 4, 10, loss)
+    yield Point(128, 1, 10, learning_rate=WIDE)
+    for loss in ("independent", "0.67", "logits"):
+        yield Point(64, 3, 10, loss)
+    for loss in ("independent", "0.9", "logits"):
+        yield Point(16, 10, 10, loss)
+    yield Point(64, 1, 40)
+    yield Point(128, 1, 20, learning_rate=WIDE)
+    for loss in ("independent", "0.67"):
+        yield Point(64, 3, 20, loss)
 
 
 def reproduce(
@@ -98,176 +101,118 @@ def reproduce(
 ) -> list[Path]:
     """Train the ensembles that are not done yet, and write a record of all that are.
 
-    ``parts`` selects the jobs to run: beginnings of their names, separated by commas; ``seeds`` is the highest number
-    of seeds of any point.
+    All points of a seed run before the next seed. ``parts`` selects the jobs to run: beginnings of their names,
+    separated by commas.
     """
     where, sets = pick_device(device), ImageSets(data, smoke=smoke)
     jobs = [
         Job(f"{point.name}-s{seed}", job_config(point, seed), partial(_work, point, sets, seed, where))
+        for seed in range(seeds or (1 if smoke else N_SEEDS))
         for point in plan(smoke=smoke)
-        for seed in range(min(seeds or point.n_seeds, point.n_seeds))
     ]
     return run_study(STUDY, jobs, out, smoke=smoke, parts=parts, device=where)
 
 
 def job_config(point: Point, seed: int) -> dict[str, Any]:
     """Return everything that the result of a job depends on."""
-    return {**point._asdict(), "seed": seed, "loop": "fit"}
+    return {"network": "fast", **point._asdict(), "seed": seed}
 
 
 def run(point: Point, images: Images, seed: int, device: torch.device) -> Mapping[str, Any]:
-    """Train an ensemble and return its errors on the test images, with and without mirroring, and its seconds."""
-    n_classes = len(images.class_names)
+    """Train an ensemble and return its measures on the test images, and its seconds."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        learners = [_network(point, n_classes) for _ in range(point.n_learners)]
-    n_parameters = sum(p.numel() for learner in learners for p in learner.parameters())
-    ensemble = cast(Ensemble, to_device(Ensemble(learners), device))
+        learners = [fast_net(N_CLASSES, point.width) for _ in range(point.n_learners)]
+    ensemble = cast(FastEnsemble, to_device(FastEnsemble(learners), device))
+    every, size = len(images.y_train), 2 * point.batch_size
+    all_images = _batches(images.x_train, images.y_train, device, batch_size=every)
+    few_images = _batches(images.x_train[:size], images.y_train[:size], device, batch_size=size)
     with kernel_search():
-        train = _train_fast if point.network == "fast" else _train
-        seconds = train(ensemble, point, images, seed, device)
-        found = _evaluate(ensemble, images, device, fast=point.network == "fast")
-    return {**found, "seconds": seconds, "n_parameters": n_parameters}
+        _train(copy.deepcopy(ensemble), point._replace(epochs=1), few_images, seed)  # the warm-up
+        start = clock(device)
+        _train(ensemble, point, all_images, seed)
+        seconds = clock(device) - start
+    return {
+        "mirrored": _evaluate(ensemble, images, device),
+        "seconds": seconds,
+        "n_parameters": sum(p.numel() for p in ensemble.parameters()),
+    }
 
 
-class SmoothLabels:
-    """Batches with smoothed one-hot targets.
+def make_loss(name: str) -> EnsembleLoss:
+    """Return the loss of a name: "independent", "logits" for averaged logits, or the dial of diversity.
 
-    Parameters
-    ----------
-    batches : ImageBatches
-        Images with labels.
-    n_classes : int
-        Number of classes.
-    smoothing : float
-        Share of the target that is spread evenly over the classes.
+    Examples
+    --------
+    >>> make_loss("logits"), make_loss("0.75")
+    (JointLoss(pool='logits'), DiversityLoss(diversity=0.75, pool='logits'))
     """
-
-    def __init__(self, batches: ImageBatches, n_classes: int, smoothing: float) -> None:
-        self.batches, self.n_classes, self.smoothing = batches, n_classes, smoothing
-
-    def __len__(self) -> int:
-        return len(self.batches)
-
-    def __iter__(self) -> Iterator[tuple[Any, Tensor]]:
-        for x, y in self.batches:
-            yield x, smooth(y, self.n_classes, self.smoothing)
+    if name == "independent":
+        return IndependentLoss()
+    return JointLoss(pool="logits") if name == "logits" else DiversityLoss(float(name))
 
 
 def smooth(labels: Tensor, n_classes: int, smoothing: float) -> Tensor:
-    """Return targets (n, n_classes) that sum to one."""
+    """Return targets (n, n_classes) that sum to one.
+
+    Examples
+    --------
+    >>> smooth(torch.tensor([1]), n_classes=2, smoothing=0.5)
+    tensor([[0.2500, 0.7500]])
+    """
     return F.one_hot(labels, n_classes) * (1 - smoothing) + smoothing / n_classes
 
 
-def loss_per_learner(logits: Tensor, target: Tensor) -> Tensor:
-    """Return the sum of the learners' cross-entropies: each gets the gradient that it would have alone."""
-    total: Tensor = len(logits) * _independent(logits, target)
-    return total
-
-
-def rate_share(step: int, n_steps: int) -> float:
-    """Return the share of the highest learning rate that a step has: up and down to zero, in straight lines."""
-    place = (step + 1) / n_steps
-    return max(min(place / PEAK, (1 - place) / (1 - PEAK)), 0.0)
-
-
-def _train(ensemble: Ensemble, point: Point, images: Images, seed: int, device: torch.device) -> float:
-    """Train and return the seconds it took."""
-    source = ImageBatches(
-        images.x_train, images.y_train, batch_size=point.batch_size, random_state=seed, device=device
-    )
-    batches = SmoothLabels(source, len(images.class_names), SMOOTHING)
-    n_steps = point.epochs * len(batches)
-    began = clock(device)
-    fit(
-        ensemble,
-        batches,
-        loss=loss_per_learner,
-        optimizer=lambda parameters: torch.optim.SGD(
-            parameters, point.learning_rate, momentum=0.9, nesterov=True, weight_decay=point.weight_decay
-        ),
-        scheduler=lambda optimizer: torch.optim.lr_scheduler.LambdaLR(
-            optimizer, lambda step: rate_share(step, n_steps)
-        ),
-        scheduler_steps="batch",
-        epochs=point.epochs,
-        progress=False,
-    )
-    return clock(device) - began
-
-
-def _train_fast(ensemble: Ensemble, point: Point, images: Images, seed: int, device: torch.device) -> float:
-    """Train by the recipe of the fast networks and return the seconds it took."""
-    source = ImageBatches(
-        images.x_train,
-        images.y_train,
-        batch_size=len(images.y_train),
-        augment=False,
-        mean=fast_recipe.MEAN,
-        std=fast_recipe.STD,
-        device=device,
-    )
-    began = clock(device)
-    ((x, y),) = source
+def _train(ensemble: FastEnsemble, point: Point, images: ImageBatches, seed: int) -> None:
+    """Train on images that come as one batch."""
+    ((x, y),) = images
     fast_recipe.train(
         ensemble,
         cast(Tensor, x),
-        smooth(y, len(images.class_names), fast_recipe.SMOOTHING),
+        smooth(y, N_CLASSES, fast_recipe.SMOOTHING),
+        loss=make_loss(point.loss),
         epochs=point.epochs,
         batch_size=point.batch_size,
         learning_rate=point.learning_rate,
         weight_decay=point.weight_decay,
         seed=seed,
     )
-    return clock(device) - began
+
+
+def _evaluate(ensemble: FastEnsemble, images: Images, device: torch.device) -> dict[str, float]:
+    """Return the errors of several votes, the log-loss of the one that was trained, and measures of the learners."""
+    y = images.y_test
+    batches = _batches(images.x_test, y, device, batch_size=500)
+    logits = predict_logits(ensemble, batches, flip=True, precision="float32")
+    vote, geometric = (rule(logits).cpu().numpy() for rule in (ensemble.rule, ensemble.rule_for("geometric")))
+    found = learner_measures(logits, y)
+    return {
+        "vote": _error(y, vote),
+        "log_loss": log_loss(y, vote, labels=range(N_CLASSES)),
+        **vote_errors(logits, y),
+        "geometric": _error(y, geometric),
+        "learner": found.pop("learner_error"),
+        **found,
+    }
+
+
+def _batches(
+    x: NDArray[np.uint8], y: NDArray[np.int64], device: torch.device, *, batch_size: int
+) -> ImageBatches:
+    """Return batches of images that are normalised as the recipe asks, and not augmented."""
+    normal: dict[str, Any] = {"mean": fast_recipe.MEAN, "std": fast_recipe.STD}
+    return ImageBatches(x, y, batch_size=batch_size, augment=False, device=device, **normal)
+
+
+def _error(y: NDArray[np.int64], votes: NDArray[np.float32]) -> float:
+    return float((votes.argmax(axis=1) != y).mean())
 
 
 def _work(point: Point, sets: ImageSets, seed: int, device: torch.device) -> Mapping[str, Any]:
     images = sets["cifar10"]
-    if sets.smoke:  # the fast networks need images of the size of CIFAR-10's
+    if sets.smoke:  # the networks need images of the size of CIFAR-10's
         images = replace(images, x_train=_enlarged(images.x_train), x_test=_enlarged(images.x_test))
     return run(point, images, seed, device)
-
-
-def _network(point: Point, n_classes: int) -> nn.Module:
-    if point.network == "fast":
-        return fast_net(n_classes, point.width)
-    return backbone(point.network, n_classes, width=point.width)
-
-
-def _evaluate(
-    ensemble: Ensemble, images: Images, device: torch.device, *, fast: bool
-) -> dict[str, dict[str, float]]:
-    """Return errors and correlations for each way to look at the test images."""
-    options: dict[str, Any] = {"mean": fast_recipe.MEAN, "std": fast_recipe.STD} if fast else {}
-    batches = ImageBatches(
-        images.x_test, images.y_test, batch_size=500, augment=False, device=device, **options
-    )
-
-    def logits(shift: int = 0, *, flip: bool = True) -> Tensor:
-        shifted = ((_shifted(cast(Tensor, x), shift), y) for x, y in batches)
-        return predict_logits(ensemble, shifted, flip=flip, precision="float32" if fast else "auto")
-
-    mirrored = logits()
-    views = {"plain": logits(flip=False), "mirrored": mirrored}
-    if fast:
-        views["shifted"] = (2 * mirrored + logits(-1) + logits(1)) / 4
-    return {kind: _measures(view, images.y_test) for kind, view in views.items()}
-
-
-def _measures(logits: Tensor, y: NDArray[np.int64]) -> dict[str, float]:
-    found = learner_measures(logits, y)
-    return {**vote_errors(logits, y), "learner": found.pop("learner_error"), **found}
-
-
-def _shifted(x: Tensor, by: int) -> Tensor:
-    """Return images moved down and right by a number of pixels, with reflection at the borders."""
-    if not by:
-        return x
-    far = abs(by)
-    height, width = x.shape[2:]
-    padded = F.pad(x, (far,) * 4, "reflect")
-    return padded[:, :, far - by : far - by + height, far - by : far - by + width]
 
 
 def _enlarged(images: NDArray[np.uint8]) -> NDArray[np.uint8]:

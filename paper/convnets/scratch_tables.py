@@ -1,112 +1,157 @@
-"""Table and figure of ensembles from scratch: error against seconds."""
+"""Table and figure of fast networks from scratch: error against seconds, and the frontier of both."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counterpoint.plots import PALETTE, house_style
-from counterpoint.records import Grid, mean, spread
+from counterpoint.records import NONE, Grid, mean, spread
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["PUBLISHED", "draw", "grid", "points"]
+__all__ = ["Ensembles", "draw", "frontier", "grid", "points"]
 
 FloatArray = NDArray[np.float64]
 Record = Mapping[str, Any]
 
-# Errors in % and seconds on one A100, as published by the author of cifar10-airbench (K. Jordan, 2024) for the fastest
-# script of each kind, some newer than the paper; not measured here.
-PUBLISHED = {"airbench94": (6.0, 2.6), "airbench95": (5.0, 10.4), "airbench96": (4.0, 27.0)}
-NETWORKS = {"convnet": "ConvNet", "fast": "fast net", "cifar_resnet18": "ResNet-18"}
-COLOURS = ("blue", "orange", "teal", "magenta", "cyan", "red")
-ERRORS = {
-    "vote": ("mirrored", "soft"),
-    "unmirrored": ("plain", "soft"),
-    "six views": ("shifted", "soft"),
-    "hard vote": ("mirrored", "hard"),
-    "learners": ("mirrored", "learner"),
+NAMES = {"independent": "independent", "logits": "averaged logits"}  # other losses are dials
+# Label, colour and marker of each kind of ensemble.
+KINDS = {
+    "single": ("one network", "ink", "o"),
+    "independent": ("independent networks", "blue", "s"),
+    "dial": ("networks with the dial", "orange", "D"),
+    "logits": ("networks with averaged logits", "teal", "^"),
 }
 
 
-def points(record: Record) -> list[list[Mapping[str, Any]]]:
-    """Return the jobs of the record, grouped by everything but the seed."""
-    found: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
-    for piece in record["data"].values():
-        key = tuple(value for name, value in piece["config"].items() if name not in ("seed", "n_seeds"))
-        found.setdefault(key, []).append(piece)
-    return list(found.values())
+class Ensembles(NamedTuple):
+    """The ensembles of one point, which differ in their seeds only."""
+
+    width: int
+    n_learners: int
+    epochs: int
+    loss: str
+    runs: Sequence[Mapping[str, Any]]
+
+    @property
+    def kind(self) -> str:
+        """Key of ``KINDS``."""
+        if self.n_learners == 1:
+            return "single"
+        return self.loss if self.loss in NAMES else "dial"
+
+    @property
+    def seconds(self) -> FloatArray:
+        """Seconds of training of each seed."""
+        return np.array([run["seconds"] for run in self.runs])
+
+    @property
+    def error(self) -> FloatArray:
+        """Error in % of the vote that the loss trains; independent networks have a soft vote."""
+        found = self.measure("vote")
+        return 100 * (self.measure("soft") if np.isnan(found).any() else found)
+
+    def measure(self, name: str) -> FloatArray:
+        """Return a measure of each seed, NaN if it was not measured."""
+        return np.array([run["mirrored"].get(name, np.nan) for run in self.runs])
+
+
+def points(record: Record) -> list[Ensembles]:
+    """Return the ensembles of fast networks in a record, fastest first; without a loss they are independent."""
+    found: dict[tuple[int, int, int, str], list[Mapping[str, Any]]] = {}
+    for job in record["data"].values():
+        config = job["config"]
+        if config["network"] == "fast":
+            key = (config["width"], config["n_learners"], config["epochs"], config.get("loss", "independent"))
+            found.setdefault(key, []).append(job["data"])
+    return sorted((Ensembles(*key, runs) for key, runs in found.items()), key=lambda e: e.seconds.mean())
+
+
+def frontier(ensembles: Sequence[Ensembles]) -> list[Ensembles]:
+    """Return the ensembles, fastest first, that have a lower mean error than every faster one."""
+    best: list[Ensembles] = []
+    for one in sorted(ensembles, key=lambda e: (e.seconds.mean(), e.error.mean())):
+        if not best or one.error.mean() < best[-1].error.mean():
+            best.append(one)
+    return best
 
 
 def grid(record: Record) -> Grid:
-    """Return the errors in percent and the seconds of each ensemble."""
-    together = points(record)
-    errors = {
-        heading: column
-        for heading, column in ERRORS.items()
-        if any(column[0] in runs[0]["data"] for runs in together)
-    }
-    rows = []
-    for runs in together:
-        config, found = runs[0]["config"], runs[0]["data"]
-        rows.append(
-            [
-                NETWORKS[config["network"]],
-                *(str(config[key]) for key in ("width", "n_learners", "epochs")),
-                mean(_seconds(runs), 2),
-                *(spread(_percent(runs, *c), 2) if c[0] in found else "" for c in errors.values()),
-                str(len(runs)),
-            ]
-        )
+    """Return errors and seconds of each point, fastest first."""
+    ensembles = points(record)
+    best = frontier(ensembles)
+    rows = [
+        [
+            NAMES.get(one.loss, f"dial {one.loss}"),
+            str(one.width),
+            str(one.n_learners),
+            str(one.epochs),
+            mean(one.seconds, 2),
+            spread(one.error, 2),
+            _spread(100 * one.measure("soft"), 2),
+            _spread(one.measure("log_loss"), 3),
+            _spread(100 * one.measure("learner"), 2),
+            str(len(one.runs)),
+            "yes" if one in best else "",
+        ]
+        for one in ensembles
+    ]
     start = "Smoke run. " if record["config"]["smoke"] else ""
-    title = f"{start}Error on the test images in %, against seconds of training on {record['device'][0]}"
-    return Grid(title, ["network", "width", "N", "epochs", "seconds", *errors, "n"], rows)
+    title = f"{start}Error on the test images against seconds of training on {record['device'][0]}"
+    sizes = ["loss", "width", "N", "epochs", "seconds"]
+    return Grid(title, [*sizes, "error %", "soft %", "log-loss", "learner %", "n", "frontier"], rows)
 
 
 def draw(record: Record) -> "Figure":
-    """Draw error against seconds beside the published records; of six views, as theirs, where they were measured."""
+    """Draw the error of the vote against seconds, and the frontier."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import LogFormatter
 
+    ensembles = points(record)
     with house_style():
-        figure = Figure(figsize=(7.0, 5.0))
+        figure = Figure(figsize=(8.0, 5.5))
         ax = figure.subplots()
-        lines: dict[tuple[Any, ...], list[Sequence[Mapping[str, Any]]]] = {}
-        for runs in points(record):
-            config = runs[0]["config"]
-            lines.setdefault((config["network"], config["width"], config["epochs"]), []).append(runs)
-        for place, ((network, width, epochs), ensembles) in enumerate(lines.items()):
-            x = [float(_seconds(runs).mean()) for runs in ensembles]
-            six = all("shifted" in runs[0]["data"] for runs in ensembles)
-            y = [float(_percent(runs, "shifted" if six else "mirrored", "soft").mean()) for runs in ensembles]
-            colour = PALETTE[COLOURS[place % len(COLOURS)]]
-            label = (
-                f"{NETWORKS[network]}, width {width}, {epochs} epoch{'s' * (epochs > 1)}{', six views' * six}"
-            )
-            ax.plot(x, y, color=colour, marker="o", label=label)
-            for seconds, error, ensemble in zip(x, y, ensembles, strict=True):
-                text = f"N = {ensemble[0]['config']['n_learners']}"
-                ax.annotate(text, (seconds, error), (4, 4), textcoords="offset points", size=8)
-        for name, (error, seconds) in PUBLISHED.items():
-            ax.annotate(name, (seconds, error), (7, 3), textcoords="offset points", size=8)
-        errors, times = zip(*PUBLISHED.values(), strict=True)
-        ax.plot(times, errors, "*", ms=11, color=PALETTE["muted"], label="published, single nets, one A100")
+        best = frontier(ensembles)
+        x, y = ([value(one) for one in best] for value in (_time, _error))
+        ax.step(x, y, where="post", color=PALETTE["grey"], zorder=1, label="frontier")
+        for kind, (label, colour, marker) in KINDS.items():
+            drawn = [one for one in ensembles if one.kind == kind]
+            if drawn:
+                x, y = ([value(one) for one in drawn] for value in (_time, _error))
+                ax.plot(x, y, color=PALETTE[colour], marker=marker, ls="", ms=7, label=label)
+        _label(ax, ensembles)
         ax.set_xscale("log")
-        ax.margins(x=0.15, y=0.08)
+        ax.margins(x=0.12, y=0.08)
         for axis in (ax.xaxis.set_major_formatter, ax.xaxis.set_minor_formatter):
             axis(LogFormatter(minor_thresholds=(2, 0.5)))
         ax.set_xlabel(f"Seconds of training on {record['device'][0]}")
-        ax.set_ylabel("Error of the soft vote, %")
-        ax.set_title("Error against seconds, from scratch")
+        ax.set_ylabel("Error of the vote, %")
+        ax.set_title("Error against seconds: networks × width, epochs")  # noqa: RUF001 - a product
         ax.legend()
     return figure
 
 
-def _seconds(runs: Sequence[Mapping[str, Any]]) -> FloatArray:
-    return np.array([run["data"]["seconds"] for run in runs])
+def _label(ax: "Axes", ensembles: Sequence[Ensembles]) -> None:
+    """Write size and epochs beside the best ensemble of each size."""
+    best: dict[tuple[int, int, int], Ensembles] = {}
+    for one in sorted(ensembles, key=_error, reverse=True):
+        best[one[:3]] = one
+    for (width, n, epochs), one in best.items():
+        text = f"{n} × {width}, {epochs}"  # noqa: RUF001 - a product
+        ax.annotate(text, (_time(one), _error(one)), (5, -10), textcoords="offset points", size=8)
 
 
-def _percent(runs: Sequence[Mapping[str, Any]], kind: str, measure: str) -> FloatArray:
-    return 100 * np.array([run["data"][kind][measure] for run in runs])
+def _time(one: Ensembles) -> float:
+    return float(one.seconds.mean())
+
+
+def _error(one: Ensembles) -> float:
+    return float(one.error.mean())
+
+
+def _spread(values: FloatArray, digits: int) -> str:
+    return NONE if np.isnan(values).any() else spread(values, digits)

@@ -8,11 +8,11 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from counterpoint.training import Ensemble
+from counterpoint.training import DiversityLoss, IndependentLoss, JointLoss
 from counterpoint.vision import ImageBatches
 from paper.convnets import fast_recipe
-from paper.convnets.fast import fast_net, whitening
-from paper.convnets.fast_recipe import AlternatingFlips, SlowAverage
+from paper.convnets.fast import FastEnsemble, fast_net, whitening
+from paper.convnets.fast_recipe import AlternatingFlips, SlowAverage, SummedLoss
 from paper.convnets.scratch import smooth
 
 
@@ -34,9 +34,9 @@ def learners(n):
     return [fast_net(2, width=2) for _ in range(n)]
 
 
-def train(ensemble, images, epochs, batch_size):
-    settings = {"batch_size": batch_size, "learning_rate": 11.5, "weight_decay": 0.0153, "seed": 0}
-    fast_recipe.train(ensemble, *images, epochs=epochs, **settings)
+def train(ensemble, images, epochs, batch_size, loss=None, rate=11.5):
+    settings = {"batch_size": batch_size, "learning_rate": rate, "weight_decay": 0.0153, "seed": 0}
+    fast_recipe.train(ensemble, *images, loss=loss or IndependentLoss(), epochs=epochs, **settings)
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.03])
@@ -103,7 +103,7 @@ def test_the_learning_rate_goes_up_and_down_as_published():
 
 
 def test_constant_gradients_move_by_the_rate_and_decay_by_the_decay():
-    ensemble = Ensemble(learners(1))
+    ensemble = FastEnsemble(learners(1))
     optimizer = fast_recipe.make_optimizer(ensemble, 512, 11.5, 0.0153)
     with torch.no_grad():
         for p in ensemble.parameters():
@@ -127,17 +127,59 @@ def test_constant_gradients_move_by_the_rate_and_decay_by_the_decay():
 def test_the_loss_is_summed_over_images_and_learners():
     logits, y = torch.randn(3, 8, 4), torch.arange(8) % 4
     expected = sum(F.cross_entropy(one, y, label_smoothing=0.2, reduction="sum") for one in logits)
-    torch.testing.assert_close(fast_recipe.summed_loss(logits, smooth(y, 4, 0.2)), expected)
+    torch.testing.assert_close(SummedLoss(IndependentLoss())(logits, smooth(y, 4, 0.2)), expected)
+
+
+@pytest.mark.parametrize(
+    ("loss", "dial"), [(IndependentLoss(), 0.0), (DiversityLoss(0.75), 0.75), (JointLoss(pool="logits"), 1.0)]
+)
+def test_gradients_of_all_losses_have_the_size_of_independent_ones(loss, dial):
+    logits = torch.randn(3, 8, 4, requires_grad=True)
+    target = smooth(torch.arange(8) % 4, 4, 0.2)
+    (found,) = torch.autograd.grad(SummedLoss(loss)(logits, target), logits)
+    own, pooled = logits.softmax(-1) - target, logits.mean(0).softmax(-1) - target
+    torch.testing.assert_close(found, (1 - dial) * own + dial * pooled)
+
+
+def looped(monkeypatch, n):
+    with monkeypatch.context() as patch:
+        patch.setattr("counterpoint.training.ensemble.can_stack", lambda learners: False)
+        return FastEnsemble(learners(n))
+
+
+def test_stacked_networks_compute_what_each_computes_alone(images, monkeypatch):
+    stacked, alone = FastEnsemble(learners(3)), looped(monkeypatch, 3)
+    assert stacked.is_stacked
+    assert not alone.is_stacked
+    for mode in (True, False):
+        found, expected = (ensemble.train(mode)(images[0]) for ensemble in (stacked, alone))
+        torch.testing.assert_close(found, expected)
+
+
+def test_the_head_divides_its_logits_by_nine():
+    net = fast_net(10, width=2).eval()
+    x = torch.rand(2, 3, 32, 32)
+    features = nn.Sequential(*list(net)[:-3])(x).flatten(1)
+    torch.testing.assert_close(net(x), features @ net[-1].weight.T / 9)
+
+
+def test_stacked_networks_train_as_one_after_the_other(images, monkeypatch):
+    stacked, alone = FastEnsemble(learners(3)), looped(monkeypatch, 3)
+    for ensemble in (stacked, alone):
+        train(ensemble, images, epochs=4, batch_size=8, loss=DiversityLoss(), rate=2.0)
+        assert ensemble.vote == "geometric"
+    states = [[one.state_dict() for one in ensemble.learners] for ensemble in (stacked, alone)]
+    torch.testing.assert_close(*states, atol=1e-4, rtol=1e-3)
 
 
 def test_a_learner_trains_beside_others_as_alone(images):
-    alone, beside = Ensemble(learners(1)), Ensemble(learners(3))
+    alone, beside = FastEnsemble(learners(1)), FastEnsemble(learners(3))
     for ensemble in (alone, beside):
-        assert not ensemble.is_stacked
         train(ensemble, images, epochs=5, batch_size=8)
     states = [ensemble.learners[0].state_dict() for ensemble in (alone, beside)]
     torch.testing.assert_close(*states, atol=1e-5, rtol=1e-4)
-    assert not torch.equal(beside.learners[0][2].weight, beside.learners[1][2].weight)
+    found = beside.learners
+    assert not torch.equal(found[0][2].weight, found[1][2].weight)
 
 
 def floats(ensemble):
@@ -154,7 +196,7 @@ def test_learners_end_as_their_slow_averages(images, monkeypatch):
         kept.append((before, floats(state.ensemble), bool(callback.slow)))
 
     monkeypatch.setattr(SlowAverage, "on_batch_end", look)
-    ensemble = Ensemble(learners(1))
+    ensemble = FastEnsemble(learners(1))
     train(ensemble, images, epochs=6, batch_size=10)
     assert len(kept) == 18
     assert [followed for *_, followed in kept].index(True) == 9  # the tenth step, in the fourth epoch
@@ -177,7 +219,7 @@ def test_the_bias_of_the_first_layer_learns_in_the_first_epochs_alone(images, mo
         seen.append(state.ensemble.learners[0][0].bias.detach().clone())
 
     monkeypatch.setattr(SlowAverage, "on_batch_end", look)
-    train(Ensemble(learners(1)), images, epochs=5, batch_size=8)
+    train(FastEnsemble(learners(1)), images, epochs=5, batch_size=8)
     moved = [not torch.equal(a, b) for a, b in pairwise(seen)]
     assert moved == [True] * 11 + [False] * 8
 
@@ -186,7 +228,7 @@ def test_steps_are_those_of_momentum_written_out(images, monkeypatch):
     """The first steps of a learner, against the rule of Nesterov's momentum in a few lines of arithmetic."""
     monkeypatch.setattr(fast_recipe, "EARLY", 0)
     monkeypatch.setattr(fast_recipe, "EVERY", 100)
-    trained, net = Ensemble(learners(1)), learners(1)[0].train()
+    trained, net = FastEnsemble(learners(1)), learners(1)[0].train()
     train(trained, images, epochs=1, batch_size=8)
     with torch.no_grad():
         net[0].weight.copy_(whitening(images[0]))

@@ -1,19 +1,19 @@
-"""Ensembles from scratch: learners train together as alone, and tables and page follow from the record."""
+"""Fast networks from scratch: the plan, the votes, the frontier, and table and page that follow from the record."""
 
 import json
+from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from torch.nn import functional as F
 
 from counterpoint.records import fill
-from counterpoint.training import Ensemble
-from counterpoint.vision import ImageBatches, backbone
 from paper import reproduce
 from paper.convnets import scratch
 from paper.convnets import scratch_tables as tables
+from paper.convnets.fast import FastEnsemble, fast_net
 from paper.convnets.images import ImageSets
 from paper.convnets.scratch import Point
 
@@ -25,7 +25,10 @@ CPU = torch.device("cpu")
 
 @pytest.fixture(scope="module")
 def images():
-    return ImageSets(None, smoke=True)["digits"]
+    """Return digits of the size of CIFAR-10's images."""
+    small = ImageSets(None, smoke=True)["digits"]
+    x_train, x_test = (np.kron(x, np.ones((1, 4, 4, 1), np.uint8)) for x in (small.x_train, small.x_test))
+    return replace(small, x_train=x_train, x_test=x_test)
 
 
 @pytest.fixture(scope="module")
@@ -33,91 +36,168 @@ def committed():
     return json.loads(COMMITTED.read_text(encoding="utf-8"))
 
 
-def trained(images, n_learners):
-    """Return the logits of learners trained together; the first starts the same for any number."""
-    torch.manual_seed(0)
-    ensemble = Ensemble([backbone("convnet", 10, width=2) for _ in range(n_learners)])
-    point = Point("convnet", 2, n_learners, 2, 1, batch_size=50)
-    assert scratch._train(ensemble, point, images, 0, CPU) > 0
-    x, _ = next(iter(ImageBatches(images.x_test, images.y_test, augment=False, device="cpu")))
-    return ensemble.eval()(x).detach()
-
-
-def test_a_learner_trains_beside_others_as_alone(images):
-    torch.testing.assert_close(trained(images, 3)[0], trained(images, 1)[0], atol=1e-3, rtol=1e-3)
-
-
-def test_the_loss_is_the_sum_of_smoothed_cross_entropies():
-    logits, y = torch.randn(3, 8, 4), torch.arange(8) % 4
-    found = scratch.loss_per_learner(logits, scratch.smooth(y, 4, 0.1))
-    torch.testing.assert_close(found, sum(F.cross_entropy(one, y, label_smoothing=0.1) for one in logits))
-
-
-def test_the_learning_rate_goes_up_to_its_peak_and_down_to_zero():
-    rates = np.array([scratch.rate_share(step, 100) for step in range(101)])
-    assert rates.argmax() == 24  # a quarter of the way
-    assert rates.max() == pytest.approx(1.0)
-    assert rates[99] == rates[100] == 0  # the scheduler asks once more after the last step
-    assert (np.diff(rates[:25]) > 0).all()
-    assert (np.diff(rates[24:100]) < 0).all()
-
-
 @pytest.fixture(scope="module")
 def smoke(tmp_path_factory):
     folder = tmp_path_factory.mktemp("smoke")
     reproduce("image-scratch", folder, smoke=True)
-    return folder
+    return json.loads((folder / "image-scratch.json").read_text(encoding="utf-8"))
 
 
-def test_a_smoke_run_writes_every_ensemble_and_its_table(smoke):
-    record = json.loads((smoke / "image-scratch.json").read_text(encoding="utf-8"))
-    assert len(record["data"]) == 7
-    runs = tables.points(record)[1]
-    assert [one["config"]["seed"] for one in runs] == [0, 1]
-    error = 100 * np.array([one["data"]["mirrored"]["soft"] for one in runs])
-    row = tables.grid(record).rows[1]
-    assert row[:4] == ["ConvNet", "2", "2", "1"]
-    assert row[5] == f"{error.mean():.2f} ± {error.std(ddof=1):.2f}"
-    assert all(one["data"]["seconds"] > 0 for one in record["data"].values())
+def job(name, seconds, error, seed=0, **measures):
+    """Return a job of a record; the name is width, learners, epochs and loss."""
+    width, n_learners, epochs, loss = name
+    point = Point(width, n_learners, epochs, loss)
+    found = {"vote": error, "soft": error + 0.01, "log_loss": 0.2, "learner": error + 0.02, **measures}
+    return f"{point.name}-s{seed}", {
+        "config": scratch.job_config(point, seed),
+        "data": {"mirrored": found, "seconds": seconds},
+    }
 
 
-def test_only_fast_networks_have_an_error_of_six_views(smoke):
-    record = json.loads((smoke / "image-scratch.json").read_text(encoding="utf-8"))
-    found = tables.grid(record)
-    place = found.headings.index("six views")
-    assert [row[place] for row in found.rows[:3]] == ["", "", ""]
-    shifted = record["data"]["fast-2-n2-e5-s0"]["data"]["shifted"]["soft"]
-    assert found.rows[3][place] == f"{100 * shifted:.2f}"
-    plain = {name: run for name, run in record["data"].items() if not name.startswith("fast")}
-    assert "six views" not in tables.grid({**record, "data": plain}).headings
+def record_of(*jobs):
+    return {"config": {"smoke": False}, "device": ["a GPU"], "data": dict(jobs)}
 
 
-def test_images_are_shifted_with_reflection():
-    x = torch.arange(9.0).reshape(1, 1, 3, 3)
-    assert scratch._shifted(x, 1)[0, 0].tolist() == [[4, 3, 4], [1, 0, 1], [4, 3, 4]]
-    assert scratch._shifted(x, -1)[0, 0].tolist() == [[4, 5, 4], [7, 8, 7], [4, 5, 4]]
-    assert scratch._shifted(x, 0) is x
+def test_a_smoke_run_trains_every_kind_of_loss(smoke):
+    assert list(smoke["data"]) == [
+        "fast-2-n1-e5-independent-s0",
+        *(f"fast-2-n2-e1-{loss}-s0" for loss in ("independent", "0.5", "logits")),
+    ]
+    assert len(tables.grid(smoke).rows) == 4
+    for run in smoke["data"].values():
+        found, loss = run["data"]["mirrored"], run["config"]["loss"]
+        assert run["data"]["seconds"] > 0
+        assert found["vote"] == found["soft" if loss == "independent" else "geometric"]
+    single = smoke["data"]["fast-2-n1-e5-independent-s0"]["data"]["mirrored"]
+    assert single["vote"] == single["geometric"] == single["hard"] == single["learner"]
 
 
-def test_committed_jobs_are_of_the_plan_but_of_an_earlier_loop(committed, tmp_path):
+def test_measures_are_of_the_vote_that_the_loss_trains(images):
+    torch.manual_seed(0)
+    ensemble = FastEnsemble([fast_net(10, width=2) for _ in range(3)]).eval()
+    ((x, _),) = scratch._batches(images.x_test, images.y_test, CPU, batch_size=len(images.y_test))
+    with torch.no_grad():
+        logits = 50 * (ensemble(x) + ensemble(x.flip(3))) / 2  # confident learners, whose votes differ
+    ensemble.body.layers[-1].weight.data *= 50
+    y = torch.as_tensor(images.y_test)
+    votes = {"soft": logits.softmax(-1).mean(0), "geometric": logits.mean(0).softmax(-1)}
+    for name, vote in (("independent", "soft"), ("0.5", "geometric"), ("logits", "geometric")):
+        ensemble.trained_by(scratch.make_loss(name))
+        found = scratch._evaluate(ensemble, images, CPU)
+        for kind, proba in votes.items():
+            assert found[kind] == pytest.approx(float((proba.argmax(1) != y).float().mean()))
+        assert found["vote"] == found[vote]
+        expected = -votes[vote].gather(1, y[:, None]).log().mean()
+        assert found["log_loss"] == pytest.approx(float(expected), rel=1e-3)
+    assert found["soft"] != found["geometric"]
+
+
+def test_a_warm_up_changes_neither_weights_nor_batches(images, monkeypatch):
+    trained = []
+    train = scratch._train
+
+    def look(ensemble, point, batches, seed):
+        first = [p.clone() for p in ensemble.parameters()]
+        train(ensemble, point, batches, seed)
+        trained.append((point.epochs, first, [p.clone() for p in ensemble.parameters()]))
+
+    monkeypatch.setattr(scratch, "_train", look)
+    point = Point(2, 2, 2, "0.5", batch_size=50)
+    scratch.run(point, images, 0, CPU)
+    (warm, start, moved), (epochs, first, last) = trained
+    assert (warm, epochs) == (1, 2)
+    torch.testing.assert_close(start, first, rtol=0, atol=0)
+    assert any(not torch.equal(a, b) for a, b in zip(start, moved, strict=True))
+    torch.manual_seed(0)
+    again = FastEnsemble([fast_net(10, 2) for _ in range(2)])
+    batches = scratch._batches(images.x_train, images.y_train, CPU, batch_size=len(images.y_train))
+    train(again, point, batches, 0)
+    torch.testing.assert_close(list(again.parameters()), last)
+
+
+def test_every_point_runs_before_the_second_seed(monkeypatch, tmp_path):
+    seen = []
+    monkeypatch.setattr(scratch, "run_study", lambda study, jobs, *a, **k: seen.extend(jobs))
+    scratch.reproduce(tmp_path, device="cpu")
+    names = [point.name for point in scratch.plan()]
+    assert len(set(names)) == len(names)
+    assert [job.name for job in seen] == [f"{name}-s{seed}" for seed in range(3) for name in names]
+    assert all(job.name.endswith(f"-s{job.config['seed']}") for job in seen)
+
+
+def test_the_plan_compares_every_ensemble_with_independent_ones_and_with_one_network():
+    points = [point for point in scratch.plan() if point.n_learners > 1]
+    for size, same in groupby(points, key=lambda point: point[:3]):
+        losses = [point.loss for point in same]
+        assert losses[0] == "independent", size
+        assert float(losses[1]) == pytest.approx(1 - 1 / size[1], abs=0.005)  # the default dial
+    singles = {(point.width, point.epochs) for point in scratch.plan() if point.n_learners == 1}
+    assert {(32, 10), (64, 5), (64, 10), (64, 20), (64, 40), (128, 10), (128, 20)} == singles
+
+
+def test_the_frontier_has_the_points_that_no_faster_point_beats():
+    fast, slow, late, best = (
+        (8, 1, 5, "independent"),
+        (8, 1, 10, "independent"),
+        (4, 4, 5, "0.75"),
+        (8, 4, 5, "0.75"),
+    )
+    record = record_of(
+        job(best, 4.0, 0.10),
+        job(fast, 1.0, 0.30),
+        job(late, 3.0, 0.25),
+        job(slow, 2.0, 0.20),
+        job(slow, 2.0, 0.22, 1),
+    )
+    ensembles = tables.points(record)
+    assert [one[:4] for one in ensembles] == [fast, slow, late, best]
+    assert [one[:4] for one in tables.frontier(ensembles)] == [fast, slow, best]
+    assert [row[-1] for row in tables.grid(record).rows] == ["yes", "yes", "", "yes"]
+
+
+def test_of_equally_fast_points_the_better_one_is_on_the_frontier():
+    record = record_of(job((8, 1, 5, "independent"), 1.0, 0.3), job((8, 2, 5, "0.5"), 1.0, 0.2))
+    assert [one.loss for one in tables.frontier(tables.points(record))] == ["0.5"]
+
+
+def test_a_row_has_the_errors_of_both_votes_over_the_seeds():
+    name = (32, 4, 10, "0.75")
+    record = record_of(job(name, 2.0, 0.06), job(name, 3.0, 0.08, seed=1))
+    (row,) = tables.grid(record).rows
+    errors = ["7.00 ± 1.41", "8.00 ± 1.41", "0.200 ± 0.000", "9.00 ± 1.41"]
+    assert row == ["dial 0.75", "32", "4", "10", "2.50", *errors, "2", "yes"]
+
+
+def test_jobs_without_a_loss_are_of_independent_networks():
+    name, old = job((64, 1, 10, "independent"), 2.0, 0.06)
+    del old["config"]["loss"], old["data"]["mirrored"]["vote"], old["data"]["mirrored"]["log_loss"]
+    (row,) = tables.grid(record_of((name, old))).rows
+    assert row[:7] == ["independent", "64", "1", "10", "2.00", "7.00", "7.00"]
+    assert row[7] == tables.NONE
+
+
+def test_the_figure_shows_each_kind_and_the_frontier():
+    kinds = [(8, 1, 5, "independent"), (4, 4, 5, "independent"), (4, 4, 5, "0.75"), (4, 4, 5, "logits")]
+    jobs = [job(name, 1.0 + i, 0.3 - 0.05 * i) for i, name in enumerate(kinds)]
+    (ax,) = tables.draw(record_of(*jobs)).axes
+    line, *drawn = ax.lines
+    assert line.get_xdata() == pytest.approx([1, 2, 3, 4])
+    assert [float(one.get_ydata()[0]) for one in drawn] == pytest.approx([30, 25, 20, 15])
+    assert [text.get_text() for text in ax.texts] == ["1 × 8, 5", "4 × 4, 5"]  # noqa: RUF001 - a product
+
+
+def test_committed_jobs_are_of_the_plan(committed):
     planned = {
         f"{point.name}-s{seed}": scratch.job_config(point, seed)
         for point in scratch.plan()
-        for seed in range(point.n_seeds)
+        for seed in range(scratch.N_SEEDS)
     }
-    for name, run in committed["data"].items():
-        assert {**run["config"], "loop": "fit"} == planned[name]
-    name = "convnet-64-n1-e8-s0.json"
-    (tmp_path / "image-scratch").mkdir()
-    (tmp_path / "image-scratch" / name).write_bytes((COMMITTED.with_suffix("") / name).read_bytes())
-    with pytest.raises(ValueError, match=r"same settings \(loop: 'fit' here, None there\)"):
-        scratch.reproduce(tmp_path, device="cpu")
+    found = {name: run["config"] for name, run in committed["data"].items() if "loss" in run["config"]}
+    assert found == {name: planned[name] for name in found}
 
 
 def test_parts_that_match_no_job_are_an_error(tmp_path):
-    with pytest.raises(
-        ValueError, match=r"`parts` must be beginnings of names, of convnet, .*; got 'nothing'"
-    ):
+    with pytest.raises(ValueError, match=r"`parts` must be beginnings of names, of fast; got 'nothing'"):
         reproduce("image-scratch", tmp_path, smoke=True, parts="nothing")
 
 
@@ -128,24 +208,20 @@ def test_the_page_says_what_the_record_says(committed):
 
 def test_the_sentences_of_the_page_say_what_the_record_says(committed):
     page = " ".join(PAGE.read_text(encoding="utf-8").split())
-    found = {}
-    for runs in tables.points(committed):
-        config, data = runs[0]["config"], [run["data"] for run in runs]
-        error = 100 * np.mean([one.get("shifted", one["mirrored"])["soft"] for one in data])
-        key = tuple(config[name] for name in ("network", "width", "n_learners", "epochs"))
-        found[key] = (f"{error:.1f} %", f"{np.mean([one['seconds'] for one in data]):.1f}")
-    five, longer, wider = found["fast", 64, 5, 10], found["fast", 64, 1, 20], found["fast", 128, 1, 20]
-    alone, three, ten = (found["fast", 64, n, 10] for n in (1, 3, 10))
+    found = {one[:4]: one for one in tables.points(committed)}
+
+    def say(*key):
+        one = found[(*key, "independent")]
+        return f"{one.error.mean():.1f} %", f"{one.seconds.mean():.1f} seconds"
+
+    five, longer, wider = say(64, 5, 10), say(64, 1, 20), say(128, 1, 20)
     for words in (
-        f"Five fast nets take {five[1]} seconds and err {five[0]}",
-        f"twice as long errs {longer[0]} after {longer[1]} seconds, and one that is also twice as wide {wider[0]} "
+        f"Five networks take {five[1]} and err {five[0]}",
+        f"trains twice as long errs {longer[0]} after {longer[1]}, and one that is also twice as wide {wider[0]} "
         f"after {wider[1]}.",
-        f"a still larger network, reaches {tables.PUBLISHED['airbench96'][0]} % in "
-        f"{tables.PUBLISHED['airbench96'][1]:.0f} seconds",
-        f"three wide nets err {found['fast', 128, 3, 20][0]} where one errs {wider[0]}",
-        f"**One fast net** errs {alone[0]} after {alone[1]} seconds",
-        f"Three, five and ten err {three[0][:-2]}, {five[0][:-2]} and {ten[0]}",
-        f"err {found['convnet', 64, 10, 8][0]}, a plain ResNet-18 takes 8 seconds and errs "
-        f"{found['cifar_resnet18', 64, 1, 10][0]}",
+        f"three wide networks err {say(128, 3, 20)[0]} where one errs {wider[0]}",
     ):
         assert words in page
+    single = np.array([one.n_learners == 1 for one in tables.frontier(tables.points(committed))])
+    assert list(single[:3]) == [True] * 3
+    assert not single[3:].any()
