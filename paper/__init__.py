@@ -43,6 +43,7 @@ TARGETS: Mapping[str, Target] = {
     ),
     "image-dial": Target("convnets.dial", "reproduce", "The dial of diversity on images"),
     "image-map": Target("convnets.map", "reproduce", "Small ConvNets: when diversity pays on images"),
+    "image-heads": Target("heads.study", "reproduce", "Heads on one trunk, by diversity"),
     "image-scratch": Target("convnets.scratch", "reproduce", "Ensembles from scratch: error against seconds"),
 }
 
