@@ -43,6 +43,7 @@ TARGETS: Mapping[str, Target] = {
     ),
     "image-dial": Target("convnets.dial", "reproduce", "The dial of diversity on images"),
     "image-rates": Target("convnets.rates", "reproduce", "Learning rates of the image study"),
+    "image-heads": Target("heads.study", "reproduce", "Heads on one trunk, by diversity"),
     "image-scratch": Target("convnets.scratch", "reproduce", "Ensembles from scratch: error against seconds"),
 }
 

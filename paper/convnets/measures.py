@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,10 @@ from torch import Tensor
 from counterpoint.exceptions import UndefinedMeasureWarning
 from counterpoint.measures import brier_score, calibration_error, combine, correlation_rho, log_loss
 from counterpoint.theory import optimality
-from counterpoint.training import Ensemble, correlations
+from counterpoint.training import Ensemble, Voters, correlations
 from counterpoint.vision import ImageBatches, predict_logits, predict_proba
 
-__all__ = ["evaluate", "learner_measures", "scores", "vote_errors"]
+__all__ = ["evaluate", "evaluate_batches", "learner_measures", "scores", "vote_errors"]
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -23,10 +24,16 @@ Labels = NDArray[np.int64]
 
 def evaluate(ensemble: Ensemble, x: NDArray[np.uint8], y: Labels, device: torch.device) -> dict[str, Any]:
     """Return the scores of the vote that the loss trains and of other votes, and measures of the learners."""
-    batches = ImageBatches(x, y, batch_size=500, augment=False, device=device)
-    logits = predict_logits(ensemble, batches)
+    return evaluate_batches(ensemble, ImageBatches(x, y, batch_size=500, augment=False, device=device), y)
+
+
+def evaluate_batches(
+    ensemble: Voters, batches: Iterable[Any], y: Labels, *, precision: str = "auto"
+) -> dict[str, Any]:
+    """Return what :func:`evaluate` returns, for batches of any inputs in the order of the labels."""
+    logits = predict_logits(ensemble, batches, precision=precision)
     proba = _probabilities(logits)
-    votes = {"vote": predict_proba(ensemble, batches).cpu().double().numpy()}
+    votes = {"vote": predict_proba(ensemble, batches, precision=precision).cpu().double().numpy()}
     votes |= {voting: combine(proba, voting=voting) for voting in ("soft", "geometric")}
     return {
         **{name: scores(y, vote) for name, vote in votes.items()},
