@@ -27,6 +27,7 @@ __all__ = [
 ]
 
 SMOKE_NETWORKS = ("convnet", "cifar_resnet18")
+SMOKE_EMA = 0.5  # for a few steps
 N_SEEDS, N_SEEDS_SMOKE = 3, 1
 
 
@@ -66,7 +67,7 @@ def reproduce_table(
         size=_default(size, 16 if smoke else table.size),
         compiled=compiled,
         cutout=table.cutout,
-        ema=table.ema,
+        ema=min(table.ema, SMOKE_EMA) if smoke else table.ema,
         trunk_lr_share=table.trunk_lr_share,
         **small,
     )
