@@ -10,7 +10,6 @@ folder, ``--join`` joins the files of ``--out`` and prints them as a table.
 import argparse
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -104,7 +103,7 @@ def job_of(trainer: Trainer, number: int, network: str) -> Job:
         "seed": SEED,
         "images": trainer.images.name,
         **{f"n_{part}": len(parts[part][1]) for part in ("train", "held_out")},
-        **{key: value for key, value in asdict(trainer.settings).items() if key != "more_epochs"},
+        **{key: value for key, value in trainer.settings.config().items() if key != "more_epochs"},
     }
     return Job(f"{number}-{network}", config, partial(measure, trainer, network))
 

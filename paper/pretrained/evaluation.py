@@ -1,4 +1,4 @@
-"""What is measured of an ensemble for Tables 4 to 6: errors of votes and learners, and correlations."""
+"""What is measured of an ensemble for Tables 4 to 6: errors of votes and learners, scores, and correlations."""
 
 from collections.abc import Mapping
 from typing import Any, cast
@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from counterpoint.training import Callback, Ensemble, State, calibrate, correlations
+from counterpoint.measures import brier_score, calibration_error, log_loss
+from counterpoint.training import Callback, Ensemble, State, Vote, calibrate, correlations
 from counterpoint.vision import ImageBatches, predict_logits
 from paper.pretrained.images import Images
 
@@ -45,9 +46,9 @@ class Evaluator:
             calibrate(ensemble, self.calibration, max_samples=CALIBRATED_BY)
 
     def measure(
-        self, ensemble: Ensemble, part: str, places: list[int] | slice = slice(None)
+        self, ensemble: Ensemble, part: str, voting: str = "soft", places: list[int] | slice = slice(None)
     ) -> dict[str, Standing]:
-        """Return the standing of a calibrated ensemble on a part of the images.
+        """Return the standing of a calibrated ensemble on a part of the images, with the scores of a vote.
 
         ``"mirrored"`` averages the outputs for each image and for its mirror image, ``"unmirrored"`` does not;
         ``"uncalibrated"`` is mirrored, ``"plain"`` is neither. ``places`` are the indices of the learners to measure.
@@ -66,7 +67,7 @@ class Evaluator:
             "plain": seen,
         }
         truth = torch.as_tensor(target, device=seen.device)
-        return {kind: standing(view[places].softmax(-1), truth) for kind, view in views.items()}
+        return {kind: standing(view[places], truth, voting) for kind, view in views.items()}
 
 
 class TestErrors(Callback):
@@ -74,8 +75,8 @@ class TestErrors(Callback):
 
     __test__ = False  # not a test of pytest
 
-    def __init__(self, evaluator: Evaluator) -> None:
-        self.evaluator = evaluator
+    def __init__(self, evaluator: Evaluator, voting: str) -> None:
+        self.evaluator, self.voting = evaluator, voting
 
     def on_epoch_end(self, state: State) -> None:
         """Add the measurements to the history."""
@@ -83,27 +84,50 @@ class TestErrors(Callback):
             ensemble = state.ensemble
             assert isinstance(ensemble, Ensemble)
             self.evaluator.calibrate(ensemble)
-            state.history[-1].update(for_epoch(self.evaluator.measure(ensemble, "test")["mirrored"]))
+            found = self.evaluator.measure(ensemble, "test", self.voting)
+            state.history[-1].update(for_epoch(found["mirrored"]))
             ensemble.readout = None  # it fits these weights only
 
 
 def for_epoch(found: Mapping[str, Any]) -> dict[str, float]:
     """Return the measurements on test images that the history of an epoch holds."""
-    return {f"test_{name}": found[name] for name in ("soft", "hard", "r_tl", "r_ll")}
+    return {f"test_{name}": found[name] for name in ("soft", "geometric", "hard", "r_tl", "r_ll")}
 
 
-def standing(proba: Tensor, target: Tensor) -> Standing:
-    """Return the errors of soft vote, hard vote and learners in percent, and the mean correlations."""
-    votes = F.one_hot(proba.argmax(-1), proba.shape[-1]).float()
+def standing(logits: Tensor, target: Tensor, voting: str = "soft") -> Standing:
+    """Return the errors of votes and learners in percent, scores of one vote, and the mean correlations.
+
+    Parameters
+    ----------
+    logits : Tensor, shape (n_learners, n_samples, n_classes)
+        Outputs of the learners.
+    target : Tensor, shape (n_samples,)
+        The true classes.
+    voting : {"soft", "geometric"}, default="soft"
+        The vote of the ensemble, whose log-loss, Brier score and calibration error are returned.
+    """
+    proba = logits.softmax(-1)
+    votes = {kind: Vote(kind)(logits) for kind in ("soft", "geometric")}
+    votes["hard"] = F.one_hot(proba.argmax(-1), proba.shape[-1]).float().mean(0)
 
     def error(scores: Tensor) -> float:
         return round(100 * (scores.argmax(-1) != target).double().mean().item(), DIGITS)
 
     r_tl, r_ll = (round(float(value), DIGITS) for value in correlations(proba.double(), target))
     return {
-        "soft": error(proba.mean(0)),
-        "hard": error(votes.mean(0)),
+        **{kind: error(vote) for kind, vote in votes.items()},
         "learners": [error(one) for one in proba],
         "r_tl": r_tl,
         "r_ll": r_ll,
+        "voting": voting,
+        **_scores(votes[voting], target),
+    }
+
+
+def _scores(vote: Tensor, target: Tensor) -> dict[str, float]:
+    """Return the scores of the probabilities of a vote."""
+    y, proba = target.cpu().numpy(), vote.cpu().double().numpy()
+    return {
+        measure.__name__: round(measure(y, proba, labels=range(proba.shape[1])), DIGITS)
+        for measure in (log_loss, brier_score, calibration_error)
     }

@@ -1,17 +1,32 @@
 """The networks of Tables 4 to 6: where they start, how they are built and compiled."""
 
+import copy
 import warnings
 import zlib
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
+from torch.optim.swa_utils import get_ema_multi_avg_fn
 
+from counterpoint.training import Callback, State
 from counterpoint.vision import backbone
 from paper.device import to_device
 
-__all__ = ["Compiled", "Weights", "build", "check_size", "start_of", "uncompiled", "weights_checksum"]
+__all__ = [
+    "AverageWeights",
+    "Averaged",
+    "Compiled",
+    "Weights",
+    "build",
+    "check_size",
+    "start_of",
+    "trained_network",
+    "uncompiled",
+    "weights_checksum",
+]
 
 Weights = str | Path | None  # "imagenet", or a folder of NAME.safetensors, which need not hold every network
 
@@ -78,3 +93,55 @@ class Compiled(nn.Module):
 def uncompiled(learner: nn.Module) -> nn.Module:
     """Return the network itself, whether compiled or not."""
     return learner.network if isinstance(learner, Compiled) else learner
+
+
+class Averaged(nn.Module):
+    """A network with a moving average of its weights: the network trains, its average is evaluated.
+
+    The average is part of the state, so that a checkpoint has it, too. It starts as a copy of the network, and
+    :class:`AverageWeights` updates it.
+    """
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+        self.average = copy.deepcopy(network).requires_grad_(False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the outputs of the network, or in evaluation those of its average."""
+        outputs: Tensor = self.network(x) if self.training else self.average(x)
+        return outputs
+
+
+class AverageWeights(Callback):
+    """Updates the averages of all :class:`Averaged` networks after each step, including batch statistics.
+
+    Parameters
+    ----------
+    decay : float
+        Weight of the average before a step; the network after it has the rest.
+    """
+
+    def __init__(self, decay: float) -> None:
+        self._update = get_ema_multi_avg_fn(decay)  # type: ignore[no-untyped-call]
+
+    def on_train_begin(self, state: State) -> None:
+        """Collect the tensors once: going through all layers would take as long as updating them."""
+        networks = [module for module in state.ensemble.modules() if isinstance(module, Averaged)]
+        self._averages = [value for one in networks for value in _floating(one.average)]
+        self._values = [value for one in networks for value in _floating(one.network)]
+
+    def on_batch_end(self, state: State) -> None:
+        """Move the averages towards the networks."""
+        self._update(self._averages, self._values, None)
+
+
+def _floating(network: nn.Module) -> list[Tensor]:
+    """Return parameters and buffers, but for the counts of batches, which are not averaged."""
+    return [value for value in chain(network.parameters(), network.buffers()) if value.is_floating_point()]
+
+
+def trained_network(learner: nn.Module) -> nn.Module:
+    """Return the network that a training ends with, compiled or not: its average if it has one."""
+    network = uncompiled(learner)
+    return network.average if isinstance(network, Averaged) else network

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 N_COPIES = 3
+POOLED_LOGITS = ("logits", "dial 0.5", "dial 0.9")
 
 
 @dataclass(frozen=True)
@@ -16,7 +17,8 @@ class Table:
     """A table of the paper: what it trains, and the errors in percent that it prints.
 
     ``paper`` has the name of a network for a single one, and ``"group arm"`` for an ensemble. ``epochs``,
-    ``more_epochs``, ``size`` and ``cutout`` are those of the record in ``results``.
+    ``more_epochs``, ``size`` and ``cutout`` are those of the record in ``results``. ``ema`` and ``trunk_lr_share`` are
+    explained in :class:`~paper.pretrained.recipe.Settings`.
     """
 
     name: str
@@ -31,6 +33,8 @@ class Table:
     size: int = 192
     cutout: int = 12  # the best of those that benchmarks/choose_image_recipe.py tries
     classes: tuple[str, ...] | None = None
+    ema: float = 0.0
+    trunk_lr_share: float = 1.0
 
     def learners(self, group: str, networks: Sequence[str], seed: int) -> list[tuple[str, int]]:
         """Return the trunks of an ensemble by network and seed; two ensembles of a group share none."""
@@ -48,7 +52,13 @@ TABLE_4 = Table(
     classes=("airplane", "automobile"),
     networks=("shufflenet_v2_x1_0", "googlenet", "mobilenet_v2", "resnet18", "densenet121"),
     groups=("networks",),
-    arms=("vote", "independent", "joint", *(f"lambda {lam}" for lam in (0.1, 0.3, 0.5, 0.7, 0.9))),
+    arms=(
+        "vote",
+        "independent",
+        "joint",
+        *POOLED_LOGITS,
+        *(f"lambda {lam}" for lam in (0.1, 0.3, 0.5, 0.7, 0.9)),
+    ),
     paper={
         "shufflenet_v2_x1_0": 2.80,
         "googlenet": 3.30,
@@ -73,7 +83,7 @@ TABLE_5 = Table(
     dataset="cifar10",
     networks=("shufflenet_v2_x1_0", "googlenet", "mobilenet_v2"),
     groups=("networks",),
-    arms=("vote", "independent", "joint", *(f"lambda {lam}" for lam in (0.1, 0.2, 0.3))),
+    arms=("vote", "independent", "joint", *POOLED_LOGITS, *(f"lambda {lam}" for lam in (0.1, 0.2, 0.3))),
     paper={
         "shufflenet_v2_x1_0": 8.50,
         "googlenet": 6.43,
@@ -90,7 +100,7 @@ TABLE_6 = Table(
     dataset="cifar10",
     networks=("efficientnet_b0",),
     groups=("copies", "apart"),
-    arms=("vote", "independent", "lambda 0.1"),
+    arms=("vote", "independent", "lambda 0.1", *POOLED_LOGITS),
     paper={"efficientnet_b0": 5.44, "copies lambda 0.1": 4.65},
 )
 TABLE_6_CIFAR_100 = replace(
@@ -99,6 +109,7 @@ TABLE_6_CIFAR_100 = replace(
     title="Table 6: EfficientNet on CIFAR-100",
     dataset="cifar100",
     paper={"efficientnet_b0": 17.28, "copies lambda 0.1": 14.13},
+    ema=0.998,
 )
 TABLES: Mapping[str, Table] = MappingProxyType(
     {table.name: table for table in (TABLE_4, TABLE_5, TABLE_6, TABLE_6_CIFAR_100)}

@@ -27,6 +27,7 @@ __all__ = [
 ]
 
 SMOKE_NETWORKS = ("convnet", "cifar_resnet18")
+SMOKE_EMA = 0.5  # for a few steps
 N_SEEDS, N_SEEDS_SMOKE = 3, 1
 
 
@@ -66,6 +67,8 @@ def reproduce_table(
         size=_default(size, 16 if smoke else table.size),
         compiled=compiled,
         cutout=table.cutout,
+        ema=min(table.ema, SMOKE_EMA) if smoke else table.ema,
+        trunk_lr_share=table.trunk_lr_share,
         **small,
     )
     trainer = Trainer(images, settings, weights=source, folder=out / "trunks", device=where)
@@ -82,10 +85,10 @@ table_6_cifar100 = partial(reproduce_table, TABLE_6_CIFAR_100)
 
 
 def list_jobs(table: Table, trainer: Trainer, networks: Sequence[str], n_seeds: int) -> list[Job]:
-    """Return the jobs of a table: its trunks, then its ensembles."""
+    """Return the jobs of a table: its trunks, then its ensembles, of networks trained apart before copies."""
     learners = {
         (group, seed): table.learners(group, networks, seed)
-        for group in table.groups
+        for group in reversed(table.groups)
         for seed in range(n_seeds)
     }
     trunks = dict.fromkeys(trunk for each in learners.values() for trunk in each)

@@ -43,8 +43,16 @@ HEADINGS = [
     "r_TL",
     "r_LL",
 ]
-# Markers and colours of the paths in a figure, in the order of the rows.
-STYLES = tuple(zip("osD^vPX", ("ink", "blue", "orange", "teal", "magenta", "cyan", "muted"), strict=True))
+SCORES = {  # headings of records that have them, with keys, factors and digits
+    "soft vote": ("soft", 1, 2),
+    "geometric vote": ("geometric", 1, 2),
+    "log-loss": ("log_loss", 1, 3),
+    "Brier": ("brier_score", 1, 4),
+    "ECE %": ("calibration_error", 100, 2),
+}
+# Markers and colours of the paths in a figure, in the order of the rows; with more paths, the lines are dashed.
+MARKERS = "osD^vPX*<>pd8h"
+COLOURS = ("ink", "blue", "orange", "teal", "magenta", "cyan", "muted")
 
 FloatArray = NDArray[np.float64]
 Record = Mapping[str, Any]
@@ -59,7 +67,8 @@ def markdown(record: Record, table: Table) -> str:
 
 def grid(record: Record, table: Table, write: Callable[[Numbers, int], str]) -> Grid:
     """Return single networks, then ensembles, each with the paper's error and ours."""
-    config = find_runs(record)[0]["config"]  # the settings are those of all runs
+    runs = find_runs(record)
+    config = runs[0]["config"]  # the settings are those of all runs
     title = (
         f"{_smoke_note(record)}{table.title}: error on {config['n_test']:,} test images in %, "
         f"{config['size']} px, {config['epochs']} + {config['more_epochs']} epochs"
@@ -67,12 +76,13 @@ def grid(record: Record, table: Table, write: Callable[[Numbers, int], str]) -> 
     rows = [_single(network, start, record, table, write) for network, start in config["networks"].items()]
     for group in table.groups:
         for arm in table.arms:
-            if runs := find_runs(record, group, arm):
+            if found := find_runs(record, group, arm):
                 label = GROUPS[group] + describe_arm(arm, config["more_epochs"])
-                rows.append(_ensemble(label, table.paper.get(f"{group} {arm}"), runs, write))
+                rows.append(_ensemble(label, table.paper.get(f"{group} {arm}"), found, write))
         if chosen := choose(record, group, table.arms):
             rows.append(_ensemble(f"{GROUPS[group]}λ chosen on held-out images", None, chosen, write))
-    return Grid(title, HEADINGS, rows)
+    headings = [*HEADINGS, *SCORES] if any("voting" in run["data"]["test"] for run in runs) else HEADINGS
+    return Grid(title, headings, [row[: len(headings)] for row in rows])
 
 
 def brief(full: Grid) -> Grid:
@@ -84,13 +94,15 @@ def brief(full: Grid) -> Grid:
 
 def describe_arm(arm: str, more_epochs: int) -> str:
     """Return the label of an arm."""
-    if arm.startswith("lambda "):
-        return f"correlation loss, λ = {arm.removeprefix('lambda ')}"
+    kind, _, number = arm.partition(" ")
     return {
         "vote": "no further training",
         "independent": f"independent, {more_epochs} more",
         "joint": "joint cross-entropy (Model II)",
-    }[arm]
+        "logits": "averaged logits",
+        "dial": f"DiversityLoss({number})",
+        "lambda": f"correlation loss, λ = {number}",
+    }[kind]
 
 
 def find_runs(record: Record, group: str | None = None, arm: str | None = None) -> list[Run]:
@@ -105,6 +117,11 @@ def find_runs(record: Record, group: str | None = None, arm: str | None = None) 
     return sorted(runs, key=lambda run: int(run["config"]["seed"]))
 
 
+def vote_error(found: Mapping[str, Any]) -> float:
+    """Return the error of the vote that a loss trains; in a record that does not name it, of the soft vote."""
+    return float(found[found.get("voting", "soft")])
+
+
 def choose(record: Record, group: str, arms: Sequence[str]) -> list[Run]:
     """Return for each seed the run whose lambda has the lowest error on held-out images; of equals the first."""
     lambdas = [arm for arm in arms if arm.startswith("lambda ")]
@@ -113,7 +130,7 @@ def choose(record: Record, group: str, arms: Sequence[str]) -> list[Run]:
         return []
     complete = sorted(set.intersection(*map(set, by_arm)))
     return [
-        min((runs[seed] for runs in by_arm), key=lambda run: run["data"]["held_out"]["soft"])
+        min((runs[seed] for runs in by_arm), key=lambda run: vote_error(run["data"]["held_out"]))
         for seed in complete
     ]
 
@@ -135,30 +152,43 @@ def _single(
     paper = _number(table.paper.get(network))
     label = f"{NAMES[network]}, {start}"
     if not runs:
-        return [label, paper, *[NONE] * 8]
+        return [label, paper, *[NONE] * (len(HEADINGS) - 2 + len(SCORES))]
     ours = f"{write(errors('test'), 2)} ({len(errors('test'))})"
     others = [write(errors(f"test_{part}"), 2) for part in ("uncalibrated", "unmirrored")]
-    return [label, paper, ours, NONE, *others, *[NONE] * 4]
+    return [label, paper, ours, NONE, *others, *[NONE] * (4 + len(SCORES))]
 
 
 def _ensemble(
     label: str, paper: float | None, runs: Sequence[Run], write: Callable[[Numbers, int], str]
 ) -> list[str]:
+    """Return the row of an ensemble; its errors are those of the vote that its loss trains."""
     found = [run["data"] for run in runs]
-    best = [min(epoch["test_soft"] for epoch in one["history"]) for one in found if one["history"]]
+    best = [_best_epoch(one) for one in found if one["history"]]
+
+    def score(key: str, factor: int, digits: int) -> str:
+        known = all(key in one["test"] for one in found)
+        return write([factor * one["test"][key] for one in found], digits) if known else NONE
+
     return [
         label,
         _number(paper),
-        f"{write([one['test']['soft'] for one in found], 2)} ({len(found)})",
+        f"{write([vote_error(one['test']) for one in found], 2)} ({len(found)})",
         write(best, 2) if best else NONE,
         *(
-            write([one[f"test_{part}"]["soft"] for one in found], 2)
+            write([vote_error(one[f"test_{part}"]) for one in found], 2)
             for part in ("uncalibrated", "unmirrored")
         ),
         write([one["test"]["hard"] for one in found], 2),
         write([float(np.mean(one["test"]["learners"])) for one in found], 2),
         *(write([one["test"][key] for one in found], 4) for key in ("r_tl", "r_ll")),
+        *(score(*how) for how in SCORES.values()),
     ]
+
+
+def _best_epoch(found: Mapping[str, Any]) -> float:
+    """Return the lowest error of the vote over the epochs, on test images."""
+    voting = found["test"].get("voting", "soft")
+    return float(min(epoch[f"test_{voting}"] for epoch in found["history"]))
 
 
 def _smoke_note(record: Record) -> str:
@@ -184,9 +214,7 @@ def draw(record: Record, table: Table) -> "Figure":
         for ax, (part, title) in zip(figure.subplots(1, 2), titles.items(), strict=True):
             plane = TradeoffDisplay(n_learners).plot(ax)
             paths = trajectories(record, table, part)
-            lines = [
-                _draw_path(ax, *named, *style) for named, style in zip(paths.items(), STYLES, strict=False)
-            ]
+            lines = [_draw_path(ax, *named, place) for place, named in enumerate(paths.items())]
             if paths:
                 _zoom(plane, *map(np.concatenate, zip(*paths.values(), strict=True)))
             ax.set_title(title)
@@ -194,17 +222,18 @@ def draw(record: Record, table: Table) -> "Figure":
     return figure
 
 
-def _draw_path(ax: "Axes", label: str, path: Trajectory, marker: str, colour: str) -> "Line2D":
-    """Draw a line that ends in a marker."""
+def _draw_path(ax: "Axes", label: str, path: Trajectory, place: int) -> "Line2D":
+    """Draw a line that ends in a marker, in the style of its place among the paths."""
     r_tl, r_ll = path
     (line,) = ax.plot(
         r_ll,
         r_tl,
-        marker=marker,
+        marker=MARKERS[place % len(MARKERS)],
         markevery=[-1],
         ms=8,
         mec="white",
-        color=PALETTE[colour],
+        color=PALETTE[COLOURS[place % len(COLOURS)]],
+        ls="-" if place < len(COLOURS) else "--",
         lw=1.5,
         label=label,
         zorder=5,

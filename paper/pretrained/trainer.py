@@ -2,7 +2,8 @@
 
 A *trunk* is one network after training by itself. An ensemble of trunks is trained further in one of several *arms*:
 not at all (``"vote"``), each learner by its own cross-entropy (``"independent"``), all by the cross-entropy of their
-mean (``"joint"``), or by the paper's loss (``"lambda 0.1"``). A tenth of the training images is held out from all
+mean probabilities (``"joint"``) or mean logits (``"logits"``), by both their own and that of the mean logits
+(``"dial 0.9"``), or by the paper's loss (``"lambda 0.1"``). A tenth of the training images is held out from all
 training, so that a lambda can be chosen without the test images.
 """
 
@@ -12,7 +13,6 @@ import warnings
 import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -22,21 +22,30 @@ from torch import nn
 from torch.optim.lr_scheduler import OneCycleLR
 
 from counterpoint.records import RunStore, versions
-from counterpoint.training import Ensemble, fit, load_checkpoint, save_checkpoint, seeded
+from counterpoint.training import Callback, Ensemble, fit, load_checkpoint, save_checkpoint, seeded
 from counterpoint.vision import ImageBatches
 from paper.device import device_name, kernel_search
 from paper.pretrained.evaluation import DIGITS, Evaluator, TestErrors, for_epoch
 from paper.pretrained.images import GrowingBatches, Images, smaller_size
 from paper.pretrained.networks import (
+    Averaged,
+    AverageWeights,
     Compiled,
     Weights,
     build,
     check_size,
     start_of,
-    uncompiled,
+    trained_network,
     weights_checksum,
 )
-from paper.pretrained.recipe import LABEL_SMOOTHING, REDUCTION, Settings, make_loss
+from paper.pretrained.recipe import (
+    LABEL_SMOOTHING,
+    REDUCTION,
+    Settings,
+    make_loss,
+    parameter_groups,
+    voting_of,
+)
 
 __all__ = ["KERNELS", "SCRATCH", "Trainer", "provenance"]
 
@@ -95,25 +104,32 @@ class Trainer:
         return trunk
 
     def _train_trunk(self, network: str, seed: int, path: Path) -> dict[str, Any]:
-        began, epochs, lr = time.perf_counter(), self.trunk_epochs(network), self.settings.lr
+        began, epochs, settings = time.perf_counter(), self.trunk_epochs(network), self.settings
         with seeded(self.device, seed):
-            batches = GrowingBatches(self.batches("train", seed=seed), self.settings.size, epochs)
-            learners = [self.initial_network(network)]
-            checkpoint = path.with_suffix(".checkpoint") if epochs >= CHECKPOINT_FROM else None
+            batches = GrowingBatches(self.batches("train", seed=seed), settings.size, epochs)
+            learner = self.initial_network(network)
             ensemble, history = self._fit(
-                learners, "independent", batches, epochs=epochs, lr=lr, checkpoint=checkpoint
+                [Averaged(learner) if settings.ema else learner],
+                "independent",
+                batches,
+                epochs=epochs,
+                lr=settings.lr,
+                share=settings.trunk_lr_share if start_of(network, self.weights) != "from scratch" else 1.0,
+                checkpoint=path.with_suffix(".checkpoint") if epochs >= CHECKPOINT_FROM else None,
+                callbacks=[AverageWeights(settings.ema)] if settings.ema else [],
             )
         return {
             "config": self.trunk_config(network, seed),
             "history": history,
             "seconds": _seconds_since(began, history),
             **provenance(self.device),
-            "weights": uncompiled(ensemble.learners[0]).state_dict(),
+            "weights": trained_network(ensemble.learners[0]).state_dict(),
         }
 
     def run(self, learners: Sequence[tuple[str, int]], arm: str, seed: int) -> dict[str, Any]:
         """Train trunks further as an ensemble and return what was measured, with errors in percent."""
         history: History = []
+        voting = voting_of(arm)
         needed, places = list(learners), list(range(len(learners)))
         if arm == "vote":  # copies of a trunk are still equal: one is measured for all
             needed = list(dict.fromkeys(learners))
@@ -124,11 +140,14 @@ class Trainer:
             if arm != "vote":
                 batches = self.batches("train", seed=1000 + seed)  # the same in every arm
                 epochs, lr = self.settings.more_epochs, self.settings.more_lr
+                watch = [TestErrors(self.evaluator, voting)]
                 ensemble, history = self._fit(
-                    ensemble.learners, arm, batches, epochs=epochs, lr=lr, test_errors=True
+                    ensemble.learners, arm, batches, epochs=epochs, lr=lr, callbacks=watch
                 )
             self.evaluator.calibrate(ensemble)  # also where fit has, by other images
-            test, held_out = (self.evaluator.measure(ensemble, part, places) for part in ("test", "held_out"))
+            test, held_out = (
+                self.evaluator.measure(ensemble, part, voting, places) for part in ("test", "held_out")
+            )
         if history:
             history[-1] |= for_epoch(test["mirrored"])
         return {
@@ -147,23 +166,29 @@ class Trainer:
         *,
         epochs: int,
         lr: float,
+        share: float = 1.0,
         checkpoint: Path | None = None,
-        test_errors: bool = False,
+        callbacks: Sequence[Callback] = (),
     ) -> tuple[Ensemble, History]:
-        """Train learners together; return them as an ensemble, and the history."""
+        """Train learners together; return them as an ensemble, and the history.
+
+        Layers before the last have a ``share`` of the learning rate.
+        """
         ensemble = Ensemble([Compiled(one) for one in learners] if self.settings.compiled else learners)
+        groups = parameter_groups(ensemble.to(self.device), lr, share)
+        rates = [group["lr"] for group in groups]
         n_steps = epochs * len(batches(1) if isinstance(batches, GrowingBatches) else batches)
         if checkpoint is not None and _read_intact(checkpoint) is None:
             checkpoint.unlink(missing_ok=True)
         with kernel_search(KERNELS):
             history = fit(
-                ensemble.to(self.device),
+                ensemble,
                 batches,
                 loss=make_loss(arm),
-                optimizer=lambda p: torch.optim.AdamW(p, lr, fused=self.device.type == "cuda"),
-                scheduler=lambda optimizer: OneCycleLR(optimizer, lr, total_steps=n_steps),
+                optimizer=lambda _: torch.optim.AdamW(groups, lr, fused=self.device.type == "cuda"),
+                scheduler=lambda optimizer: OneCycleLR(optimizer, rates, total_steps=n_steps),
                 epochs=epochs,
-                callbacks=[TestErrors(self.evaluator)] if test_errors else [],
+                callbacks=callbacks,
                 checkpoint=checkpoint,
                 resume=checkpoint is not None,
             )
@@ -181,7 +206,8 @@ class Trainer:
 
     def trunk_config(self, network: str, seed: int) -> dict[str, Any]:
         """Return everything that a trunk depends on."""
-        kept = ("lr", "cutout", "size", "batch_size", "width", "compiled")
+        settings = self.settings.config()
+        kept = ("lr", "cutout", "size", "batch_size", "width", "compiled", "ema", "trunk_lr_share")
         return {
             "images": self.images.name,
             "network": network,
@@ -189,7 +215,7 @@ class Trainer:
             "start": start_of(network, self.weights),
             "checksum": self.checksum(network),
             "epochs": self.trunk_epochs(network),
-            **{key: getattr(self.settings, key) for key in kept},
+            **{key: settings[key] for key in kept if key in settings},
             "label_smoothing": LABEL_SMOOTHING,
         }
 
@@ -204,7 +230,7 @@ class Trainer:
             "learners": [list(learner) for learner in learners],
             "networks": {network: start_of(network, self.weights) for network in networks},
             "checksums": {network: self.checksum(network) for network in networks},
-            **asdict(self.settings),
+            **self.settings.config(),
             "more_lr": self.settings.more_lr,
             "label_smoothing": LABEL_SMOOTHING,
             "reduction": REDUCTION,

@@ -50,7 +50,7 @@ def test_a_recipe_is_used_alone_and_at_a_fifth_of_the_rate_together(tmp_path, mo
     monkeypatch.setattr(trainer, "ImageBatches", lambda *a, **k: cutouts.add(k["cutout"]) or batches(*a, **k))
     few = replace(TABLE_5, arms=("vote", "independent"), cutout=8)
     paths = study.reproduce_table(few, tmp_path, smoke=True, more_epochs=1)
-    assert rates == [recipe.LR, recipe.LR, recipe.LR / 5]
+    assert rates == [[recipe.LR], [recipe.LR], [recipe.LR / 5]]
     assert cutouts == {8}
     record = json.loads(paths[0].read_text(encoding="utf-8"))
     configs = [job["config"] for job in record["data"].values()]

@@ -8,7 +8,12 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from counterpoint.measures import combine, learner_learner_correlation, truth_learner_correlation
+from counterpoint.measures import (
+    calibration_error,
+    combine,
+    learner_learner_correlation,
+    truth_learner_correlation,
+)
 from counterpoint.records import RunStore
 from counterpoint.training import (
     Callback,
@@ -23,10 +28,10 @@ from paper.pretrained import evaluation, images, networks, recipe, trainer
 from paper.pretrained.paper import TABLE_4
 
 
-def small_trainer(folder):
+def small_trainer(folder, **more):
     """Return a trainer of tiny networks for two digits."""
     digits = images.load_images(TABLE_4, None, smoke=True)
-    settings = recipe.Settings(epochs=1, more_epochs=1, size=8, batch_size=64, width=2)
+    settings = recipe.Settings(epochs=1, more_epochs=1, size=8, batch_size=64, width=2, **more)
     return trainer.Trainer(digits, settings, weights=None, folder=folder, device=torch.device("cpu"))
 
 
@@ -73,7 +78,7 @@ def test_held_out_images_are_a_tenth_and_never_trained_on():
     assert (parts.parts["train"][0].ravel() == train).all()
 
 
-@pytest.mark.parametrize("arm", ["independent", "joint"])
+@pytest.mark.parametrize("arm", ["independent", "joint", "logits", "dial 0.5", "dial 0.9"])
 def test_a_smoothed_loss_is_torchs_own(arm):
     logits = torch.randn(1, 8, 5, generator=torch.manual_seed(0))
     target = torch.arange(8) % 5
@@ -102,9 +107,42 @@ def test_a_lambda_is_the_papers_own_of_averaged_correlations():
     assert (loss.lam, loss.reduction) == (0.3, "mean")
 
 
-def test_a_standing_agrees_with_the_measures():
-    proba, target = random_proba(3, 50, 4), torch.arange(50) % 4
-    found = evaluation.standing(proba, target)
+@pytest.mark.parametrize(("arm", "d"), [("logits", 1.0), ("dial 0.5", 0.5), ("dial 0.9", 0.9)])
+def test_an_arm_of_averaged_logits_is_a_dial_of_smoothed_cross_entropies(arm, d):
+    logits = torch.randn(3, 8, 5, generator=torch.manual_seed(0))
+    target = torch.arange(8) % 5
+    own = torch.stack([F.cross_entropy(one, target, label_smoothing=0.1) for one in logits]).mean()
+    pooled = F.cross_entropy(logits.mean(0), target, label_smoothing=0.1)
+    assert recipe.make_loss(arm)(logits, target) == pytest.approx(((1 - d) * own + d * pooled).item())
+
+
+@pytest.mark.parametrize(
+    ("arm", "voting"),
+    [
+        ("vote", "soft"),
+        ("independent", "soft"),
+        ("joint", "soft"),
+        ("lambda 0.1", "soft"),
+        ("logits", "geometric"),
+        ("dial 0.5", "geometric"),
+        ("dial 0.9", "geometric"),
+    ],
+)
+def test_an_arm_is_measured_by_the_vote_that_its_loss_trains(tmp_path, monkeypatch, arm, voting):
+    small, votes = small_trainer(tmp_path), []
+    measure = small.evaluator.measure
+    monkeypatch.setattr(small.evaluator, "measure", lambda *a: votes.append((a[0].vote, a[2])) or measure(*a))
+    found = small.run([("convnet", 0), ("convnet", 1)], arm, 0)
+    assert {asked for _, asked in votes} == {voting} == {found["test"]["voting"]}
+    if not arm.startswith("lambda"):  # whose vote of fit decodes the mean of standardised outputs
+        assert {adopted for adopted, _ in votes} == {voting}
+
+
+@pytest.mark.parametrize("voting", ["soft", "geometric"])
+def test_a_standing_agrees_with_the_measures(voting):
+    logits, target = random_proba(3, 50, 4).log(), torch.arange(50) % 4
+    proba = logits.softmax(-1)
+    found = evaluation.standing(logits, target, voting)
     y, outputs = target.numpy(), proba.double().numpy()
     assert found["r_tl"] == pytest.approx(truth_learner_correlation(y, outputs).mean(), abs=1e-5)
     pairs = learner_learner_correlation(outputs)[np.triu_indices(3, 1)]
@@ -113,6 +151,13 @@ def test_a_standing_agrees_with_the_measures():
     hard = combine(outputs, voting="hard").argmax(-1)
     assert found["hard"] == pytest.approx(100 * (hard != y).mean())
     assert found["learners"] == pytest.approx([100 * (one.argmax(-1) != y).mean() for one in outputs])
+    geometric = combine(outputs, voting="geometric")
+    assert found["geometric"] == pytest.approx(100 * (geometric.argmax(-1) != y).mean())
+    vote = combine(outputs, voting=voting)
+    assert found["voting"] == voting
+    assert found["log_loss"] == pytest.approx(-np.log(vote[np.arange(50), y]).mean(), abs=1e-5)
+    assert found["brier_score"] == pytest.approx(np.square(vote - np.eye(4)[y]).sum(1).mean(), abs=1e-5)
+    assert found["calibration_error"] == pytest.approx(calibration_error(y, vote), abs=1e-5)
 
 
 def test_images_grow_to_their_size_in_the_second_half():
@@ -141,6 +186,86 @@ def test_a_compiled_network_is_the_network(monkeypatch):
     assert torch.equal(compiled.eval()(x), network(x))
     assert networks.uncompiled(compiled) is network
     assert list(compiled.state_dict()) == ["network.weight", "network.bias"]
+
+
+def test_the_average_of_weights_is_its_closed_form(monkeypatch):
+    decay, seen = 0.7, []
+    monkeypatch.setattr(torch, "compile", lambda function, **_: function)
+
+    class Values(Callback):
+        def on_batch_end(self, state):
+            seen.append({name: value.clone() for name, value in network.state_dict().items()})
+
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(2, 3, bias=False), nn.BatchNorm1d(3), nn.Linear(3, 2))
+    start = {name: value.clone() for name, value in network.state_dict().items()}
+    learner = networks.Averaged(network)
+    batches = [(torch.randn(8, 2), torch.arange(8) % 2) for _ in range(3)]
+    fit(
+        Ensemble([learner]),
+        batches,
+        loss=recipe.make_loss("independent"),
+        optimizer=lambda p: torch.optim.SGD(p, 0.5),
+        epochs=2,
+        callbacks=[Values(), networks.AverageWeights(decay)],
+    )
+    assert len(seen) == 6
+    average = networks.trained_network(networks.Compiled(learner)).state_dict()
+    for name in set(start) - {"1.num_batches_tracked"}:
+        expected = decay**6 * start[name] + (1 - decay) * sum(
+            decay ** (5 - step) * values[name] for step, values in enumerate(seen)
+        )
+        assert torch.allclose(average[name], expected, atol=1e-6)
+        assert not torch.allclose(average[name], network.state_dict()[name], atol=1e-6)
+    x = torch.randn(4, 2)
+    assert torch.equal(learner.eval()(x), learner.average(x))
+    assert not torch.equal(learner.train()(x), learner.average.eval()(x))
+
+
+def test_a_killed_training_resumes_with_its_average(tmp_path, monkeypatch):
+    monkeypatch.setattr(trainer, "CHECKPOINT_FROM", 1)
+    plain = small_trainer(tmp_path / "plain").trunk("convnet", 0)["weights"]
+    whole = small_trainer(tmp_path / "whole", ema=0.8).trunk("convnet", 0)["weights"]
+    small = small_trainer(tmp_path / "killed", ema=0.8)
+    with monkeypatch.context() as patch:
+        patch.setattr(trainer, "fit", lambda *a, **k: fit_until(2, *a, **k))
+        with pytest.raises(KeyboardInterrupt):
+            small.trunk("convnet", 0)
+    again = small.trunk("convnet", 0)["weights"]
+    assert whole.keys() == plain.keys() == again.keys()
+    assert all(torch.equal(value, again[name]) for name, value in whole.items())
+    assert not all(torch.equal(value, plain[name]) for name, value in whole.items())
+    assert kept(tmp_path / "killed") == [small.trunk_file("convnet", 0).name]
+
+
+def test_only_the_head_of_a_pretrained_network_has_the_full_rate(tmp_path, monkeypatch):
+    rates, schedule = [], trainer.OneCycleLR
+    monkeypatch.setattr(trainer, "OneCycleLR", lambda o, lr, **k: rates.append(lr) or schedule(o, lr, **k))
+    small = small_trainer(tmp_path, trunk_lr_share=0.25)
+    small.trunk("convnet", 0)  # from scratch
+    monkeypatch.setattr(trainer, "start_of", lambda *_: "pretrained")
+    small.trunk("convnet", 1)
+    assert rates == [[1e-3], [1e-3, 2.5e-4]]
+
+
+@pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2", "efficientnet_b0", "densenet121"])
+def test_the_head_is_the_last_layer(name):
+    pytest.importorskip("torchvision", reason="torchvision is not installed")
+    network = networks.build(name, 7, weights=None, width=None, device=torch.device("cpu"))
+    head, others = recipe.parameter_groups(network, 0.1, 0.5)
+    assert [len(value) for value in head["params"]] == [7, 7]
+    assert (head["lr"], others["lr"]) == (0.1, 0.05)
+    assert len(others["params"]) == len(list(network.parameters())) - 2
+
+
+def test_settings_that_are_not_used_are_in_no_config(tmp_path):
+    learners, unused = [("convnet", 0)] * 2, {"ema", "trunk_lr_share"}
+    plain, other = small_trainer(tmp_path), small_trainer(tmp_path, ema=0.9, trunk_lr_share=0.5)
+    for config in (plain.trunk_config("convnet", 0), plain.run_config(learners, "vote", 0)):
+        assert not unused & config.keys()
+    for config in (other.trunk_config("convnet", 0), other.run_config(learners, "vote", 0)):
+        assert (config["ema"], config["trunk_lr_share"]) == (0.9, 0.5)
+    assert plain.trunk_file("convnet", 0) != other.trunk_file("convnet", 0)
 
 
 def test_a_long_training_has_a_checkpoint_and_leaves_none(tmp_path, monkeypatch):
@@ -244,7 +369,7 @@ def test_two_passes_over_the_images_measure_all_there_is(tmp_path, part):
         for kind, used in zip(kinds, (readout, None), strict=True):
             ensemble.readout = used
             logits = predict_logits(ensemble, evaluator.batches[part], flip=flip)
-            assert found[kind] == evaluation.standing(logits.softmax(-1), target)
+            assert found[kind] == evaluation.standing(logits, target)
     ensemble.readout = readout
     counted = []
     hook = ensemble.register_forward_hook(lambda *_: counted.append(1))
