@@ -90,6 +90,20 @@ def _pretrained(record: Record) -> Content:
     return Content({table.name: markdown(record, table)}, {table.name: draw(record, table)})
 
 
+def _image_dial(record: Record) -> Content:
+    from counterpoint.records import markdown
+    from paper.convnets import dial_tables, robust_tables
+    from paper.convnets.dial import STUDY
+
+    texts = {
+        "image-dial": [dial_tables.summary(record)],
+        "image-dial-equivalence": [dial_tables.equivalences(record)],
+        "image-dial-arms": dial_tables.grids(record),
+        "image-robust": robust_tables.grids(record),
+    }
+    return Content({name: markdown(grids) for name, grids in texts.items()}, STUDY.figures(record))
+
+
 def _diversity_map(record: Record, one_unit: Record) -> Content:
     from paper.diversity_map import one_unit_tables
     from paper.diversity_map.figures import draw_all
@@ -108,11 +122,16 @@ PAGES: Mapping[str, Page] = {
     "table-2": Page("tables-2-3.md", ("table-2",), _table_2),
     "table-3": Page("tables-2-3.md", ("table-3", "bench_decorate"), _table_3),
     "figure-7": Page("tables-2-3.md", ("figure-7",), _figure_7),
-    **{f"table-{n}": Page("image-tables.md", (f"table-{n}",), _pretrained) for n in (4, 5, 6)},
+    **{
+        name: Page("image-tables.md", (name,), _pretrained)
+        for name in ("table-4", "table-5", "table-6", "table-6-cifar100")
+    },
     "diversity-map": Page(
         "when-does-diversity-pay.md", ("diversity-map", "diversity-map-one-unit"), _diversity_map
     ),
-    "image-dial": Page(_ON_IMAGES, ("image-dial",), study("convnets.dial")),
+    "image-dial": Page(_ON_IMAGES, ("image-dial",), _image_dial),
+    "image-rates": Page(_ON_IMAGES, ("image-rates",), study("convnets.rates")),
+    "image-heads": Page(_ON_IMAGES, ("image-heads",), study("heads.study")),
     "image-scratch": Page(_ON_IMAGES, ("image-scratch",), study("convnets.scratch")),
 }
 

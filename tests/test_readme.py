@@ -42,7 +42,7 @@ def spread(values, digits=2):
         ("ten of width 8, CIFAR-10, 10 epochs:", ("cifar10", 8, 10, 10)),
         ("ten of width 8, CIFAR-100, 10 epochs:", ("cifar100", 8, 10, 10)),
         ("five of width 32, CIFAR-10, 10 epochs:", ("cifar10", 32, 5, 10)),
-        ("five of width 32, CIFAR-100, 30 epochs:", ("cifar100", 32, 5, 30)),
+        ("five of width 32, CIFAR-100, 10 epochs:", ("cifar100", 32, 5, 10)),
         ("five of width 32, CIFAR-10, 30 epochs:", ("cifar10", 32, 5, 30)),
     ],
 )
@@ -61,17 +61,19 @@ def test_errors_and_log_losses_of_small_convnets(words, point):
 @pytest.mark.parametrize(
     ("table", "words", "group", "lam"),
     [
-        (4, "Table 4,", "networks", 0.3),
-        (5, "Table 5,", "networks", 0.1),
-        (6, "three copies", "copies", 0.1),
-        (6, "trained apart", "apart", 0.1),
+        ("table-4", "Table 4,", "networks", 0.3),
+        ("table-5", "Table 5,", "networks", 0.1),
+        ("table-6", "three copies of", "copies", 0.1),
+        ("table-6", "three EfficientNets trained apart", "apart", 0.1),
+        ("table-6-cifar100", "three copies, CIFAR-100", "copies", 0.1),
+        ("table-6-cifar100", "three trained apart, CIFAR-100", "apart", 0.1),
     ],
 )
 def test_errors_of_pretrained_networks(table, words, group, lam):
-    record = result(f"table-{table}.json")
+    record = result(f"{table}.json")
     cells = row(words)
     assert f"λ = {lam}" in cells[0]
-    paper = TABLES[f"table-{table}"].paper.get(f"{group} lambda {lam}")
+    paper = TABLES[table].paper.get(f"{group} lambda {lam}")
     assert cells[1] == (NONE if paper is None else f"{paper:.2f}")
     for place, arm in ((2, f"lambda {lam}"), (3, "independent"), (4, "vote")):
         errors = [run["data"]["test"]["soft"] for run in find_runs(record, group, arm)]

@@ -30,7 +30,12 @@ WIDE = ("independent", "0.8", "joint-logits", "paper-0.9", "single")
 
 
 def _points(
-    data: str, width: int, n_learners: int, epochs: int, arms: tuple[str, ...], rates: tuple[float, ...] = TRIED[:4]
+    data: str,
+    width: int,
+    n_learners: int,
+    epochs: int,
+    arms: tuple[str, ...],
+    rates: tuple[float, ...] = TRIED[:4],
 ) -> list[Point]:
     return [
         Point(f"{data}-w{width}-{rate}", data, width, n_learners, epochs, arms, n_seeds=1, rate=rate)
@@ -89,7 +94,9 @@ def grids(record: Record) -> list[Grid]:
     ]
     start = "Smoke run. " if record["config"]["smoke"] else ""
     title = f"{start}Log-loss on held-out training images, by learning rate"
-    return [Grid(title, ["data", "width", "loss", *(f"{rate:g}" for rate in TRIED), "chosen"], rows, n_words=3)]
+    return [
+        Grid(title, ["data", "width", "loss", *(f"{rate:g}" for rate in TRIED), "chosen"], rows, n_words=3)
+    ]
 
 
 def draw(record: Record) -> "Figure":
@@ -120,4 +127,6 @@ def _log_losses(record: Record) -> dict[tuple[str, int, str], dict[float, float]
     return {key: dict(sorted(losses.items())) for key, losses in found.items()}
 
 
-STUDY = Study("image-rates", "Learning rates of the image study", grids, lambda record: {"image-rates": draw(record)})
+STUDY = Study(
+    "image-rates", "Learning rates of the image study", grids, lambda record: {"image-rates": draw(record)}
+)

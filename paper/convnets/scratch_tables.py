@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterpoint.plots import PALETTE, house_style
-from counterpoint.records import NONE, Grid, mean, spread
+from counterpoint.records import Grid, mean, spread
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,23 +51,21 @@ class Ensembles(NamedTuple):
 
     @property
     def error(self) -> FloatArray:
-        """Error in % of the vote that the loss trains; independent networks have a soft vote."""
-        found = self.measure("vote")
-        return 100 * (self.measure("soft") if np.isnan(found).any() else found)
+        """Error in % of the vote that the loss trains."""
+        return 100 * self.measure("vote")
 
     def measure(self, name: str) -> FloatArray:
-        """Return a measure of each seed, NaN if it was not measured."""
-        return np.array([run["mirrored"].get(name, np.nan) for run in self.runs])
+        """Return a measure of each seed."""
+        return np.array([run["mirrored"][name] for run in self.runs])
 
 
 def points(record: Record) -> list[Ensembles]:
-    """Return the ensembles of fast networks in a record, fastest first; without a loss they are independent."""
+    """Return the ensembles in a record, fastest first."""
     found: dict[tuple[int, int, int, str], list[Mapping[str, Any]]] = {}
     for job in record["data"].values():
         config = job["config"]
-        if config["network"] == "fast":
-            key = (config["width"], config["n_learners"], config["epochs"], config.get("loss", "independent"))
-            found.setdefault(key, []).append(job["data"])
+        key = (config["width"], config["n_learners"], config["epochs"], config["loss"])
+        found.setdefault(key, []).append(job["data"])
     return sorted((Ensembles(*key, runs) for key, runs in found.items()), key=lambda e: e.seconds.mean())
 
 
@@ -92,9 +90,9 @@ def grid(record: Record) -> Grid:
             str(one.epochs),
             mean(one.seconds, 2),
             spread(one.error, 2),
-            _spread(100 * one.measure("soft"), 2),
-            _spread(one.measure("log_loss"), 3),
-            _spread(100 * one.measure("learner"), 2),
+            spread(100 * one.measure("soft"), 2),
+            spread(one.measure("log_loss"), 3),
+            spread(100 * one.measure("learner"), 2),
             str(len(one.runs)),
             "yes" if one in best else "",
         ]
@@ -151,7 +149,3 @@ def _time(one: Ensembles) -> float:
 
 def _error(one: Ensembles) -> float:
     return float(one.error.mean())
-
-
-def _spread(values: FloatArray, digits: int) -> str:
-    return NONE if np.isnan(values).any() else spread(values, digits)

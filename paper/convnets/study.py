@@ -122,9 +122,7 @@ def plan(points: Iterable[Point], n_seeds: int | None = None) -> Iterator[tuple[
                 yield f"{point.name}-s{seed}-{arm}", point, arm, seed
 
 
-def jobs_of(
-    points: Iterable[Point], n_seeds: int | None, sets: ImageSets, device: torch.device
-) -> list[Job]:
+def jobs_of(points: Iterable[Point], n_seeds: int | None, sets: ImageSets, device: torch.device) -> list[Job]:
     """Return the jobs of a study."""
     return [
         Job(name, job_config(point, arm, seed), partial(_work, point, arm, seed, sets, device))
@@ -142,9 +140,14 @@ def job_config(point: Point, arm: str, seed: int) -> dict[str, Any]:
 
 
 def rate_of(point: Point, arm: str) -> float:
-    """Return the learning rate of an arm: the one to try, or that of its kind at the nearest of two widths."""
+    """Return the learning rate of an arm: the one to try, or that of its kind at the nearest of two widths.
+
+    Rates were tried for ten epochs; longer runs have the common one.
+    """
     if point.rate is not None:
         return point.rate
+    if point.epochs > 10:
+        return LEARNING_RATE
     return RATES.get((kind_of(arm), 8 if point.width <= 8 else 32), LEARNING_RATE)
 
 
@@ -245,9 +248,7 @@ def held_out(images: Images) -> Images:
     """Return images whose test images are the last training images."""
     x, y = images.x_train, images.y_train
     n_held = min(HELD_OUT, len(y) // 5)
-    return replace(
-        images, x_train=x[:-n_held], y_train=y[:-n_held], x_test=x[-n_held:], y_test=y[-n_held:]
-    )
+    return replace(images, x_train=x[:-n_held], y_train=y[:-n_held], x_test=x[-n_held:], y_test=y[-n_held:])
 
 
 def _work(point: Point, arm: str, seed: int, sets: ImageSets, device: torch.device) -> dict[str, Any]:

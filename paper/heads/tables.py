@@ -81,7 +81,7 @@ def draw(record: Record) -> "Figure":
     colours = {k: PALETTE[COLOURS[place % len(COLOURS)]] for place, k in enumerate(several)}
     with house_style():
         figure = Figure(figsize=(1.0 + 3.4 * len(panels), 3.8))
-        axes = figure.subplots(1, len(panels), squeeze=False)[0]
+        axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
         for ax, (mode, kind) in zip(axes, panels, strict=True):
             for (*panel, k), arms in found.items():
                 if panel == [mode, kind]:

@@ -23,7 +23,7 @@ from paper.pretrained.tables import choose, draw, find_runs, grid, markdown, tra
 from paper.pretrained.trainer import Trainer
 
 ROOT = Path(__file__).parents[3]
-COMMITTED = ["table-4", "table-5", "table-6"]
+COMMITTED = ["table-4", "table-5", "table-6", "table-6-cifar100"]
 
 
 @pytest.fixture(scope="module")
@@ -351,7 +351,7 @@ def test_committed_jobs_have_the_settings_that_a_new_run_asks_for(name, tmp_path
     record, table = read(ROOT / "results", name), TABLES[name]
     known = find_runs(record)[0]["config"]
     images = load_images(table, None, smoke=True)
-    settings = Settings(table.epochs, table.more_epochs, table.size, cutout=table.cutout)
+    settings = Settings(table.epochs, table.more_epochs, table.size, cutout=table.cutout, ema=table.ema)
     trainer = Trainer(images, settings, weights=None, folder=tmp_path, device=torch.device("cpu"))
     seeds = 1 + max(run["config"]["seed"] for run in find_runs(record))
     asked = {job.name: job.config for job in study.list_jobs(table, trainer, list(known["networks"]), seeds)}
