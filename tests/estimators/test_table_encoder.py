@@ -261,6 +261,12 @@ def test_parameters_are_checked(settings, error, message):
         TableEncoder(**settings).fit(pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"]}))
 
 
+def test_lists_among_nominal_values_are_refused_by_name():
+    encoder = TableEncoder().fit(pd.DataFrame({"b": ["x", "y"]}))
+    with pytest.raises(ValueError, match=r"^`X` must hold nominal values in column 'b'; got: .*unhashable"):
+        encoder.transform(pd.DataFrame({"b": [["x"], ["y"]]}))
+
+
 @pytest.mark.parametrize("listed", ["from_dtype", [0]])
 def test_sparse_and_infinite_tables_are_refused(listed):
     with pytest.raises(

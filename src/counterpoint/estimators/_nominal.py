@@ -66,8 +66,11 @@ def _codes(column: Any, values: pd.Index) -> NDArray[np.float64]:
         codes = _codes(pd.Series(column.cat.categories.to_numpy()), values)
         codes = np.append(codes, MISSING)  # whose place in the column is -1
         return codes[np.asarray(column.cat.codes, dtype=np.int64)]
-    cells = column.to_numpy(dtype=object, na_value=np.nan)
-    found = values.astype(object).get_indexer(pd.Index(cells, dtype=object)).astype(np.float64)
+    cells = pd.Index(column.to_numpy(dtype=object, na_value=np.nan), dtype=object)
+    try:
+        found = values.astype(object).get_indexer(cells).astype(np.float64)
+    except TypeError as error:
+        raise ValueError(f"`X` must hold nominal values in column {column.name!r}; got: {error}.") from error
     return np.where(column.isna(), MISSING, np.where(found < 0, UNKNOWN, found))
 
 
