@@ -255,7 +255,7 @@ def test_what_is_saved_is_loaded_without_pickle(fitted, tmp_path):
 @pytest.mark.parametrize("listed", [[1], np.array([False, True]), (np.int64(1),)])
 def test_rare_values_and_listed_columns_are_saved(tmp_path, listed):
     rng = np.random.default_rng(0)
-    X = np.column_stack([rng.normal(size=400), rng.geometric(0.05, 400)])
+    X = np.column_stack([rng.normal(size=800), rng.geometric(0.05, 800)])
     y = (X[:, 1] > 10).astype(int)
     model = clone(SMALL).set_params(categorical_features=listed).fit(X, y)
     assert model.encoder_.infrequent_categories_[0] is not None

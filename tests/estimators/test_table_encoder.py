@@ -156,6 +156,8 @@ def test_a_column_of_many_values_has_a_limited_number_of_columns():
     assert TableEncoder().fit(X).transform(X).shape[1] <= 100
     assert counts[TableEncoder().fit(X).infrequent_categories_[0]].min() == 1
     assert TableEncoder(max_categories=None, min_frequency=0).fit(X).transform(X).shape[1] == len(counts)
+    even = pd.DataFrame({"code": [f"v{i % 300}" for i in range(3000)]})
+    assert len(TableEncoder().fit(even).infrequent_categories_[0]) == 201
 
 
 def test_missing_numbers_are_means_before_scaling_and_empty_columns_are_zero():

@@ -30,7 +30,7 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Whether numbers are scaled to mean 0 and standard deviation 1.
     n_pieces : int, default=0
         Number of pieces per numeric column, which are added to its value; fewer if quantiles coincide.
-    min_frequency : int or float, default=0.005
+    min_frequency : int or float, default=0.002
         Values in fewer rows than this, or than this share of the rows if it is below 1, have one column together.
     max_categories : int or None, default=100
         Largest number of columns for a nominal column; its rarest values share one of them. None is no limit.
@@ -93,7 +93,7 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         *,
         standardize: bool = True,
         n_pieces: int = 0,
-        min_frequency: float = 0.005,
+        min_frequency: float = 0.002,
         max_categories: int | None = 100,
     ) -> None:
         self.categorical_features = categorical_features
