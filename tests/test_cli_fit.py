@@ -216,7 +216,7 @@ def test_an_error_is_one_sentence_and_exit_code_2(given, sentence, home, here, c
     assert sorted(path.name for path in Path().iterdir()) == before
 
 
-@pytest.mark.parametrize("package", ["torch", "skops"])
+@pytest.mark.parametrize("package", ["torch", "safetensors"])
 @pytest.mark.parametrize("command", ["fit", "predict"])
 def test_a_missing_package_is_named_with_its_pip_line(package, command, home, here, monkeypatch, capsys):
     for name in [

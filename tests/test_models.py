@@ -2,7 +2,7 @@
 
 import json
 import os
-import zipfile
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -11,12 +11,15 @@ import pandas as pd
 import pytest
 import skops.io
 import torch
+from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
-from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.impute import SimpleImputer
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
 from counterpoint.io import read_training_table
 from counterpoint.models import check_destination, fit_table, load_model, save_model
 from counterpoint.models import saving as saving_module
+from counterpoint.models._version_2 import TRUSTED
 
 N = 120
 
@@ -297,8 +300,7 @@ def test_the_networks_run_once_for_a_prediction(fit, table):
     found = fit.model.predict(table.path)
     hook.remove()
     assert len(calls) == -(-len(found.labels) // 256)
-    X = fit.model.transformer.transform(table.frame)
-    np.testing.assert_allclose(found.proba, fit.model.estimator.predict_proba(X), atol=1e-12)
+    np.testing.assert_allclose(found.proba, fit.model.estimator.predict_proba(table.frame), atol=1e-12)
 
 
 def test_the_columns_of_new_data_may_stand_in_any_order_and_beside_others(saved, tmp_path, table):
@@ -332,7 +334,8 @@ def test_rare_values_share_a_column_and_unknown_ones_join_them(tmp_path):
     rows = [f"{value},{rng.normal():.3f},{i % 2}" for i, value in enumerate(values)]
     table = read(tmp_path, "\n".join(["code,x,y", *rows]))
     model = fit_table(table, diversity=0.5, n_learners=2, epochs=1).model
-    assert model.transformer.transform(table.frame).shape[1] <= 33
+    assert model.estimator.encoder_.transform(table.frame).shape[1] <= 101
+    assert model.estimator.encoder_.infrequent_categories_[0] is not None
     (tmp_path / "new.csv").write_text("code,x\nv9999,0\n")
     (note,) = model.predict(tmp_path / "new.csv").notes
     assert note.endswith("treated as rare ones.")
@@ -373,44 +376,94 @@ def rewrite(folder, name, content):
     (folder / "model.json").write_text(json.dumps(facts))
 
 
-def test_a_model_with_a_type_that_none_needs_is_refused_before_it_is_made(saved, tmp_path):
+@pytest.fixture
+def older(fit, table, tmp_path):
+    """Return a folder of format 2, with a transformer of the columns beside an ensemble that takes numbers."""
+    transformer = ColumnTransformer(
+        [
+            ("number", SimpleImputer(strategy="median", add_indicator=True), ["size"]),
+            (
+                "category",
+                OneHotEncoder(handle_unknown="infrequent_if_exist", min_frequency=0.01, sparse_output=False),
+                ["colour"],
+            ),
+        ],
+        sparse_threshold=0,
+    )
+    numbers = transformer.fit_transform(table.frame)
+    estimator = clone(fit.model.estimator).fit(numbers, table.y)
+    folder = save_model(replace(fit.model, estimator=estimator), tmp_path / "older")
+    change(folder, version=2)
+    rewrite(folder, "columns.skops", skops.io.dumps(transformer))
+    return folder, estimator.predict_proba(numbers)
+
+
+def test_a_model_of_format_2_predicts_as_before_and_is_not_saved_again(older, tmp_path, table):
+    folder, proba = older
+    model = load_model(folder)
+    np.testing.assert_allclose(model.predict(table.path).proba, proba, atol=1e-12)
+    (tmp_path / "new.csv").write_text("size,colour\n1,mauve\n")
+    (note,) = model.predict(tmp_path / "new.csv").notes
+    assert note.endswith("treated as none of the known ones.")
+    with pytest.raises(ValueError, match=r"`model` must be of the present format; got one of format 2\. Fit"):
+        save_model(model, tmp_path / "again")
+
+
+def test_a_new_model_replaces_one_of_format_2(older, fit):
+    folder, _ = older
+    save_model(fit.model, folder)
+    assert sorted(path.name for path in folder.iterdir()) == ["ensemble.safetensors", "model.json"]
+
+
+def test_a_model_with_a_type_that_none_needs_is_refused_before_it_is_made(older):
     bait = ColumnTransformer([("number", FunctionTransformer(os.system), ["size"])])
-    rewrite(saved, "columns.skops", skops.io.dumps(bait))
+    rewrite(older[0], "columns.skops", skops.io.dumps(bait))
     with pytest.raises(ValueError, match=r"must hold only types that a model needs; got \w+\.system"):
-        load_model(saved)
+        load_model(older[0])
 
 
-def test_a_model_with_another_transformer_is_refused(table, saved):
+def test_a_model_with_another_transformer_is_refused(table, older):
     other = ColumnTransformer([("number", StandardScaler(), ["size"])]).fit(table.frame)
-    rewrite(saved, "columns.skops", skops.io.dumps(other))
+    rewrite(older[0], "columns.skops", skops.io.dumps(other))
     with pytest.raises(
         ValueError, match="must hold the transformer of the model's columns; it holds another"
     ):
-        load_model(saved)
-
-
-def test_the_trusted_types_are_those_that_a_model_has(saved):
-    assert set(skops.io.get_untrusted_types(file=saved / "columns.skops")) == set(saving_module.TRUSTED)
-
-
-def test_a_model_holds_no_pickle(saved):
-    with zipfile.ZipFile(saved / "columns.skops") as archive:
-        names = archive.namelist()
-    assert all(name.endswith((".json", ".npy", ".npz")) for name in names)
+        load_model(older[0])
 
 
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
         (lambda f: (f / "columns.skops").write_bytes(b"x"), "columns.skops is damaged, or of another model"),
-        (lambda f: (f / "ensemble.safetensors").unlink(), "ensemble.safetensors is missing"),
+        (lambda f: (f / "columns.skops").unlink(), "columns.skops is missing"),
         (lambda f: rewrite(f, "columns.skops", b"x"), r"it is damaged \(BadZipFile"),
+    ],
+)
+def test_a_damaged_model_of_format_2_is_refused(older, damage, message):
+    damage(older[0])
+    with pytest.raises(ValueError, match=message):
+        load_model(older[0])
+
+
+def test_the_trusted_types_are_those_that_a_model_has(older):
+    assert set(skops.io.get_untrusted_types(file=older[0] / "columns.skops")) == set(TRUSTED)
+
+
+def test_a_model_holds_no_pickle(saved):
+    assert sorted(path.suffix for path in saved.iterdir()) == [".html", ".json", ".safetensors"]
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda f: (f / "ensemble.safetensors").write_bytes(b"x"), "is damaged, or of another model"),
+        (lambda f: (f / "ensemble.safetensors").unlink(), "ensemble.safetensors is missing"),
         (lambda f: rewrite(f, "ensemble.safetensors", b"x" * 20), "it is damaged"),
         (lambda f: (f / "model.json").unlink(), "it has no model.json"),
         (lambda f: (f / "model.json").write_text("{"), "its model.json is damaged"),
         (lambda f: (f / "model.json").write_text("[]"), "its model.json is of another kind"),
-        (lambda f: change(f, version=3), "3. A newer counterpoint wrote it: pip install -U counterpoint"),
-        (lambda f: change(f, version=1), "must have format 2; got 1. Fit the model again"),
+        (lambda f: change(f, version=4), "4. A newer counterpoint wrote it: pip install -U counterpoint"),
+        (lambda f: change(f, version=1), "must have format 3; got 1. Fit the model again"),
         (lambda f: change(f, columns=None), "it is damaged"),
     ],
 )
@@ -427,11 +480,7 @@ def change(folder, **entries):
 
 def test_a_model_is_replaced_and_nothing_else_is(fit, saved, tmp_path):
     save_model(fit.model, saved)
-    assert sorted(path.name for path in saved.iterdir()) == [
-        "columns.skops",
-        "ensemble.safetensors",
-        "model.json",
-    ]
+    assert sorted(path.name for path in saved.iterdir()) == ["ensemble.safetensors", "model.json"]
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
     (saved / "notes.txt").write_text("mine")
     with pytest.raises(

@@ -13,7 +13,6 @@ from joblib import parallel_config
 from counterpoint.arena import SMOKE, arena, classifiers, run
 from counterpoint.arena.classifiers import run_classifier
 from counterpoint.arena.encoding import (
-    PiecewiseLinear,
     for_catboost,
     for_networks,
     for_trees,
@@ -94,20 +93,11 @@ def test_folds_hold_every_row_once_and_inner_ones_stay_inside_the_training_part(
     assert any(set(a.outer.test) != set(b.outer.test) for a, b in zip(folds, other, strict=True))
 
 
-def test_pieces_add_up_to_the_place_among_the_quantiles():
-    x = np.random.default_rng(0).normal(size=(101, 2))
-    x[:, 1] = 3.0
-    pieces = PiecewiseLinear(n_pieces=4).fit_transform(x)
-    assert pieces.shape == (101, 4)  # the constant column has none
-    knots = np.quantile(x[:, 0], [0, 0.25, 0.5, 0.75, 1])
-    np.testing.assert_allclose(pieces.sum(axis=1), np.interp(x[:, 0], knots, range(5)))
-
-
 def test_encoders_learn_from_training_rows_only_and_take_what_they_have_not_seen():
     colour = pd.Categorical(["red", "blue", "red", None, "blue", "mauve"], ["blue", "mauve", "red"])
     X = pd.DataFrame({"size": [1.0, 2.0, np.nan, 4.0, 1e9, np.nan], "colour": colour})
     train, test = X.iloc[:4], X.iloc[4:]
-    nets = for_networks(train).fit(train)
+    nets = for_networks().fit(train)
     numbers = nets.transform(test)
     assert np.isfinite(numbers).all()
     assert numbers.shape[1] == nets.transform(train).shape[1]

@@ -135,7 +135,7 @@ def test_inner_folds_are_scored_by_the_vote(labor):
 def test_rows_held_out_have_no_part_in_their_own_encoding(labor):
     split = outer_folds(labor, 0, 3)[0].outer
     part = networks._parts(labor, [split], 0, CPU)[0]
-    encoder = for_networks(labor.X).fit(labor.X.iloc[split.train])
+    encoder = for_networks().fit(labor.X.iloc[split.train])
     np.testing.assert_allclose(part.test_x, encoder.transform(labor.X.iloc[split.test]), rtol=1e-6)
 
 

@@ -13,6 +13,7 @@ from counterpoint.datasets import load
 from counterpoint.estimators import (
     DiverseEnsembleClassifier,
     DiverseEnsembleClassifierCV,
+    TableEncoder,
     corrected_paired_test,
     diverse_cv,
 )
@@ -434,6 +435,7 @@ def test_a_fold_is_scored_where_there_is_no_double_precision(table, voting):
     rows = Rows(np.asarray(X, dtype=np.float64), np.asarray(y), np.ones(len(y)))
     search = small(voting=voting)
     search.classes_ = np.unique(y)
+    search.encoder_ = TableEncoder().fit(rows.X)
     part = diverse_cv.SearchFold(search, rows, np.arange(0, len(y), 2), np.arange(1, len(y), 2), 0)
     ensemble = Ensemble(part.fold.networks, voting=voting)
     expected = part.score(ensemble)

@@ -184,7 +184,7 @@ def test_a_file_that_says_otherwise_is_not_written(iris, tmp_path, monkeypatch):
     pytest.importorskip("onnx")
     model = small(epochs=2).fit(*iris)
     twin = small(epochs=2, random_state=1).fit(*iris)
-    monkeypatch.setattr(_onnx, "_Deployed", lambda _, made=_onnx._Deployed: made(twin))
+    monkeypatch.setattr(_onnx, "_Deployed", lambda _, encoding, made=_onnx._Deployed: made(twin, encoding))
     with pytest.raises(RuntimeError, match="must agree with the estimator"):
         model.to_onnx(tmp_path / "model.onnx")
     assert not any(tmp_path.iterdir())

@@ -1,7 +1,6 @@
 """The contract of scikit-learn, with no expected failures."""
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
@@ -11,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from counterpoint.estimators import DiverseEnsembleClassifier, DiverseEnsembleClassifierCV
+from counterpoint.estimators import DiverseEnsembleClassifier, DiverseEnsembleClassifierCV, TableEncoder
 
 SMALL = DiverseEnsembleClassifier(n_estimators=2, hidden_layer_sizes=(16,), epochs=12, learning_rate=0.03)
 PAPER = clone(SMALL).set_params(loss="correlation")
@@ -20,7 +19,8 @@ SEARCH = DiverseEnsembleClassifierCV(
 )
 
 
-@parametrize_with_checks([SMALL, PAPER, SEARCH])
+@pytest.mark.filterwarnings("ignore:The least populated class")  # its rounded data have a class of one row
+@parametrize_with_checks([SMALL, PAPER, SEARCH, TableEncoder(), TableEncoder(n_pieces=4, standardize=False)])
 def test_the_checks_of_scikit_learn(estimator, check):
     check(estimator)
 
@@ -90,11 +90,3 @@ def test_a_random_state_is_enough_to_repeat_a_fit_and_no_global_one_is_touched(t
     second = clone(SMALL).set_params(random_state=3).fit(X, y).predict_proba(X)
     np.testing.assert_array_equal(first, second)
     assert np.abs(clone(SMALL).set_params(random_state=4).fit(X, y).predict_proba(X) - first).max() > 1e-3
-
-
-def test_a_frame_with_missing_values_is_refused(table):
-    X, y = table
-    X = X.copy()
-    X.iloc[3, 1] = np.nan
-    with pytest.raises(ValueError, match="contains NaN"):
-        clone(SMALL).fit(pd.DataFrame(X), y)

@@ -11,17 +11,16 @@ from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPClassifier
-from sklearn.pipeline import FeatureUnion, make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeClassifier
 
 from counterpoint._validation import FloatArray
-from counterpoint.arena.encoding import PiecewiseLinear, for_catboost, for_trees, nominal_columns
+from counterpoint.arena.encoding import N_PIECES, for_catboost, for_trees, nominal_columns
 from counterpoint.arena.methods import CANDIDATES, Parameters, Settings
 from counterpoint.arena.scores import aligned, fold_scores
 from counterpoint.arena.tables import OuterFold, Split, Table
 from counterpoint.assessment.learners import learner_outputs
-from counterpoint.estimators import DecorateClassifier
+from counterpoint.estimators import DecorateClassifier, TableEncoder
 
 __all__ = ["run_classifier"]
 
@@ -140,14 +139,14 @@ def _classifier(method: str, given: dict[str, Any], X: Any, settings: Settings, 
     from counterpoint.arena.tabm import TabMClassifier
 
     sizes = (settings.hidden, settings.epochs, settings.batch_size(len(X)))
-    return TabMClassifier(*sizes, random_state=seed, **given), for_networks(X)
+    return TabMClassifier(*sizes, random_state=seed, **given), for_networks()
 
 
 def _decorate_network(X: Any, settings: Settings, alpha: float) -> Any:
     """Return a network as a learner for DECORATE, which passes imputed numeric columns first."""
     numeric = list(range(X.shape[1] - len(nominal_columns(X))))
-    both = FeatureUnion([("scaled", StandardScaler()), ("pieces", PiecewiseLinear())])
-    columns = ColumnTransformer([("numbers", both, numeric)] if numeric else [], remainder="passthrough")
+    numbers = [("numbers", TableEncoder(n_pieces=N_PIECES), numeric)] if numeric else []
+    columns = ColumnTransformer(numbers, remainder="passthrough")
     batch = 32 if len(X) < 200 else 100 if len(X) < 1000 else 200  # a few hundred steps for any table
     network = MLPClassifier(
         (settings.hidden,),

@@ -1,65 +1,20 @@
 """Encoders of tables, the same for all methods of a kind, fitted to training rows only."""
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.compose import ColumnTransformer
 from sklearn.feature_selection import VarianceThreshold
-from sklearn.impute import MissingIndicator, SimpleImputer
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, OrdinalEncoder
 
-from counterpoint._validation import FloatArray
+from counterpoint.estimators import TableEncoder
 
-__all__ = ["PiecewiseLinear", "for_catboost", "for_networks", "for_trees", "nominal_columns"]
+__all__ = ["N_PIECES", "for_catboost", "for_networks", "for_trees", "nominal_columns"]
 
+N_PIECES = 8  # of a numeric column, for networks
 _RARE = 2  # rows that a value needs for a column of its own
 _MOST_VALUES = 200  # distinct values of a nominal column, for trees
-
-
-class PiecewiseLinear(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    r"""Encode each number as ramps between quantiles of its column.
-
-    Parameters
-    ----------
-    n_pieces : int, default=8
-        Number of pieces per column; fewer if quantiles coincide.
-
-    Notes
-    -----
-    The piece from knot a to knot b is :math:`(x - a) / (b - a)`, clipped to [0, 1]. A linear function of the pieces is
-    piecewise linear in x (Gorishniy, Rubachev and Babenko 2022, "On embeddings for numerical features in tabular deep
-    learning"). A constant column has no pieces.
-
-    Examples
-    --------
-    >>> PiecewiseLinear(n_pieces=2).fit_transform([[0.0], [1.0], [2.0], [4.0], [6.0]])
-    array([[0. , 0. ],
-           [0.5, 0. ],
-           [1. , 0. ],
-           [1. , 0.5],
-           [1. , 1. ]])
-    """
-
-    def __init__(self, n_pieces: int = 8) -> None:
-        self.n_pieces = n_pieces
-
-    def fit(self, X: ArrayLike, y: None = None) -> Self:
-        """Find the knots of each column."""
-        shares = np.linspace(0, 1, self.n_pieces + 1)
-        self.knots_ = [np.unique(np.quantile(column, shares)) for column in np.asarray(X, dtype=float).T]
-        return self
-
-    def transform(self, X: ArrayLike) -> FloatArray:
-        """Return the pieces of all columns side by side."""
-        columns = np.asarray(X, dtype=float).T
-        pieces = [
-            np.clip((column[:, None] - knots[:-1]) / np.diff(knots), 0, 1)
-            for column, knots in zip(columns, self.knots_, strict=True)
-        ]
-        return np.hstack([np.empty((columns.shape[1], 0)), *pieces])
 
 
 def nominal_columns(X: Any) -> list[int]:
@@ -67,31 +22,20 @@ def nominal_columns(X: Any) -> list[int]:
     return [place for place, dtype in enumerate(X.dtypes) if dtype == "category"]
 
 
-def for_networks(X: Any) -> Pipeline:
-    """Return an unfitted encoder for networks.
+def for_networks() -> Pipeline:
+    """Return an unfitted encoder for networks: a :class:`~counterpoint.estimators.TableEncoder` with pieces.
 
-    A numeric column is imputed by its mean and becomes a standardised column, its pieces, and an indicator of missing
-    values. Each nominal value, including a missing one, has an indicator column; rare values share one. Constant
-    columns are dropped.
+    Columns that are constant in the training rows are dropped.
 
     Examples
     --------
     >>> from counterpoint.arena.tables import read_suite
     >>> X = read_suite(["labor"])[0].X
-    >>> for_networks(X).fit_transform(X).shape
+    >>> for_networks().fit_transform(X).shape
     (57, 79)
     """
-    nominal = nominal_columns(X)
-    numeric = [place for place in range(X.shape[1]) if place not in nominal]
-    filled = SimpleImputer(keep_empty_features=True)
-    values = OneHotEncoder(handle_unknown="infrequent_if_exist", min_frequency=_RARE, sparse_output=False)
-    parts = [
-        ("scaled", make_pipeline(filled, StandardScaler()), numeric),
-        ("pieces", make_pipeline(filled, PiecewiseLinear()), numeric),
-        ("missing", MissingIndicator(error_on_new=False, sparse=False), numeric),
-        ("values", make_pipeline(FunctionTransformer(_codes), values), nominal),
-    ]
-    return make_pipeline(ColumnTransformer([part for part in parts if part[2]]), VarianceThreshold())
+    encoder = TableEncoder(n_pieces=N_PIECES, min_frequency=_RARE, max_categories=None)
+    return make_pipeline(encoder, VarianceThreshold())
 
 
 def for_trees(X: Any) -> Pipeline:
@@ -134,8 +78,3 @@ def _coded(X: Any, places: list[int]) -> Any:
     for place in places:  # by position, since a column may have any name
         coded.isetitem(place, X.iloc[:, place].cat.codes.to_numpy(np.int64))
     return coded
-
-
-def _codes(X: Any) -> NDArray[np.int64]:
-    """Return the codes of nominal values, -1 for a missing one; integers are sorted faster than strings."""
-    return np.column_stack([X[name].cat.codes.to_numpy(np.int64) for name in X])

@@ -272,7 +272,7 @@ def _parts(table: Table, splits: Sequence[Split], repeat: int, device: torch.dev
     """Return the splits as tensors, each with its own encoding, all of one width."""
     encoded = []
     for split in splits:
-        encoder = for_networks(table.X)
+        encoder = for_networks()
         train = encoder.fit_transform(table.X.iloc[split.train])
         encoded.append((train, encoder.transform(table.X.iloc[split.test])))
     width = max(train.shape[1] for train, _ in encoded)

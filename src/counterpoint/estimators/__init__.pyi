@@ -7,3 +7,4 @@ from .diverse_cv import DiverseEnsembleClassifierCV as DiverseEnsembleClassifier
 from .diversity_path import DiversityPathDisplay as DiversityPathDisplay
 from .paired import PairedTest as PairedTest
 from .paired import corrected_paired_test as corrected_paired_test
+from .table_encoder import TableEncoder as TableEncoder

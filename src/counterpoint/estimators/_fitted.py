@@ -15,12 +15,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from counterpoint._validation import FloatArray, check_labels
 from counterpoint.estimators._rows import Rows
+from counterpoint.estimators.table_encoder import TableEncoder
 from counterpoint.exceptions import LearnerWarning
 from counterpoint.training import Ensemble, History, Readout, Vote, autocast
 from counterpoint.training.columns import two_columns
@@ -51,9 +52,11 @@ def _has_probabilities(estimator: "FittedNetworks") -> bool:
 class FittedNetworks(ClassifierMixin, BaseEstimator):
     """Classifier whose learners are networks; subclasses implement ``fit``."""
 
+    categorical_features: ArrayLike | str | None
+    standardize: bool
     voting: str
     ensemble_: Ensemble
-    scaler_: StandardScaler | None
+    encoder_: TableEncoder
     history_: History
     classes_: NDArray[Any]
     n_features_in_: int
@@ -65,7 +68,7 @@ class FittedNetworks(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            A table of numbers.
+            A table: numbers, nominal values and missing ones.
 
         Returns
         -------
@@ -81,7 +84,7 @@ class FittedNetworks(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            A table of numbers.
+            A table: numbers, nominal values and missing ones.
 
         Returns
         -------
@@ -95,7 +98,7 @@ class FittedNetworks(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            A table of numbers.
+            A table: numbers, nominal values and missing ones.
 
         Returns
         -------
@@ -110,7 +113,7 @@ class FittedNetworks(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            A table of numbers.
+            A table: numbers, nominal values and missing ones.
 
         Returns
         -------
@@ -129,7 +132,7 @@ class FittedNetworks(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            A table of numbers, preferably one that was not trained on.
+            A table, preferably one that was not trained on.
         y : array-like of shape (n_samples,)
             The classes.
         samples : {"held_out", "training"}, default="held_out"
@@ -162,11 +165,16 @@ class FittedNetworks(ClassifierMixin, BaseEstimator):
         return list(cached.learners)
 
     @property
+    def scaler_(self) -> StandardScaler | None:
+        """The scaler of the numeric columns."""
+        return self.encoder_.scaler_
+
+    @property
     def readout_(self) -> Readout | None:
         """The scale and the class offsets of each network, or None."""
         return self.ensemble_.readout
 
-    def to_onnx(self, path: str | os.PathLike[str]) -> None:
+    def to_onnx(self, path: str | os.PathLike[str], *, encoded: bool = False) -> None:
         """Write the ensemble to one ONNX file that maps rows of features to the probabilities of the vote.
 
         Parameters
@@ -174,6 +182,9 @@ class FittedNetworks(ClassifierMixin, BaseEstimator):
         path : path
             The file. Input ``features`` (n_samples, n_features) and output ``probabilities`` (n_samples, n_classes) are
             float32. Under hard voting the output holds shares of the votes. The metadata holds the classes, as JSON.
+        encoded : bool, default=False
+            Whether the input of the file is what ``encoder_.transform`` returns for a table. Required if the table has
+            nominal columns; otherwise the file encodes raw features, where NaN is a missing value.
 
         Notes
         -----
@@ -183,11 +194,13 @@ class FittedNetworks(ClassifierMixin, BaseEstimator):
         from counterpoint.estimators._onnx import export
 
         check_is_fitted(self)
-        export(self, path)
+        export(self, path, encoded=encoded)
 
     def _check_table(self, X: Any, y: ArrayLike, *, reset: bool = True) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return a table to train on, and classes that can be printed and saved."""
-        X, y = validate_data(self, X, y, reset=reset, dtype=[np.float64, np.float32])
+        """Return a table to train on, as the encoder reads it, and classes that can be printed and saved."""
+        if reset:
+            self.encoder_ = TableEncoder(self.categorical_features, standardize=self.standardize)
+        X, y = self.encoder_._read(self, X, y, reset=reset)
         check_classification_targets(y)
         check_labels(y, "y")
         return X, np.asarray(y)
@@ -195,14 +208,20 @@ class FittedNetworks(ClassifierMixin, BaseEstimator):
     def _logits(self, X: Any) -> Tensor:
         """Return the outputs of the networks for a table, before the read-out, in double precision on the CPU."""
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        X = self.encoder_._read(self, X, reset=False)
         rows = Rows(X, np.zeros(len(X), dtype=np.int64), np.ones(len(X)))
-        x, *_ = rows.tensors(self.scaler_, next(self.ensemble_.parameters()).device)
+        x, *_ = rows.tensors(self.encoder_, next(self.ensemble_.parameters()).device)
         return self._raw_logits(x).cpu().double()
 
     def _vote(self, X: Any) -> FloatArray:
         """Return the probabilities of the vote, or the shares of the votes under hard voting."""
         return self._rule()(self._logits(X)).numpy()
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        return tags
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()
@@ -225,7 +244,7 @@ class FittedNetworks(ClassifierMixin, BaseEstimator):
 
     def _warn_of_learners(self, rows: Rows) -> None:
         """Warn of learners that ended constant, or against the truth."""
-        x, y, weight = rows.tensors(self.scaler_, next(self.ensemble_.parameters()).device)
+        x, y, weight = rows.tensors(self.encoder_, next(self.ensemble_.parameters()).device)
         for complaint in learner_complaints(self._raw_logits(x).softmax(-1), y, weight):
             warnings.warn(f"{complaint}.", LearnerWarning, stacklevel=_level_outside())
 
@@ -254,7 +273,6 @@ def all_or_nothing(method: Method) -> Method:
         before = dict(self.__dict__)
         trained = [before[name] for name in ("ensemble_", "_continued") if before.get(name) is not None]
         states = copy.deepcopy([part.state_dict() for part in trained])
-        scaler = copy.deepcopy(before.get("scaler_"))
         try:
             return method(self, *args, **kwargs)
         except BaseException:
@@ -264,7 +282,6 @@ def all_or_nothing(method: Method) -> Method:
                 part.load_state_dict(state)
             if "ensemble_" in before:
                 self.ensemble_.eval()
-                self.scaler_ = scaler
             raise
 
     return cast(Method, fit)

@@ -1,7 +1,8 @@
 """Tables with nominal columns: which columns these are, and their values by number."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -9,43 +10,85 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 
-NUMBERS_ONLY = "hold numbers in columns that are not among the `categorical_features`"
+__all__ = [
+    "MISSING",
+    "UNKNOWN",
+    "Categories",
+    "by_number",
+    "check_numbers",
+    "find_categories",
+    "frame_or_none",
+    "naming_text",
+    "positions",
+    "to_frame",
+]
 
-Categories = Mapping[int, pd.Index]  # position of a nominal column -> the values it may take
+_NUMBERS_ONLY = "hold numbers in columns that are not among the `categorical_features`"
+
+MISSING, UNKNOWN = -1.0, -2.0  # in the place of the number of a value
+
+Categories = dict[int, pd.Index]  # position of a nominal column -> the values it may take
 
 
 def find_categories(X: Any, listed: ArrayLike | None) -> Categories:
     """Return the values of the columns that are categorical in their frame or listed; a missing value is none."""
-    if listed is None and _of_frame(X) is None:
+    if listed is None and frame_or_none(X) is None:
         return {}
-    frame = _frame(X)
+    frame = to_frame(X)
     nominal = {j for j, dtype in enumerate(frame.dtypes) if isinstance(dtype, pd.CategoricalDtype)}
     if listed is not None:
-        nominal |= set(_positions(np.asarray(listed), list(frame.columns)))
+        nominal |= set(positions(np.asarray(listed), list(frame.columns)))
     return {j: pd.Categorical(frame.iloc[:, j]).categories for j in sorted(nominal)}
 
 
-def by_number(X: Any, categories: Categories) -> Any:
-    """Return the table with the values of nominal columns by number, and NaN for a value that is not known.
+def by_number(X: Any, categories: Categories, *, keep_missing: bool = False) -> Any:
+    """Return the table with the values of nominal columns by number, and NaN for a value that is missing or not known.
 
-    Cells of any type that are missing elsewhere, as ``pandas.NA`` is, become NaN as well: NumPy cannot read them.
+    With ``keep_missing`` such a value is MISSING or UNKNOWN, two negative numbers. Cells of any type that are missing
+    elsewhere, as ``pandas.NA`` is, become NaN as well: NumPy cannot read them.
     """
     if not categories and not isinstance(X, pd.DataFrame):
         is_mixed = isinstance(X, np.ndarray) and X.dtype == object
         return np.where(pd.isna(X), np.nan, X) if is_mixed else X
-    frame = _frame(X).copy(deep=False)
+    frame = to_frame(X).copy(deep=False)
     for j, dtype in enumerate(frame.dtypes):
         if dtype.kind == "O" and not isinstance(dtype, pd.CategoricalDtype) and j not in categories:
             frame.isetitem(j, frame.iloc[:, j].where(frame.iloc[:, j].notna(), np.nan))
     for j, values in categories.items():
-        codes = pd.Categorical(frame.iloc[:, j]).set_categories(values).codes
-        frame.isetitem(j, np.where(codes < 0, np.nan, codes))
-    return frame.to_numpy() if _of_frame(X) is None else frame
+        codes = _codes(frame.iloc[:, j], values)
+        frame.isetitem(j, codes if keep_missing else np.where(codes < 0, np.nan, codes))
+    return frame.to_numpy() if frame_or_none(X) is None else frame
 
 
-def first_text(X: Any, categories: Categories) -> tuple[Any, str] | None:
+def _codes(column: Any, values: pd.Index) -> NDArray[np.float64]:
+    """Return the number of each cell among the values, or MISSING, or UNKNOWN."""
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        codes = _codes(pd.Series(column.cat.categories.to_numpy()), values)
+        codes = np.append(codes, MISSING)  # whose place in the column is -1
+        return codes[np.asarray(column.cat.codes, dtype=np.int64)]
+    cells = pd.Index(column.to_numpy(dtype=object, na_value=np.nan), dtype=object)
+    try:
+        found = values.astype(object).get_indexer(cells).astype(np.float64)
+    except TypeError as error:
+        raise ValueError(f"`X` must hold nominal values in column {column.name!r}; got: {error}.") from error
+    return np.where(column.isna(), MISSING, np.where(found < 0, UNKNOWN, found))
+
+
+@contextmanager
+def naming_text(X: Any, categories: Categories) -> Iterator[None]:
+    """Name the column that holds text where a number is expected: NumPy reports only the text."""
+    try:
+        yield
+    except ValueError as error:
+        is_text = "could not convert string" in str(error)
+        if not is_text or (found := _first_text(X, categories)) is None:
+            raise
+        raise ValueError(f"`X` must {_NUMBERS_ONLY}; got {found[1]!r} in column {found[0]!r}.") from error
+
+
+def _first_text(X: Any, categories: Categories) -> tuple[Any, str] | None:
     """Return the first column that is not nominal and holds text that is no number, and that text."""
-    frame = _of_frame(X)
+    frame = frame_or_none(X)
     if frame is None:
         cells = np.asarray(X, dtype=object)
         if cells.ndim != 2:
@@ -56,15 +99,16 @@ def first_text(X: Any, categories: Categories) -> tuple[Any, str] | None:
 
 
 def check_numbers(X: Any, categories: Categories) -> None:
-    """Refuse columns of dates or durations that are not nominal: NumPy would count their ticks."""
-    frame = _of_frame(X)
+    """Refuse columns of dates, durations or intervals that are not nominal: NumPy would count ticks, or fail."""
+    frame = frame_or_none(X)
     if frame is None:
         if not (isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "mM"):
             return
         frame = pd.DataFrame(X)
     for j, (name, dtype) in enumerate(frame.dtypes.items()):
-        if j not in categories and dtype.kind in "mM":
-            raise ValueError(f"`X` must {NUMBERS_ONLY}; got {dtype} in column {name!r}.")
+        is_time = dtype.kind in "mM" or isinstance(dtype, pd.PeriodDtype | pd.IntervalDtype)
+        if j not in categories and is_time:
+            raise ValueError(f"`X` must {_NUMBERS_ONLY}; got {dtype} in column {name!r}.")
 
 
 def _is_text(value: Any) -> bool:
@@ -77,16 +121,16 @@ def _is_text(value: Any) -> bool:
     return False
 
 
-def _frame(X: Any) -> Any:
+def to_frame(X: Any) -> Any:
     """Return the table as a frame of pandas; one that is no frame yet keeps the type of each cell."""
-    frame = _of_frame(X)
+    frame = frame_or_none(X)
     if frame is None:
         cells = check_array(np.asarray(X, dtype=object), dtype=None, ensure_all_finite=False)
         frame = pd.DataFrame(cells)
     return frame
 
 
-def _of_frame(X: Any) -> Any:
+def frame_or_none(X: Any) -> Any:
     """Return a frame of any library as one of pandas, and None for what is no frame."""
     if isinstance(X, pd.DataFrame):
         return X
@@ -109,7 +153,7 @@ def _of_polars(column: Any, polars: Any) -> Any:
     return column.to_numpy()
 
 
-def _positions(listed: NDArray[Any], names: Sequence[Any]) -> list[int]:
+def positions(listed: NDArray[Any], names: Sequence[Any]) -> list[int]:
     """Return the positions of the columns that a mask, positions or names stand for."""
     rule = "`categorical_features` must"
     if listed.ndim == 0:  # a string, a set or a number

@@ -14,7 +14,8 @@ from torch import Tensor, nn
 
 from counterpoint._extras import import_extra
 from counterpoint._files import replacing
-from counterpoint._validation import FloatArray, check_path
+from counterpoint._validation import FloatArray, check_flag, check_path
+from counterpoint.estimators.table_encoder import TableEncoder
 
 if TYPE_CHECKING:
     from counterpoint.estimators.diverse import DiverseEnsembleClassifier
@@ -26,35 +27,65 @@ _N_ROWS = 64
 _ROUNDING = 0.01
 
 
-class _Deployed(nn.Module):
-    """Standardise, run the networks, read them out, vote."""
+class _Encoding(nn.Module):
+    """Encode a table of numbers, with missing values or without, as the encoder of the estimator does."""
 
+    means: Tensor
+    is_empty: Tensor
     mean: Tensor
     scale: Tensor
+    missing: Tensor
 
-    def __init__(self, estimator: "DiverseEnsembleClassifier") -> None:
+    def __init__(self, encoder: TableEncoder) -> None:
         super().__init__()
-        scaler, n_features = estimator.scaler_, estimator.n_features_in_
+        scaler, n_features = encoder.scaler_, encoder.n_features_in_
         mean = np.zeros(n_features) if scaler is None else scaler.mean_
         scale = np.ones(n_features) if scaler is None else scaler.scale_
-        self.register_buffer("mean", torch.as_tensor(mean, dtype=torch.float64))
-        self.register_buffer("scale", torch.as_tensor(scale, dtype=torch.float64))
+        self.register_buffer("means", torch.as_tensor(np.nan_to_num(encoder._means)))
+        self.register_buffer("is_empty", torch.as_tensor(np.isnan(encoder._means)))
+        self.register_buffer("mean", torch.as_tensor(mean))
+        self.register_buffer("scale", torch.as_tensor(scale))
+        self.register_buffer("missing", torch.as_tensor(encoder.missing_features_))
+
+    def forward(self, features: Tensor) -> Tensor:
+        is_missing = torch.isnan(features)
+        # as the estimator does: the mean may be large beside the scale, and then float32 keeps little of the difference
+        filled = torch.where(is_missing | self.is_empty, self.means, features.double())
+        x = ((filled - self.mean) / self.scale).float()
+        return torch.cat([x, is_missing[:, self.missing].float()], dim=1) if len(self.missing) else x
+
+
+class _Deployed(nn.Module):
+    """Encode, run the networks, read them out, vote."""
+
+    def __init__(self, estimator: "DiverseEnsembleClassifier", encoding: nn.Module) -> None:
+        super().__init__()
+        self.encoding = encoding
         self.learners = nn.ModuleList(copy.deepcopy(estimator.ensemble_.learners))  # to be moved to the CPU
         self.rule = estimator._rule()
         self.readout = self.rule.readout  # a part of this module, so that it is exported
 
     def forward(self, features: Tensor) -> Tensor:
-        # as the estimator does: the mean may be large beside the scale, and then float32 keeps little of the difference
-        x = ((features.double() - self.mean) / self.scale).float()
+        x = self.encoding(features)
         return self.rule(torch.stack([learner(x) for learner in self.learners]))
 
 
-def export(estimator: "DiverseEnsembleClassifier", path: str | os.PathLike[str]) -> None:
+def export(
+    estimator: "DiverseEnsembleClassifier", path: str | os.PathLike[str], *, encoded: bool = False
+) -> None:
     """Write the ONNX file of an estimator, after a run of it where onnxruntime is installed."""
     target = check_path(path, "path")
+    check_flag(encoded, "encoded")
     onnx = import_extra("onnx", "onnx")
-    deployed = _Deployed(estimator).cpu().eval()
-    rows = _rows(estimator, deployed)
+    encoder = estimator.encoder_
+    if encoded:
+        encoding: nn.Module = nn.Identity()
+        rows = torch.randn(_N_ROWS, encoder._n_out, generator=torch.Generator().manual_seed(0))
+    else:
+        _check_numeric(encoder)
+        encoding = _Encoding(encoder)
+        rows = _rows(estimator, encoding)
+    deployed = _Deployed(estimator, encoding).cpu().eval()
     buffer = io.BytesIO()
     with warnings.catch_warnings():
         # The exporter that needs no further package warns that it is the old one, of constants that it does not fold,
@@ -77,45 +108,58 @@ def export(estimator: "DiverseEnsembleClassifier", path: str | os.PathLike[str])
     onnx.checker.check_model(model)
     content = model.SerializeToString()
     if find_spec("onnxruntime") is not None:
-        _compare(estimator, rows, content, path)
+        _compare(_proba(estimator, rows, encoded), rows, content, path)
     with replacing(target) as file:
         file.write(content)
 
 
-def _rows(estimator: "DiverseEnsembleClassifier", deployed: _Deployed) -> Tensor:
+def _check_numeric(encoder: TableEncoder) -> None:
+    if encoder.is_categorical_.any():
+        place = int(encoder.is_categorical_.argmax())
+        name = getattr(encoder, "feature_names_in_", range(encoder.n_features_in_))[place]
+        raise ValueError(
+            f"`encoded` must be True for a table with nominal columns, of which {name!r} is one; got False. The file "
+            "then takes what `encoder_.transform` returns."
+        )
+
+
+def _rows(estimator: "DiverseEnsembleClassifier", encoding: _Encoding) -> Tensor:
     """Return rows of the mean and the spread of the training rows, in float32, if that can hold them."""
     drawn = torch.randn(_N_ROWS, estimator.n_features_in_, generator=torch.Generator().manual_seed(0))
-    rows = drawn * deployed.scale + deployed.mean
+    rows = drawn * encoding.scale + encoding.mean
     change = _proba(estimator, rows) - _proba(estimator, rows.float())
     if np.abs(change).max(axis=1).mean() > _ROUNDING:
-        share = (rows - rows.float()).abs().amax(0) / deployed.scale
+        share = (rows - rows.float()).abs().amax(0) / encoding.scale
         worst = int(share.argmax())
         name = getattr(estimator, "feature_names_in_", range(estimator.n_features_in_))[worst]
         raise ValueError(
             f"`X` must have held features that float32, the input of the file, can tell apart; got feature {name!r} "
-            f"with mean {deployed.mean[worst]:.6g} and standard deviation {deployed.scale[worst]:.6g}. Subtract a "
+            f"with mean {encoding.mean[worst]:.6g} and standard deviation {encoding.scale[worst]:.6g}. Subtract a "
             "constant from it before fit and before the file is used."
         )
-    return rows.float()
+    rows = rows.float()
+    rows[1::2, encoding.missing] = torch.nan
+    return rows
 
 
-def _compare(
-    estimator: "DiverseEnsembleClassifier", rows: Tensor, content: bytes, path: str | os.PathLike[str]
-) -> None:
+def _compare(proba: FloatArray, rows: Tensor, content: bytes, path: str | os.PathLike[str]) -> None:
     import onnxruntime
 
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
     for count in (16, 1):
         (found,) = session.run(["probabilities"], {"features": rows[:count].numpy()})
-        if not np.allclose(found, _proba(estimator, rows[:count]), atol=1e-4):
+        if not np.allclose(found, proba[:count], atol=1e-4):
             raise RuntimeError(
                 f"'{os.fspath(path)}' must agree with the estimator; onnxruntime finds other probabilities. The file "
                 "was not written."
             )
 
 
-def _proba(estimator: "DiverseEnsembleClassifier", rows: Tensor) -> FloatArray:
+def _proba(estimator: "DiverseEnsembleClassifier", rows: Tensor, encoded: bool = False) -> FloatArray:
     """Return the vote of the estimator, without the warning that the rows have no feature names."""
+    if encoded:
+        x = rows.to(next(estimator.ensemble_.parameters()).device)
+        return estimator._rule()(estimator._raw_logits(x).cpu().double()).numpy()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
         return estimator._vote(rows.double().numpy())

@@ -1,4 +1,4 @@
-"""A table as networks train on it: distinct rows with weights, standardised."""
+"""A table as networks train on it: distinct rows with weights, encoded."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils.class_weight import compute_class_weight
 from torch import Tensor
 
 from counterpoint._validation import FloatArray, IntArray, check_interval, check_labels, check_number
+from counterpoint.estimators.table_encoder import TableEncoder
 
 __all__ = [
     "Rows",
@@ -19,14 +19,13 @@ __all__ = [
     "check_sample_weight",
     "coded_rows",
     "distinct_rows",
-    "fit_scaler",
 ]
 
 _ORDINARY = 20  # the binary exponent of weights that are used as they are
 
 
 class Rows(NamedTuple):
-    """Rows of a table with their classes, as codes, and weights."""
+    """Rows of a table, as its encoder reads them, with their classes, as codes, and weights."""
 
     X: NDArray[Any]  # (n, n_features)
     codes: IntArray  # (n,)
@@ -65,19 +64,20 @@ class Rows(NamedTuple):
             )
         return self._replace(weight=weight).take(np.flatnonzero(weight))
 
-    def tensors(
-        self, scaler: StandardScaler | None, device: torch.device
-    ) -> tuple[Tensor, Tensor, Tensor | None]:
+    def tensors(self, encoder: TableEncoder, device: torch.device) -> tuple[Tensor, Tensor, Tensor | None]:
         """Return inputs, classes and weights on a device; the weights are None if they are equal.
 
         Only the ratios of weights matter. They are divided by the largest, so that small ones do not underflow in
         float32.
         """
-        X = self.X if scaler is None else scaler.transform(self.X)
         with np.errstate(over="ignore"):
-            X = np.array(X, dtype=np.float32)
+            X = np.array(encoder._encode(self.X), dtype=np.float32)
         if (bad := ~np.isfinite(X)).any():
-            raise ValueError(f"`X` must hold numbers that float32 can; got {_first_of(self.X, bad)}.")
+            row, column = np.argwhere(bad)[0]  # numeric columns come first
+            feature = encoder._numeric[column]
+            raise ValueError(
+                f"`X` must hold numbers that float32 can; got {self.X[row, feature]:.6g} in feature {feature}."
+            )
         x = torch.from_numpy(X).to(device)
         weight = None
         if self.weight.size and np.ptp(self.weight):
@@ -120,17 +120,6 @@ def check_class_weight(class_weight: Any) -> None:
         raise ValueError(f"`class_weight` must be a dict, 'balanced' or None; got {class_weight!r:.80}.")
 
 
-def fit_scaler(rows: Rows, scaler: StandardScaler | None = None) -> StandardScaler:
-    """Return a scaler fitted to the rows; one that is given keeps what it has learned from others."""
-    scaler = StandardScaler() if scaler is None else scaler
-    with np.errstate(over="ignore", invalid="ignore"):
-        scaler.partial_fit(rows.X, sample_weight=rows.weight)
-    if (bad := ~np.isfinite(scaler.var_)).any():
-        got = _first_of(rows.X, np.broadcast_to(bad, rows.X.shape))
-        raise ValueError(f"`X` must hold numbers whose variance is finite; got {got}.")
-    return scaler
-
-
 def coded_rows(X: NDArray[Any], y: NDArray[Any], classes: NDArray[Any], weight: FloatArray) -> Rows:
     """Return the distinct rows, with the positions of their classes in the sorted classes as codes."""
     if strangers := set(np.unique(y[weight > 0]).tolist()) - set(classes.tolist()):
@@ -142,11 +131,13 @@ def distinct_rows(X: NDArray[Any], codes: IntArray, weight: FloatArray) -> Rows:
     """Return each distinct row with a weight that is not zero once, in sorted order, with its weights summed.
 
     So a row of weight 2 is exactly the same as the row twice, a row of weight 0 the same as no row, and the order of
-    the rows does not matter.
+    the rows does not matter. Missing values are equal.
     """
     kept = weight > 0
     table = np.column_stack([codes[kept], X[kept]])
+    table[np.isnan(table)] = np.inf  # which no table holds; NaN is not equal to itself
     found, where = np.unique(table, axis=0, return_inverse=True)
+    found[np.isinf(found)] = np.nan
     summed = np.zeros(len(found))
     np.add.at(summed, where.ravel(), weight[kept])
     return Rows(found[:, 1:], found[:, 0].astype(np.int64), summed)
@@ -159,8 +150,3 @@ def _held_out(codes: IntArray, fraction: float, rng: np.random.RandomState) -> N
         rows = rng.permutation(np.flatnonzero(codes == code))
         mask[rows[: min(round(fraction * len(rows)), len(rows) - 1)]] = True
     return mask
-
-
-def _first_of(X: NDArray[Any], bad: NDArray[np.bool_]) -> str:
-    row, feature = np.argwhere(bad)[0]
-    return f"{X[row, feature]:.6g} in feature {feature}"

@@ -5,12 +5,15 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
 from sklearn.preprocessing import StandardScaler
 from torch import nn
 
 from counterpoint.estimators._networks import Module, make_networks, network_parameters
+from counterpoint.estimators._one_hot import NominalColumn
+from counterpoint.estimators.table_encoder import TableEncoder
 from counterpoint.training import (
     Ensemble,
     History,
@@ -53,6 +56,7 @@ def save(estimator: "DiverseEnsembleClassifier", path: str | os.PathLike[str]) -
             "readout": None if readout is None else readout.state_dict(),
             "vote": estimator.ensemble_.get_extra_state(),
             "scaler": None if scaler is None else _scaler_state(scaler),
+            "encoder": _encoder_state(estimator.encoder_),
             "history": estimator.history_.to_dict(),
         },
     )
@@ -76,6 +80,7 @@ def load(cls: Any, path: str | os.PathLike[str], module: Module, loss: nn.Module
     estimator.n_features_in_ = state["n_features"]
     if state["feature_names"] is not None:
         estimator.feature_names_in_ = np.array(state["feature_names"], dtype=object)
+    estimator.encoder_ = _encoder(estimator, state)
     estimator.ensemble_ = _ensemble(estimator, state["learners"])
     estimator._networks = network_parameters(estimator)
     if "n_estimators" in estimator._networks:  # the parameter may have changed since the fit
@@ -84,7 +89,6 @@ def load(cls: Any, path: str | os.PathLike[str], module: Module, loss: nn.Module
     if state["readout"] is not None:
         device = next(estimator.ensemble_.parameters()).device
         estimator.ensemble_.readout = Readout(**state["readout"]).to(device)
-    estimator.scaler_ = None if state["scaler"] is None else _scaler(state["scaler"])
     estimator.history_ = History.from_dict(state["history"])
     return estimator
 
@@ -95,7 +99,7 @@ def _ensemble(estimator: "DiverseEnsembleClassifier", states: list[dict[str, tor
             estimator.module,
             len(states),
             estimator.hidden_layer_sizes,
-            estimator.n_features_in_,
+            estimator.encoder_._n_out,
             len(estimator.classes_),
         )
     if len(networks) != len(states):
@@ -128,6 +132,51 @@ def _scaler(state: dict[str, torch.Tensor]) -> StandardScaler:
     return scaler
 
 
+def _encoder_state(encoder: TableEncoder) -> dict[str, Any]:
+    values = [value for categories in encoder.categories_ for value in categories]
+    for value in values:
+        if not isinstance(value, str | bool | int | float | None):
+            raise TypeError(
+                f"`X` must have held nominal values that are text, numbers or booleans, to be saved; got {value!r}."
+            )
+    return {
+        "standardize": bool(encoder.standardize),
+        "means": torch.as_tensor(encoder._means),
+        "missing": encoder.missing_features_.tolist(),
+        "nominal": [
+            {
+                "position": int(j),
+                "categories": column.categories.tolist(),
+                "infrequent": _plain(column.infrequent),
+            }
+            for j, column in zip(encoder._known, encoder._nominal, strict=True)
+        ],
+    }
+
+
+def _encoder(estimator: "DiverseEnsembleClassifier", state: dict[str, Any]) -> TableEncoder:
+    """Return the encoder of a file; one that was written before there were encoders has a table of numbers."""
+    encoder = TableEncoder(estimator.categorical_features)
+    encoder.n_features_in_ = n_features = state["n_features"]
+    if hasattr(estimator, "feature_names_in_"):
+        encoder.feature_names_in_ = estimator.feature_names_in_
+    scaler = None if state["scaler"] is None else _scaler(state["scaler"])
+    means = torch.zeros(n_features, dtype=torch.float64) if scaler is None else torch.as_tensor(scaler.mean_)
+    older = {"standardize": scaler is not None, "means": means, "missing": [], "nominal": []}
+    learned = state.get("encoder", older)
+    encoder.standardize = learned["standardize"]
+    encoder._known, columns = {}, []
+    for entry in learned["nominal"]:
+        infrequent = None if entry["infrequent"] is None else np.array(entry["infrequent"], dtype=object)
+        categories = np.array(entry["categories"], dtype=object)
+        values = [value for value in categories if value is not None]
+        encoder._known[entry["position"]] = pd.Index(values, dtype=object)
+        columns.append(NominalColumn.with_values(values, categories, infrequent))
+    encoder._set_columns(columns, np.array(learned["missing"], dtype=np.int64))
+    encoder._means, encoder.scaler_ = learned["means"].numpy(), scaler
+    return encoder
+
+
 def _kind(classes: NDArray[Any]) -> str:
     return "object" if classes.dtype == object else classes.dtype.str
 
@@ -139,4 +188,6 @@ def _name(thing: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return type(value)(_plain(item) for item in value)
     return value.tolist() if isinstance(value, np.ndarray | np.generic) else value

@@ -7,7 +7,7 @@ import torch
 
 from counterpoint._validation import IntArray
 from counterpoint.estimators._networks import make_networks
-from counterpoint.estimators._rows import Rows, distinct_rows, fit_scaler
+from counterpoint.estimators._rows import Rows, distinct_rows
 from counterpoint.estimators._seeds import draw_seeds
 from counterpoint.estimators.candidates import Scores
 from counterpoint.training import DiversityLoss, Ensemble, Fold, autocast, pick_device, seeded
@@ -30,9 +30,9 @@ class SearchFold:
         self.n_train, self.n_test = len(train), len(test)
         device = pick_device(search.device)
         own = distinct_rows(*rows.take(train))
-        scaler = fit_scaler(own) if search.standardize else None
+        encoder = search.encoder_._rescaled(own.X, own.weight)
         weighted = own.balanced(search.class_weight, search.classes_)
-        x, y, weight = weighted.tensors(scaler, device)
+        x, y, weight = weighted.tensors(encoder, device)
         self.n_rows = len(y)  # distinct rows of classes with a weight
         net_seed, order_seed = draw_seeds(seed)
         with seeded(device, net_seed):
@@ -45,7 +45,9 @@ class SearchFold:
             )
         self.fold = Fold(x, y, weight, networks, order_seed)
         held = rows.take(test)
-        self.test_x, self.test_y, _ = held.tensors(scaler, device)
+        self.test_x, self.test_y, _ = held.tensors(encoder, device)
+        n_numeric = len(encoder._numeric)
+        self.test_x[:, n_numeric:] *= x[:, n_numeric:].any(dim=0)  # others were never trained
         share = held.weight / held.weight.max()  # weights may be too small for float32
         self.test_weight = torch.as_tensor(share, dtype=torch.float32, device=device)
         self.train_weight = own.weight[np.isin(own.codes, weighted.codes)]

@@ -1,7 +1,6 @@
 """DECORATE: an ensemble made diverse by training on artificial rows with contrary labels."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -21,13 +20,7 @@ from counterpoint.estimators._decorate_rounds import (
     contrary_labels,
     moments,
 )
-from counterpoint.estimators._nominal import (
-    NUMBERS_ONLY,
-    by_number,
-    check_numbers,
-    find_categories,
-    first_text,
-)
+from counterpoint.estimators._nominal import by_number, check_numbers, find_categories, naming_text
 
 __all__ = ["DecorateClassifier"]
 
@@ -248,7 +241,7 @@ class DecorateClassifier(ClassifierMixin, BaseEstimator):
         if y is not None and np.any(missing := pd.isna(np.asarray(y, dtype=object))):
             raise ValueError(f"`y` must hold a label for each row; got {int(np.sum(missing))} missing.")
         check_numbers(X, self._categories)
-        with self._naming_text(X):
+        with naming_text(X, self._categories):
             table, labels = validate_data(self, by_number(X, self._categories), y, **_NUMBERS)
         check_classification_targets(labels)
         return _check_size(table), labels
@@ -256,7 +249,7 @@ class DecorateClassifier(ClassifierMixin, BaseEstimator):
     def _read_rows(self, X: Any) -> FloatArray:
         table: FloatArray
         check_numbers(X, self._categories)
-        with self._naming_text(X):
+        with naming_text(X, self._categories):
             if self._categories:
                 validate_data(self, X, reset=False, skip_check_array=True)  # the columns are those of fit
                 numbers = by_number(X, self._categories)
@@ -264,17 +257,6 @@ class DecorateClassifier(ClassifierMixin, BaseEstimator):
             else:
                 table = validate_data(self, by_number(X, {}), reset=False, **_NUMBERS)
         return _check_size(table)
-
-    @contextmanager
-    def _naming_text(self, X: Any) -> Iterator[None]:
-        """Name the column that holds text where a number is expected: NumPy reports only the text."""
-        try:
-            yield
-        except ValueError as error:
-            is_text = "could not convert string" in str(error)
-            if not is_text or (found := first_text(X, self._categories)) is None:
-                raise
-            raise ValueError(f"`X` must {NUMBERS_ONLY}; got {found[1]!r} in column {found[0]!r}.") from error
 
     def _artificial(
         self, table: FloatArray, n_rows: int, rng: np.random.RandomState

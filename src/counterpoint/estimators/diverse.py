@@ -19,7 +19,7 @@ from counterpoint.estimators._networks import (
     make_networks,
     network_parameters,
 )
-from counterpoint.estimators._rows import Rows, check_classes, check_sample_weight, coded_rows, fit_scaler
+from counterpoint.estimators._rows import Rows, check_classes, check_sample_weight, coded_rows
 from counterpoint.estimators._seeds import draw_seeds
 from counterpoint.estimators._settings import check_loss, check_settings, make_loss
 from counterpoint.estimators._table_batches import TableBatches
@@ -71,7 +71,10 @@ class DiverseEnsembleClassifier(FittedNetworks):
         Average the probabilities, average the logits, or count the votes. "auto" is the vote that the loss trains:
         geometric for "diversity", soft for "independent".
     standardize : bool, default=True
-        Whether features are scaled to mean 0 and standard deviation 1.
+        Whether numeric features are scaled to mean 0 and standard deviation 1.
+    categorical_features : "from_dtype", None, or array-like of int, str or bool, default="from_dtype"
+        The nominal columns: by default those of text, categories, objects and booleans of a pandas or polars frame;
+        see :class:`TableEncoder`.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes; "balanced" gives every class the same sum.
     warm_start : bool, default=False
@@ -88,15 +91,17 @@ class DiverseEnsembleClassifier(FittedNetworks):
     classes_ : ndarray of shape (n_classes,)
         The classes.
     estimators_ : list of Module
-        The networks, ordinary modules that map standardised features to logits.
+        The networks, ordinary modules that map encoded features to logits.
     ensemble_ : Ensemble
         The networks as they are trained. It returns logits before the read-out, which its ``predict_proba`` applies.
     readout_ : Module or None
         The read-out that turns outputs into probabilities after training by the correlation loss.
     voting_ : {"soft", "geometric", "hard"}
         The vote in use.
+    encoder_ : TableEncoder
+        The encoder of the table. Numbers without missing values are standardised and otherwise left as they are.
     scaler_ : StandardScaler or None
-        The scaler of the features.
+        Its scaler of the numeric columns.
     history_ : History
         Measures of each epoch, before the read-out.
     n_features_in_ : int
@@ -150,6 +155,7 @@ class DiverseEnsembleClassifier(FittedNetworks):
         patience: int | None = None,
         voting: str = "auto",
         standardize: bool = True,
+        categorical_features: ArrayLike | str | None = "from_dtype",
         class_weight: Mapping[Any, float] | str | None = None,
         warm_start: bool = False,
         device: str | torch.device = "auto",
@@ -172,6 +178,7 @@ class DiverseEnsembleClassifier(FittedNetworks):
         self.patience = patience
         self.voting = voting
         self.standardize = standardize
+        self.categorical_features = categorical_features
         self.class_weight = class_weight
         self.warm_start = warm_start
         self.device = device
@@ -185,7 +192,7 @@ class DiverseEnsembleClassifier(FittedNetworks):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            A table of numbers.
+            A table: numbers, nominal values and missing ones.
         y : array-like of shape (n_samples,)
             The classes.
         sample_weight : array-like of shape (n_samples,), optional
@@ -203,12 +210,13 @@ class DiverseEnsembleClassifier(FittedNetworks):
         if len(classes) < 2:
             raise ValueError(f"`y` must hold at least two classes; got one class, {classes.tolist()[0]!r}.")
         seeds = draw_seeds(self.random_state)
+        rows = coded_rows(X, y, self.classes_ if go_on else classes, weight)
         if go_on:
             check_networks(self, self._networks)
+            self.encoder_ = self.encoder_._rescaled(rows.X, rows.weight, standardize=self.standardize)
         else:
+            self.encoder_._learn(rows.X, rows.weight)
             self._begin(classes, seeds[0])
-        rows = coded_rows(X, y, self.classes_, weight)
-        self.scaler_ = fit_scaler(rows) if self.standardize else None
         rows, held = rows.set_aside(self.validation_fraction, seeds[1])
         self.history_ = self._train(rows, held, self._optimizer(), int(self.epochs), seeds[1])
         self._warn_of_learners(rows)
@@ -223,7 +231,7 @@ class DiverseEnsembleClassifier(FittedNetworks):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            A table of numbers.
+            A table: numbers, nominal values and missing ones.
         y : array-like of shape (n_samples,)
             The classes.
         classes : array-like of shape (n_classes,), optional
@@ -237,7 +245,8 @@ class DiverseEnsembleClassifier(FittedNetworks):
 
         Notes
         -----
-        Features are standardised by the mean and standard deviation of all rows so far. No rows are set aside, and
+        Features are standardised by the mean and standard deviation of all rows so far. The values of nominal columns,
+        and which columns have missing values, are those of the first call. No rows are set aside, and
         there is no warm-up. Parameters may change between calls, except ``standardize`` and those of the networks.
         """
         first = not hasattr(self, "ensemble_")
@@ -250,14 +259,16 @@ class DiverseEnsembleClassifier(FittedNetworks):
             raise ValueError(f"`classes` must be those of the first call, {self.classes_}; got {classes!r}.")
         rows = coded_rows(X, y, every, check_sample_weight(sample_weight, len(y)))
         if first:
+            self.encoder_._learn(rows.X, rows.weight)
             self._begin(every, draw_seeds(self.random_state)[0])
-            self.scaler_, self.history_ = None, History()
-        elif self.standardize != (self.scaler_ is not None):  # no scaler has seen the rows so far
+            self.history_ = History()
+        elif self.standardize != self.encoder_.standardize:  # no scaler has seen the rows so far
             raise ValueError(
                 f"`standardize` must not change between calls of partial_fit; got {self.standardize}."
             )
         check_networks(self, self._networks)
-        self.scaler_ = fit_scaler(rows, self.scaler_) if self.standardize else None
+        if not first:
+            self.encoder_ = self.encoder_._continued(rows.X, rows.weight)
         optimizer = self._continued = self._optimizer(getattr(self, "_continued", None))
         seed = draw_seeds(self.random_state)[1] + len(self.history_)
         known = self.readout_
@@ -327,14 +338,14 @@ class DiverseEnsembleClassifier(FittedNetworks):
         device = pick_device(self.device)
         with seeded(device, seed):
             networks = make_networks(
-                self.module, self.n_estimators, self.hidden_layer_sizes, self.n_features_in_, len(classes)
+                self.module, self.n_estimators, self.hidden_layer_sizes, self.encoder_._n_out, len(classes)
             )
         self.classes_, self.ensemble_, self._continued = classes, Ensemble(networks).to(device), None
         self._networks = network_parameters(self)
 
     def _tensors(self, rows: Rows) -> tuple[Tensor, Tensor, Tensor | None]:
         device = next(self.ensemble_.parameters()).device
-        return rows.balanced(self.class_weight, self.classes_).tensors(self.scaler_, device)
+        return rows.balanced(self.class_weight, self.classes_).tensors(self.encoder_, device)
 
     def _optimizer(self, known: torch.optim.Optimizer | None = None) -> torch.optim.Optimizer:
         """Return AdamW with the present settings; an optimizer that is given keeps its moments."""

@@ -60,7 +60,7 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
         How to train, as for :class:`DiverseEnsembleClassifier`.
     weight_decay : float or sequence of float, default=0.1
         Weight decay, or several to try with each diversity and with independent training.
-    voting, standardize, class_weight, device, random_state, verbose
+    voting, standardize, categorical_features, class_weight, device, random_state, verbose
         As for :class:`DiverseEnsembleClassifier`.
 
     Attributes
@@ -82,11 +82,15 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
         Row of the choice in ``cv_results_``.
     best_estimator_ : DiverseEnsembleClassifier
         The choice, trained on all rows. It has ``save``.
-    classes_, estimators_, ensemble_, readout_, scaler_, history_, n_features_in_, feature_names_in_
+    classes_, estimators_, ensemble_, encoder_, readout_, scaler_, history_, n_features_in_, feature_names_in_
         As for :class:`DiverseEnsembleClassifier`, of the choice.
 
     Notes
     -----
+    In each fold, numeric columns are scaled by the training rows. The values of nominal columns, and which columns
+    have an indicator of missing values, are the same for all folds. A value that no training row of the fold has is
+    left out of its test rows.
+
     Each diversity, and independent training, takes its weight decay with the most accurate vote over the folds, the
     first of equals. Then the diversity with the most accurate vote is chosen if it leads independent training by more
     than the standard error of the difference, else independent training. Error and p-value are those of the corrected
@@ -126,6 +130,7 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
         weight_decay: float | Sequence[float] = 0.1,
         voting: str = "auto",
         standardize: bool = True,
+        categorical_features: ArrayLike | str | None = "from_dtype",
         class_weight: Mapping[Any, float] | str | None = None,
         device: str | torch.device = "auto",
         random_state: int | np.random.RandomState | None = None,
@@ -143,6 +148,7 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
         self.weight_decay = weight_decay
         self.voting = voting
         self.standardize = standardize
+        self.categorical_features = categorical_features
         self.class_weight = class_weight
         self.device = device
         self.random_state = random_state
@@ -155,7 +161,7 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            A table of numbers.
+            A table: numbers, nominal values and missing ones.
         y : array-like of shape (n_samples,)
             The classes.
         sample_weight : array-like of shape (n_samples,), optional
@@ -166,16 +172,17 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
         self
         """
         diversities, decays = self._check_parameters()
-        X, y = self._check_table(X, y)
-        n_samples = len(X)
+        table, given = self._check_table(X, y)
+        n_samples = len(table)
         weight = check_sample_weight(sample_weight, n_samples)
         kept = np.flatnonzero(weight > 0)
-        self.classes_, codes = np.unique(y[kept], return_inverse=True)
+        self.classes_, codes = np.unique(given[kept], return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(
                 f"`y` must hold at least two classes; got one class, {self.classes_.tolist()[0]!r}."
             )
-        rows = Rows(X[kept], codes, weight[kept])
+        rows = Rows(table[kept], codes, weight[kept])
+        self.encoder_._learn(rows.X, rows.weight)
         rng = check_random_state(self.random_state)
         splitting, refitting = draw_seeds(rng)
         splits = self._splits(rows, n_samples, kept, splitting)
@@ -188,7 +195,7 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
             self.best_diversity_, refitting, weight_decay=self.best_weight_decay_
         )
         self.best_estimator_.fit(X, y, sample_weight)
-        for name in ("ensemble_", "scaler_", "history_"):
+        for name in ("ensemble_", "encoder_", "history_"):
             setattr(self, name, getattr(self.best_estimator_, name))
         return self
 

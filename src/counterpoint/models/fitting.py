@@ -10,7 +10,7 @@ import numpy as np
 from counterpoint._validation import IntArray, check_flag, check_number, check_whole
 from counterpoint.assessment import Assessment
 from counterpoint.io import TrainingTable
-from counterpoint.models.model import TableModel, make_transformer
+from counterpoint.models.model import TableModel
 from counterpoint.theory import OperatingPoint
 
 if TYPE_CHECKING:
@@ -118,23 +118,19 @@ def fit_table(
     check_flag(search, "search")
     train, test = _split(table, test_share, random_state)
     settings: dict[str, Any] = {"n_estimators": n_learners, "epochs": epochs, "random_state": random_state}
-    transformer = make_transformer(table.columns)
-    X_train, y_train = transformer.fit_transform(table.frame.iloc[train]), table.y[train]
+    X_train, y_train = table.frame.iloc[train], table.y[train]
     if search:
         with _spinner("choosing the diversity by cross-validation", progress):
             judged, verdict = _search(X_train, y_train, settings)
     else:
         judged, verdict = _estimator(diversity, settings, progress).fit(X_train, y_train), None
     chosen = 1 - 1 / n_learners if judged.diversity is None else judged.diversity
-    assessment = judged.assess(transformer.transform(table.frame.iloc[test]), table.y[test])
-    final = make_transformer(table.columns)
-    X = final.fit_transform(table.frame)
+    assessment = judged.assess(table.frame.iloc[test], table.y[test])
     model = TableModel(
         target=table.target,
         columns=table.columns,
         unused=tuple(table.left_out),
-        transformer=final,
-        estimator=_estimator(chosen, settings, progress).fit(X, table.y),
+        estimator=_estimator(chosen, settings, progress).fit(table.frame, table.y),
         facts={
             "data": table.path.name,
             "n_rows": len(table.y),

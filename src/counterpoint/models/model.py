@@ -26,33 +26,7 @@ if TYPE_CHECKING:
 
     from counterpoint.estimators import DiverseEnsembleClassifier
 
-__all__ = ["TableModel", "TablePredictions", "make_transformer"]
-
-# Limits of the one-hot columns of a category; rarer values share one column. A value in a hundredth of the rows is no
-# outlier after scaling.
-MAX_VALUES = 32
-MIN_SHARE = 0.01
-
-
-def make_transformer(columns: tuple[Column, ...]) -> "ColumnTransformer":
-    """Return an unfitted transformer that turns columns into numbers."""
-    from sklearn.compose import ColumnTransformer
-    from sklearn.impute import SimpleImputer
-    from sklearn.preprocessing import OneHotEncoder
-
-    numbers = SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True)
-    categories = OneHotEncoder(
-        handle_unknown="infrequent_if_exist",
-        max_categories=MAX_VALUES,
-        min_frequency=MIN_SHARE,
-        sparse_output=False,
-    )
-    parts = [
-        (kind, part, names)
-        for kind, part in (("number", numbers), ("category", categories))
-        if (names := [column.name for column in columns if column.kind == kind])
-    ]
-    return ColumnTransformer(parts, sparse_threshold=0)
+__all__ = ["TableModel", "TablePredictions"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +101,7 @@ class TablePredictions:
 
 @dataclass(frozen=True, eq=False)
 class TableModel:
-    """An ensemble, the columns it was trained on, and their transformation to numbers.
+    """An ensemble, and the columns of the file that it was trained on.
 
     Attributes
     ----------
@@ -137,13 +111,12 @@ class TableModel:
         Columns that prediction needs.
     unused : tuple of str
         Other columns of the training data.
-    transformer : ColumnTransformer
-        Turns the columns into numbers. Missing numbers become the median, with an indicator column; a category becomes
-        one column for each value, with rare values in one.
     estimator : DiverseEnsembleClassifier
-        The ensemble, fitted to these numbers.
+        The ensemble, fitted to these columns.
     facts : mapping
         How it was trained, in types of JSON.
+    transformer : ColumnTransformer or None, default=None
+        Turns the columns into numbers, for a model that was saved when estimators took only these.
 
     Examples
     --------
@@ -163,9 +136,9 @@ class TableModel:
     target: str
     columns: tuple[Column, ...]
     unused: tuple[str, ...]
-    transformer: "ColumnTransformer"
     estimator: "DiverseEnsembleClassifier"
     facts: Mapping[str, Any]
+    transformer: "ColumnTransformer | None" = None
 
     def predict(self, path: str | Path, *, progress: bool = False) -> TablePredictions:
         """Predict the rows of a file. Columns are matched by name.
@@ -196,7 +169,8 @@ class TableModel:
         notes = (
             [f"{path}: ignored columns that the model does not know: {listed(unknown)}."] if unknown else []
         )
-        X = self.transformer.transform(frame_of(cells, self.columns))
+        X = frame_of(cells, self.columns)
+        X = X if self.transformer is None else self.transformer.transform(X)
         learners, voting = self.estimator.vote_learners(X)
         proba = combine(learners, voting=voting)
         return TablePredictions(
@@ -221,7 +195,8 @@ class TableModel:
         names = [column.name for column in self.columns if column.kind == "category"]
         if not names:
             return
-        encoder = self.transformer.named_transformers_["category"]
+        older = self.transformer
+        encoder = self.estimator.encoder_ if older is None else older.named_transformers_["category"]
         for name, known, rare in zip(names, encoder.categories_, encoder.infrequent_categories_, strict=True):
             column = cells.labels[name]
             if unknown := column.present() - set(known.tolist()):

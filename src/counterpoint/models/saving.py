@@ -1,4 +1,4 @@
-"""A model on disk: a folder of JSON, safetensors and skops, written atomically. No pickle, no code."""
+"""A model on disk: a folder of JSON and safetensors, written atomically. No pickle, no code."""
 
 import json
 import os
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from zipfile import BadZipFile
 
 from counterpoint import __version__
@@ -17,20 +17,17 @@ from counterpoint._files import replacing
 from counterpoint._plain import plain
 from counterpoint._validation import check_path
 from counterpoint.io import Column
-from counterpoint.models.model import TableModel, make_transformer
-
-if TYPE_CHECKING:
-    from sklearn.compose import ColumnTransformer
+from counterpoint.models._version_2 import COLUMNS, ModelError, load_transformer
+from counterpoint.models.model import TableModel
 
 __all__ = ["check_destination", "load_model", "save_model"]
 
 FORMAT = "counterpoint table model"
-VERSION = 2
-# The only type of a model's transformer that skops does not trust by default.
-TRUSTED = ("numpy.dtype",)
+VERSION = 3
+READABLE = (2, VERSION)
 
-_MODEL, _COLUMNS, _ENSEMBLE, REPORT = "model.json", "columns.skops", "ensemble.safetensors", "report.html"
-_PACKAGES = ("numpy", "pandas", "scikit-learn", "skops", "torch")
+_MODEL, _ENSEMBLE, REPORT = "model.json", "ensemble.safetensors", "report.html"
+_PACKAGES = ("numpy", "pandas", "scikit-learn", "torch")
 # Exceptions that readers raise for a damaged file.
 _DAMAGE = (AttributeError, BadZipFile, EOFError, LookupError, RuntimeError, TypeError, ValueError)
 
@@ -56,14 +53,14 @@ def check_destination(folder: str | Path) -> Path:
     'model'
     """
     target = check_path(folder, "folder", kind="folder").resolve()
-    import_extra("skops.io", "train")
+    import_extra("safetensors", "train")
     if not target.exists():
         return target
     rule = f"{folder} must be new, empty, or hold only a model of counterpoint, which is replaced"
     if not target.is_dir():
         raise ValueError(f"{rule}; it is a file.")
     found = sorted(path.name for path in target.iterdir())
-    if others := [name for name in found if name not in (_MODEL, _COLUMNS, _ENSEMBLE, REPORT)]:
+    if others := [name for name in found if name not in (_MODEL, COLUMNS, _ENSEMBLE, REPORT)]:
         raise ValueError(f"{rule}; it holds {others[0]!r}.")
     if found:
         _read_facts(target)
@@ -89,8 +86,8 @@ def save_model(model: TableModel, folder: str | Path, *, report: str | None = No
 
     Notes
     -----
-    ``model.json`` holds the columns, the classes, the training settings and the versions; ``columns.skops`` the
-    transformation to numbers; ``ensemble.safetensors`` the networks.
+    ``model.json`` holds the columns, the classes, the training settings and the versions; ``ensemble.safetensors`` the
+    networks and the encoder of their table. A model of an older format is not saved again.
 
     Examples
     --------
@@ -105,8 +102,10 @@ def save_model(model: TableModel, folder: str | Path, *, report: str | None = No
     ...     fit = fit_table(read_training_table(path, "species"), diversity=0.5, n_learners=3, epochs=5)
     ...     folder = save_model(fit.model, f"{home}/model")
     ...     sorted(file.name for file in folder.iterdir())
-    ['columns.skops', 'ensemble.safetensors', 'model.json']
+    ['ensemble.safetensors', 'model.json']
     """
+    if model.transformer is not None:
+        raise ValueError("`model` must be of the present format; got one of format 2. Fit the model again.")
     target = check_destination(folder)
     target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
@@ -138,8 +137,8 @@ def load_model(folder: str | Path) -> TableModel:
 
     Notes
     -----
-    Nothing is unpickled. skops creates only plain data, parts of scikit-learn and numpy dtypes; a file with anything
-    else is refused.
+    Nothing is unpickled. A folder of format 2 also holds a transformer of its columns, which skops reads: it creates
+    only plain data, parts of scikit-learn and numpy dtypes, and a file with anything else is refused.
 
     Examples
     --------
@@ -149,34 +148,30 @@ def load_model(folder: str | Path) -> TableModel:
     """
     folder = check_path(folder, "folder", kind="folder")
     facts = _read_facts(folder)
+    import_extra("safetensors", "train")
     from counterpoint.estimators import DiverseEnsembleClassifier
 
     try:
-        for name in (_COLUMNS, _ENSEMBLE):
+        is_older = facts["version"] < VERSION
+        for name in (COLUMNS, _ENSEMBLE) if is_older else (_ENSEMBLE,):
             _check_whole(folder, name, facts["files"][name])
         columns = tuple(Column(entry["name"], entry["kind"]) for entry in facts["columns"])
         return TableModel(
             target=facts["target"],
             columns=columns,
             unused=tuple(facts["unused"]),
-            transformer=_load_transformer(folder / _COLUMNS, columns),
             estimator=DiverseEnsembleClassifier.load(folder / _ENSEMBLE),
             facts=facts["training"],
+            transformer=load_transformer(folder / COLUMNS, columns) if is_older else None,
         )
-    except _ModelError:
+    except ModelError:
         raise
     except _DAMAGE as error:
         raise ValueError(f"{folder} must be a whole model; it is damaged ({error!r}).") from error
 
 
-class _ModelError(ValueError):
-    """Raised for a folder that is no model, with the reason."""
-
-
 def _write(model: TableModel, folder: Path, report: str | None) -> None:
     model.estimator.save(folder / _ENSEMBLE)
-    columns = import_extra("skops.io", "train").dumps(model.transformer)
-    files = {_COLUMNS: columns, _ENSEMBLE: (folder / _ENSEMBLE).read_bytes()}
     facts = {
         "format": FORMAT,
         "version": VERSION,
@@ -187,11 +182,11 @@ def _write(model: TableModel, folder: Path, report: str | None) -> None:
         "training": model.facts,
         "versions": {"counterpoint": __version__, "python": platform.python_version()}
         | {package: version(package) for package in _PACKAGES},
-        "files": {name: sha256(content).hexdigest() for name, content in files.items()},
+        "files": {_ENSEMBLE: sha256((folder / _ENSEMBLE).read_bytes()).hexdigest()},
     }
     text = json.dumps(plain(facts), indent=2, allow_nan=False) + "\n"
     pages = {} if report is None else {REPORT: report.encode()}
-    for name, content in {_COLUMNS: columns, _MODEL: text.encode(), **pages}.items():
+    for name, content in {_MODEL: text.encode(), **pages}.items():
         with replacing(folder / name) as file:
             file.write(content)
 
@@ -223,7 +218,7 @@ def _read_facts(folder: Path) -> Mapping[str, Any]:
     if not isinstance(facts, dict) or facts.get("format") != FORMAT:
         raise ValueError(f"{rule}; its {_MODEL} is of another kind.")
     found = facts.get("version")
-    if found != VERSION:
+    if found not in READABLE:
         newer = isinstance(found, int) and found > VERSION
         advice = (
             "A newer counterpoint wrote it: pip install -U counterpoint." if newer else "Fit the model again."
@@ -234,24 +229,6 @@ def _read_facts(folder: Path) -> Mapping[str, Any]:
 
 def _check_whole(folder: Path, name: str, digest: str) -> None:
     if not (folder / name).is_file():
-        raise _ModelError(f"{folder} must be a whole model; {name} is missing.")
+        raise ModelError(f"{folder} must be a whole model; {name} is missing.")
     if sha256((folder / name).read_bytes()).hexdigest() != digest:
-        raise _ModelError(f"{folder} must be a whole model; {name} is damaged, or of another model.")
-
-
-def _load_transformer(path: Path, columns: tuple[Column, ...]) -> "ColumnTransformer":
-    """Return the transformer of a file, if it fits these columns."""
-    skops = import_extra("skops.io", "train")
-    if strange := sorted(set(skops.get_untrusted_types(file=path)) - set(TRUSTED)):
-        raise _ModelError(
-            f"{path} must hold only types that a model needs; got {', '.join(strange)}. It was not loaded."
-        )
-    found = skops.load(path, trusted=list(TRUSTED))
-    wanted = make_transformer(columns)
-    parts = [(name, type(part), list(names)) for name, part, names in wanted.transformers]
-    used = [
-        (name, type(part), list(names)) for name, part, names in found.transformers_ if name != "remainder"
-    ]
-    if type(found) is not type(wanted) or used != parts:
-        raise _ModelError(f"{path} must hold the transformer of the model's columns; it holds another.")
-    return found
+        raise ModelError(f"{folder} must be a whole model; {name} is damaged, or of another model.")
