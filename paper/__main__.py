@@ -23,7 +23,8 @@ DOCS = "docs"  # the name that stands for the documents
 
 # The help of an option names the targets that have it, if not all do.
 _PRETRAINED = "table-4, table-5, table-6"
-_STUDIES = "image-dial, image-rates, image-heads, image-scratch"
+_SEEDED = "image-dial, image-heads, image-scratch"
+_STUDIES = f"{_SEEDED}, image-rates"
 
 Epochs = Annotated[int | None, typer.Option(min=1, help=f"Epochs of each network alone ({_PRETRAINED}).")]
 MoreEpochs = Annotated[
@@ -33,7 +34,7 @@ Size = Annotated[int | None, typer.Option(min=16, help=f"Size of the images in p
 Networks = Annotated[str | None, typer.Option(help=f"Such as resnet18,mobilenet_v2 ({_PRETRAINED}).")]
 Parts = Annotated[
     str | None,
-    typer.Option(help=f"Jobs to run, by beginnings of names such as width-8 ({_PRETRAINED}, {_STUDIES})."),
+    typer.Option(help=f"Jobs to run, by beginnings of names such as cifar10-w8 ({_PRETRAINED}, {_STUDIES})."),
 ]
 Weights = Annotated[
     Path | None,
@@ -71,7 +72,7 @@ def _reproduce(
         str | None, typer.Option(help="Such as cpu or cuda; by default the GPU if there is one.")
     ] = None,
     seeds: Annotated[
-        int | None, typer.Option(min=1, help=f"Number of seeds ({_PRETRAINED}, {_STUDIES}).")
+        int | None, typer.Option(min=1, help=f"Number of seeds ({_PRETRAINED}, {_SEEDED}).")
     ] = None,
     epochs: Epochs = None,
     more_epochs: MoreEpochs = None,

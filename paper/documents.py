@@ -99,7 +99,7 @@ def _image_dial(record: Record) -> Content:
         "image-dial": [dial_tables.summary(record)],
         "image-dial-equivalence": [dial_tables.equivalences(record)],
         "image-dial-arms": dial_tables.grids(record),
-        "image-robust": robust_tables.grids(record),
+        "image-dial-robust": robust_tables.grids(record),
     }
     return Content({name: markdown(grids) for name, grids in texts.items()}, STUDY.figures(record))
 

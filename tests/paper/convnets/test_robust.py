@@ -205,7 +205,7 @@ def test_the_numbers_of_the_tables_follow_from_the_record():
         piece("independent", 0, 0.1, n_learners=5, unknown=False),
     )
     fewer, other, small = robust_tables.grids(record)
-    title = "CIFAR-10, 10 ConvNets of width 8, 10 epochs"
+    title = "CIFAR-10, 10 of width 8, 10 epochs"
     assert fewer.title.startswith(f"{title}: error % of the vote of k learners")
     assert fewer.headings == ["loss", *(f"k = {k}" for k in (1, 2, 3, 5, 8, 10)), "int8", "n"]
     assert fewer.rows == [
@@ -219,7 +219,7 @@ def test_the_numbers_of_the_tables_follow_from_the_record():
          "0.900 ± 0.000", "2"],
         ["DiversityLoss(0.9)", "20.00", "0.400", "5.0", "0.800", "0.820", "0.900", "1"],
     ]  # fmt: skip
-    assert small.title.startswith("CIFAR-10, 5 ConvNets of width 8, 10 epochs")
+    assert small.title.startswith("CIFAR-10, 5 of width 8, 10 epochs")
     assert small.rows == [["independent, soft vote", "20.00", "0.400", "5.0", NONE, NONE, "0.900", "1"]]
 
 
