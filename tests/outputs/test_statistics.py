@@ -17,13 +17,14 @@ def assert_same(first, second):
 @pytest.mark.parametrize("make", [random_votes, random_probabilities])
 def test_blocks_do_not_change_the_statistics(make, n_classes, monkeypatch):
     y_true, outputs = make(0, 6, 101, n_classes)
-    whole = sufficient_statistics(Outputs(outputs, y_true), columns=True, correctness=True)
+    whole = sufficient_statistics(Outputs(outputs, y_true), columns=True, correctness=True, same_wrong=True)
     monkeypatch.setattr("counterpoint.outputs.outputs.BLOCK_ENTRIES", 6 * 10)
     seen = []
     parts = sufficient_statistics(
         Outputs(outputs, y_true),
         columns=True,
         correctness=True,
+        same_wrong=True,
         progress=lambda done, total: seen.append((done, total)),
     )
     assert_same(parts, whole)
@@ -47,7 +48,9 @@ def test_sorted_samples_do_not_disturb_the_merged_moments(monkeypatch):
 
 def test_pairs_of_two_classes_follow_from_agreement():
     y_true, votes = random_votes(2, 8, 500, 2)
-    inferred = sufficient_statistics(Outputs(votes, y_true), columns=True, correctness=True).correctness
+    inferred = sufficient_statistics(
+        Outputs(votes, y_true), columns=True, correctness=True, same_wrong=True
+    ).correctness
     counted = sufficient_statistics(Outputs(votes, y_true), correctness=True).correctness
     np.testing.assert_array_equal(inferred.both_right, counted.both_right)
     right = (votes == y_true).astype(int)
@@ -56,7 +59,7 @@ def test_pairs_of_two_classes_follow_from_agreement():
 
 def test_one_pass_serves_every_measure():
     y_true, votes = random_votes(3, 5, 200, 3)
-    gathered = sufficient_statistics(Outputs(votes, y_true), columns=True, correctness=True)
+    gathered = sufficient_statistics(Outputs(votes, y_true), columns=True, correctness=True, same_wrong=True)
     for measure in MEASURES.values():
         value = measure.function(
             *((votes,) if measure.function.__name__ == "learner_learner_correlation"
@@ -86,8 +89,8 @@ def test_a_memory_mapped_array_is_read_in_place(tmp_path):
     assert np.shares_memory(read.votes, mapped)
     assert read.truth.dtype == np.int8  # so that comparing does not widen the votes
     assert_same(
-        sufficient_statistics(read, columns=True, correctness=True),
-        sufficient_statistics(Outputs(votes, y_true), columns=True, correctness=True),
+        sufficient_statistics(read, columns=True, correctness=True, same_wrong=True),
+        sufficient_statistics(Outputs(votes, y_true), columns=True, correctness=True, same_wrong=True),
     )
 
 
@@ -108,3 +111,21 @@ def test_vote_shares_are_weighted():
     read = Outputs([["a", "b"], ["c", "b"], ["a", "a"]], ["a", "b"])
     shares = vote_probabilities(read, np.array([0.5, 0.3, 0.2]), "hard")
     np.testing.assert_allclose(shares, [[0.7, 0.0, 0.3], [0.2, 0.8, 0.0]])
+
+
+@pytest.mark.parametrize("columns", [True, False])
+@pytest.mark.parametrize("make", [random_votes, random_probabilities])
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_same_wrong_labels_are_counted_for_each_pair(make, n_classes, columns):
+    y_true, outputs = make(3, 5, 200, n_classes)
+    read = Outputs(outputs, y_true)
+    found = sufficient_statistics(read, columns=columns, correctness=True, same_wrong=True).correctness
+    expected = [[((a == b) & (a != read.truth)).sum() for b in read.votes] for a in read.votes]
+    np.testing.assert_array_equal(found.same_wrong, expected)
+
+
+def test_some_of_the_samples_are_a_view():
+    y_true, proba = random_probabilities(0, 3, 20, 3)
+    half = Outputs(proba, y_true).take(slice(1, None, 2))
+    assert np.shares_memory(half.probabilities, proba)
+    np.testing.assert_array_equal(half.truth_codes, Outputs(proba, y_true).truth_codes[1::2])

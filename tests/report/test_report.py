@@ -284,7 +284,8 @@ def test_markdown_keeps_names_from_being_markup(five):
     lines = EnsembleReport(five).markdown().splitlines()
     assert any(line.startswith(r"| naive \| bayes |") for line in lines)
     assert any(line.startswith("| &lt;script&gt;alert(1)&lt;/script&gt; |") for line in lines)
-    widths = {line.replace(r"\|", "").count("|") for line in lines if line.startswith("| ") and "±" in line}
+    rows = [line for line in lines if line.startswith("| ") and "±" in line and "judged" not in line]
+    widths = {line.replace(r"\|", "").count("|") for line in rows}
     assert widths == {6}
 
 

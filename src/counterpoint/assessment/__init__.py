@@ -1,6 +1,6 @@
 """Where any ensemble stands, from its predictions alone."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,7 +12,10 @@ from counterpoint.assessment._compute import Report, compute
 from counterpoint.assessment.findings import with_findings
 from counterpoint.assessment.groups import (
     Certificates,
+    Changes,
+    ClassSummary,
     CorrelationSummary,
+    Difference,
     Estimate,
     Finding,
     ProbabilitySummary,
@@ -26,7 +29,10 @@ from counterpoint.outputs import VOTINGS, Outputs, warn_undefined
 __all__ = [
     "Assessment",
     "Certificates",
+    "Changes",
+    "ClassSummary",
     "CorrelationSummary",
+    "Difference",
     "Estimate",
     "Finding",
     "LearnerOutputs",
@@ -41,7 +47,7 @@ __all__ = [
 
 def assess(
     y_true: ArrayLike,
-    outputs: ArrayLike,
+    outputs: Any,
     *,
     labels: ArrayLike | None = None,
     voting: str = "hard",
@@ -56,8 +62,9 @@ def assess(
     ----------
     y_true : array-like of shape (n_samples,)
         The true labels, of any kind.
-    outputs : array-like of shape (n_learners, n_samples) or (n_learners, n_samples, n_classes)
-        Labels, or probabilities. A memory-mapped array is read in blocks and never copied whole.
+    outputs : array-like of shape (n_learners, n_samples) or (n_learners, n_samples, n_classes), mapping or DataFrame
+        Labels, or probabilities. A memory-mapped array is read in blocks and never copied whole. A mapping holds the
+        outputs of each learner by its name, a DataFrame one column of labels for each learner.
     labels : array-like of shape (n_classes,), optional
         The classes, in the order of the columns of probabilities; by default the sorted labels of ``y_true``, and of
         ``outputs`` where those are labels.
@@ -68,7 +75,7 @@ def assess(
         Whether the learners saw these samples in training. On training samples the verdict and a finding say that the
         accuracies are too high for new data, and no bound on new data is given.
     learners : sequence of str, optional
-        Distinct names of the learners; by default L1, L2, ...
+        Distinct names of the learners; by default those of a mapping or a DataFrame, else L1, L2, ...
     name : str, default="ensemble"
         The name of the ensemble.
     progress : bool, default=False
@@ -107,13 +114,14 @@ def assess(
     >>> round(assessment.r_tl, 3), round(assessment.r_ll, 3), round(assessment.optimality, 3)
     (0.583, 0.319, 0.788)
     >>> [finding.code for finding in assessment.findings]
-    ['more_learners', 'small_sample']
+    ['majority_baseline', 'more_learners', 'small_sample']
     """
     check_choice(voting, "voting", VOTINGS)
     check_choice(samples, "samples", SAMPLES)
     check_flag(progress, "progress")
     if not isinstance(name, str):
         raise TypeError(f"`name` must be a string; got {name!r}.")
+    outputs, learners = _named(outputs, learners)
     read = Outputs(outputs, y_true, labels)
     if voting != "hard" and read.probabilities is None:
         raise ValueError(f"`voting` must be 'hard' where `outputs` are labels; got {voting!r}.")
@@ -184,6 +192,19 @@ def assess_estimator(
         learners=learners.names,
         name=default if name is None else name,
     )
+
+
+def _named(outputs: Any, learners: Sequence[str] | None) -> tuple[Any, Sequence[str] | None]:
+    """Return outputs as an array with the learners first, and the names that a mapping or a DataFrame has."""
+    if isinstance(outputs, Mapping):
+        if not outputs:
+            raise ValueError("`outputs` must hold at least one learner; got an empty mapping.")
+        names, outputs = list(outputs), [np.asarray(one) for one in outputs.values()]
+    elif hasattr(outputs, "columns") and hasattr(outputs, "to_numpy"):
+        names, outputs = list(outputs.columns), outputs.to_numpy().T
+    else:
+        return outputs, learners
+    return outputs, [str(name) for name in names] if learners is None else learners
 
 
 def _check_names(learners: Sequence[str] | None, n_learners: int) -> tuple[str, ...]:

@@ -8,31 +8,31 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.optimize import nnls
 
-from counterpoint._validation import ROUNDING, FloatArray
+from counterpoint._validation import FloatArray, IntArray
+from counterpoint.assessment.changes import judge_changes
 from counterpoint.assessment.groups import (
     Certificates,
+    ClassSummary,
     CorrelationSummary,
     ProbabilitySummary,
     VotePrediction,
     VoteSummary,
 )
 from counterpoint.assessment.votes import CountedVotes, count_votes
+from counterpoint.assessment.weights import complete_correlations, vote_weights
 from counterpoint.exceptions import ModelRangeWarning
 from counterpoint.measures import MEASURES
 from counterpoint.measures.certificates import c_bound_from_moments, tandem_bound_from_counts
 from counterpoint.measures.correlation import shared_correlations
 from counterpoint.measures.pairwise import correctness_correlations
-from counterpoint.outputs import Outputs, mean_defined, mean_of_pairs, sufficient_statistics
+from counterpoint.outputs import Correctness, Outputs, mean_defined, mean_of_pairs, sufficient_statistics
 from counterpoint.theory import (
     VoteCurve,
-    best_weights,
     error_correlation_bounds,
     jury_accuracy,
     learner_correlation_bounds,
     mixed_vote_accuracy,
-    nearest_correlation_matrix,
     optimality,
     truth_correlation_bounds,
     vote_accuracy_curve,
@@ -43,21 +43,25 @@ Report = Callable[[str, int, int], None]
 
 def compute(read: Outputs, voting: str, samples: str, report: Report | None) -> dict[str, Any]:
     """Return the groups of an assessment by field name, from two passes over the samples."""
-    statistics = sufficient_statistics(read, columns=True, correctness=True, progress=_phase(report, "pairs"))
+    statistics = sufficient_statistics(
+        read, columns=True, correctness=True, same_wrong=True, progress=_phase(report, "pairs")
+    )
     columns, correctness = statistics.columns, statistics.correctness
     assert columns is not None
     assert correctness is not None
     by_class, pairs_by_class = shared_correlations(columns)  # (N, m), (m, N, N)
     r_tl, matrix = mean_defined(by_class, axis=1), mean_defined(pairs_by_class, axis=0)
     errors = correctness_correlations(correctness)
-    weights, ceiling = _best_weights(r_tl, matrix)
+    weights, ceiling = vote_weights(r_tl, matrix)
     counted = count_votes(read, weights, voting, _phase(report, "votes"))
     accuracies = correctness.right / read.n_samples
     equal = np.full(read.n_learners, 1 / read.n_learners)
     tandem = tandem_bound_from_counts(correctness, equal, 0.95).bound
     return {
-        "correlations": _correlations(by_class, pairs_by_class, errors, ceiling),
+        "correlations": _correlations(by_class, pairs_by_class, errors, ceiling, _overlap(correctness)),
         "votes": _votes(accuracies, weights, counted),
+        "by_class": _by_class(counted.confusion),
+        "changes": judge_changes(read, voting),
         "prediction": _prediction(accuracies, errors),
         "certificates": Certificates(
             c_bound=c_bound_from_moments(*counted.margin_moments),
@@ -72,7 +76,11 @@ def compute(read: Outputs, voting: str, samples: str, report: Report | None) -> 
 
 
 def _correlations(
-    by_class: FloatArray, pairs_by_class: FloatArray, errors: FloatArray, ceiling: float
+    by_class: FloatArray,
+    pairs_by_class: FloatArray,
+    errors: FloatArray,
+    ceiling: float,
+    overlap: tuple[IntArray, IntArray],
 ) -> CorrelationSummary:
     r_tl_learners, matrix = mean_defined(by_class, axis=1), mean_defined(pairs_by_class, axis=0)
     r_tl, r_ll = float(mean_defined(r_tl_learners)), mean_of_pairs(matrix)
@@ -88,6 +96,28 @@ def _correlations(
         r_tl_classes=mean_defined(by_class, axis=0),
         r_ll_classes=np.array([mean_of_pairs(pairs) for pairs in pairs_by_class]),
         matrix=matrix,
+        same_errors=overlap[0],
+        any_errors=overlap[1],
+    )
+
+
+def _overlap(counts: Correctness) -> tuple[IntArray, IntArray]:
+    """Return for each pair the samples with the same wrong label, and those on which at least one errs."""
+    assert counts.same_wrong is not None
+    assert counts.both_right is not None
+    return counts.same_wrong, counts.n_samples - counts.both_right
+
+
+def _by_class(confusion: FloatArray) -> ClassSummary:
+    counts = confusion.sum(axis=1)
+    shares = counts / counts.sum()
+    recalls = np.divide(np.diagonal(confusion), counts, out=np.full(len(counts), np.nan), where=counts > 0)
+    return ClassSummary(
+        shares=shares,
+        recalls=recalls,
+        confusion=confusion,
+        baseline=float(shares.max()),
+        balanced_accuracy=float(np.nanmean(recalls)),
     )
 
 
@@ -114,6 +144,8 @@ def _votes(accuracies: FloatArray, weights: FloatArray, counted: CountedVotes) -
         weights=weights,
         without=counted.without,
         without_error=counted.without_error,
+        ahead=counted.ahead,
+        behind=counted.behind,
     )
 
 
@@ -121,7 +153,7 @@ def _prediction(accuracies: FloatArray, errors: FloatArray) -> VotePrediction:
     c = mean_of_pairs(errors)
     return VotePrediction(
         equal=_majority_of_equals(accuracies, c),
-        mixed=mixed_vote_accuracy(accuracies, _complete(errors)),
+        mixed=mixed_vote_accuracy(accuracies, complete_correlations(errors)),
         sizing=_sizing(accuracies, c),
     )
 
@@ -134,36 +166,6 @@ def _probabilities(counted: CountedVotes) -> ProbabilitySummary:
         reliability=counted.scores.reliability(),
         learner_log_losses=counted.log_losses,
     )
-
-
-def _best_weights(r: FloatArray, matrix: FloatArray) -> tuple[FloatArray, float]:
-    """Return the best non-negative weights, which sum to one, and the ceiling of all weights."""
-    weights = np.zeros(len(r))
-    defined = np.flatnonzero(~np.isnan(r))
-    if not len(defined):
-        return np.full(len(r), 1 / len(r)), np.nan
-    r, matrix = r[defined], _complete(matrix[np.ix_(defined, defined)])
-    try:
-        ceiling = best_weights(r, matrix).ceiling
-    except ValueError:  # averages over different classes need not fit together
-        whole = nearest_correlation_matrix(np.block([[np.ones((1, 1)), r[None]], [r[:, None], matrix]]))
-        r, matrix = whole[0, 1:], whole[1:, 1:]
-        ceiling = best_weights(r, matrix).ceiling
-    values, vectors = np.linalg.eigh(matrix)
-    kept = values > ROUNDING * len(values) * values[-1]
-    root = np.sqrt(values[kept])
-    # |A w - b|^2 is the squared distance of the weighted sum from the truth
-    solution, _ = nnls((vectors[:, kept] * root).T, (vectors[:, kept].T @ r) / root)
-    weights[defined] = solution
-    total = weights.sum()
-    return (weights / total if total > 0 else np.full(len(weights), 1 / len(weights))), ceiling
-
-
-def _complete(matrix: FloatArray) -> FloatArray:
-    """Return the matrix with 0 in place of NaN, and a unit diagonal."""
-    filled = np.nan_to_num(matrix, nan=0.0)
-    np.fill_diagonal(filled, 1.0)
-    return filled
 
 
 def _majority_of_equals(accuracies: FloatArray, c: float) -> float:

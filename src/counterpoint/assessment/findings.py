@@ -13,11 +13,13 @@ from scipy.sparse.csgraph import connected_components
 from counterpoint._validation import ROUNDING
 from counterpoint.assessment.groups import Estimate, Finding
 from counterpoint.assessment.result import Assessment
+from counterpoint.assessment.votes import wilson_interval
 from counterpoint.outputs import listed
 from counterpoint.theory import error_correlation_bounds, jury_accuracy
 
 SEVERITIES = ("warning", "info", "good")
-DUPLICATE = 0.98
+DUPLICATE = 0.9  # share of the samples on which either errs and both give the same wrong label
+LEAST = 0.75  # of that share, with 95 % confidence
 _NAMED = 5
 
 
@@ -51,53 +53,70 @@ def _against(a: Assessment) -> Finding | None:
     return Finding("against_truth", "warning", text, {"learners": learners, "lowest": worst})
 
 
-def _hurts(a: Assessment) -> Finding | None:
-    """Find learners without which the vote is better, beyond chance."""
-    if a.n_learners < 3:
+def _leave_out(a: Assessment) -> Finding | None:
+    """Find learners without which the vote is better, on samples that did not choose them."""
+    learners, gain = list(a.changes.leave_out), a.changes.leave_out_gain
+    if not learners or not gain.is_gain:
         return None
-    sure = a.votes.without > _limit(a) * a.votes.without_error
-    learners = np.flatnonzero(sure & (a.votes.without > 0)).tolist()
-    if not learners:
-        return None
-    learners.sort(key=lambda i: -a.votes.without[i])
-    gain = float(a.votes.without[learners[0]])
     text = (
-        f"{_names(a, learners)} hurt the vote, which gains {_points(gain)} without {a.learners[learners[0]]}."
+        f"Leave out {_names(a, learners)}: {gain} (chosen on half of the samples, judged on the other half)."
     )
-    if len(learners) == 1:
-        text = f"{a.learners[learners[0]]} hurts the vote, which gains {_points(gain)} without it."
-    return Finding("learner_hurts", "warning", text, {"learners": learners, "gain": gain})
+    return Finding(
+        "leave_out", "warning", text, {"learners": learners, "gain": gain.value, "error": gain.error}
+    )
 
 
 def _best_learner(a: Assessment) -> Finding | None:
-    """Find a vote that is not better than its best learner."""
-    best = int(np.argmax(a.accuracies))
-    gap = float(a.accuracies[best]) - a.vote.value
-    if a.n_learners < 2 or gap <= _noise(a.vote, a.n_samples):
+    """Find a vote that is worse than its best learner, beyond chance."""
+    if a.n_learners < 2 or a.against_best != "worse":
         return None
+    best = a.best_learner
+    gap = float(a.accuracies[best]) - a.vote.value
     text = (
         f"The vote is {_points(gap)} less accurate than {a.learners[best]} alone; try weights or a selection."
     )
     return Finding("best_learner_beats_vote", "warning", text, {"learner": best, "gap": gap})
 
 
+def _baseline(a: Assessment) -> Finding | None:
+    """Find a vote that is not surely better than always choosing the most frequent class."""
+    found = a.by_class
+    if a.n_classes < 2 or found.baseline == 1 or a.vote.low > found.baseline:
+        return None
+    often = a.classes[int(np.argmax(found.shares))]
+    text = (
+        f"Always answering {often} would be right on {100 * found.baseline:.1f} %: the vote is not surely better. "
+        f"Its balanced accuracy, the mean over the classes, is {100 * found.balanced_accuracy:.1f} %."
+    )
+    numbers = {"baseline": found.baseline, "balanced_accuracy": found.balanced_accuracy}
+    severity = "warning" if a.vote.value <= found.baseline else "info"
+    return Finding("majority_baseline", severity, text, numbers)
+
+
 def _duplicates(a: Assessment) -> Finding | None:
-    """Find learners that are nearly copies of each other."""
-    alike = np.nan_to_num(a.correlations.matrix) > DUPLICATE
-    # Correlations cover only the classes that both vote for; accuracies cover the others.
-    alike &= np.abs(np.subtract.outer(a.accuracies, a.accuracies)) <= 1 - DUPLICATE
+    """Find learners that make the same errors, so that one of them adds nothing.
+
+    Accurate learners agree because they are right. Only their errors can tell whether they are copies.
+    """
+    same, either = a.correlations.same_errors, a.correlations.any_errors
+    alike = same > DUPLICATE * either
+    for i, j in np.argwhere(alike).tolist():
+        alike[i, j] = wilson_interval(same[i, j] / either[i, j], int(either[i, j]))[0] > LEAST
     np.fill_diagonal(alike, val=False)
     n_groups, group = connected_components(alike, directed=False)
     groups = [np.flatnonzero(group == g).tolist() for g in range(n_groups)]
     groups = sorted((g for g in groups if len(g) > 1), key=len, reverse=True)
     if not groups:
         return None
-    extra = sum(len(g) - 1 for g in groups)
-    text = (
-        f"{_names(a, groups[0])} are near duplicates (correlation above {DUPLICATE}); {extra} of {a.n_learners} "
-        "learners could be removed with little loss."
-    )
-    return Finding("near_duplicates", "warning", text, {"groups": groups, "removable": extra})
+    needed = a.votes.without < -_limit(a) * a.votes.without_error  # the vote would be worse without it
+    extra = sum(min(len(g) - 1, int(np.sum(~needed[g]))) for g in groups)
+    text = f"{_names(a, groups[0])} make the same errors (more than {100 * DUPLICATE:.0f} % of them): "
+    if extra:
+        text += f"{extra} of {a.n_learners} learners could be removed with little loss."
+    else:
+        text += "they are one opinion with several votes."
+    severity = "warning" if extra else "info"
+    return Finding("near_duplicates", severity, text, {"groups": groups, "removable": extra})
 
 
 def _collusion(a: Assessment) -> Finding | None:
@@ -116,20 +135,16 @@ def _collusion(a: Assessment) -> Finding | None:
 
 
 def _reweighting(a: Assessment) -> Finding | None:
-    """Report what the best weights could gain."""
-    if a.n_learners < 2 or np.isnan(a.votes.weighted.value):
+    """Report what the best weights bring on samples to which they were not fitted."""
+    gain = a.changes.reweighting
+    if np.isnan(gain.value):
         return None
-    gain = a.votes.weighted.value - a.vote.value
-    noise = _noise(a.vote, a.n_samples)
-    if a.n_samples < 10 * a.n_learners:
-        return None  # too few samples to fit the weights at all
-    if gain <= noise:
-        text = (
-            f"Reweighting would gain at most {_points(max(gain, 0.0))}, within the noise of {_points(noise)}."
-        )
-        return Finding("reweighting", "info", text, {"gain": gain, "noise": noise})
-    text = f"Reweighting could gain at most {_points(gain)} (the weights were fitted to these samples)."
-    return Finding("reweighting", "warning", text, {"gain": gain, "noise": noise})
+    numbers = {"gain": gain.value, "error": gain.error}
+    if gain.is_gain:
+        text = f"Reweight the learners: {gain} (fitted to half of the samples, judged on the other half)."
+        return Finding("reweighting", "warning", text, numbers)
+    text = f"Reweighting brings no sure gain: {gain} on samples to which the weights were not fitted."
+    return Finding("reweighting", "info", text, numbers)
 
 
 def _more_learners(a: Assessment) -> Finding | None:
@@ -167,7 +182,7 @@ def _prediction(a: Assessment) -> Finding | None:
     if a.n_classes != 2 or np.isnan(a.prediction.mixed) or a.n_learners < 3:
         return None
     gap = a.votes.hard.value - a.prediction.mixed
-    if abs(gap) <= _noise(a.votes.hard, a.n_samples) + 0.01:
+    if abs(gap) <= _noise(a.votes.hard) + 0.01:
         return None
     text = (
         f"The hard vote is {_points(abs(gap))} {'above' if gap > 0 else 'below'} what its learners' accuracies "
@@ -181,7 +196,9 @@ def _least(a: Assessment) -> Finding | None:
     if a.n_learners < 2:
         return None
     c, low = a.correlations.error_correlation, _least_correlation(a)
-    if not c < 0.2 * low:  # slightly below zero is chance
+    # Of independent learners, the correlations of the pairs have a standard deviation of 1 / sqrt(n).
+    chance = 3 / np.sqrt(a.n_samples * a.n_learners * (a.n_learners - 1) / 2)
+    if not c < min(0.2 * low, -chance):
         return None
     text = (
         f"The errors are negatively correlated (correlation of being correct {c:.3f}; the lowest possible for equal "
@@ -192,7 +209,7 @@ def _least(a: Assessment) -> Finding | None:
 
 def _sample(a: Assessment) -> Finding | None:
     """Find too few samples for firm conclusions."""
-    noise = _noise(a.vote, a.n_samples)
+    noise = _noise(a.vote)
     if a.n_samples >= 100 and noise <= 0.05:
         return None
     text = (
@@ -205,9 +222,9 @@ def _sample(a: Assessment) -> Finding | None:
 def _healthy(a: Assessment) -> Finding | None:
     """Find a vote that is clearly better than any learner."""
     gain = a.vote.value - float(a.accuracies.max())
-    if a.n_learners < 2 or gain <= _noise(a.vote, a.n_samples):
+    if a.n_learners < 2 or a.against_best != "better":
         return None
-    text = f"Voting pays: {_points(gain)} over the best learner, beyond the noise."
+    text = f"Voting pays: {_points(gain)} over the best learner, beyond chance."
     return Finding("voting_pays", "good", text, {"gain": gain})
 
 
@@ -222,8 +239,9 @@ def _training(a: Assessment) -> Finding | None:
 RULES: Sequence[Callable[[Assessment], Finding | None]] = (
     _constant,
     _against,
-    _hurts,
+    _leave_out,
     _best_learner,
+    _baseline,
     _duplicates,
     _collusion,
     _alike,
@@ -237,13 +255,9 @@ RULES: Sequence[Callable[[Assessment], Finding | None]] = (
 )
 
 
-def _noise(vote: Estimate, n_samples: int) -> float:
-    """Return the uncertainty of a vote's accuracy: half its interval, but at least the rule of three.
-
-    A vote without an error has a bootstrap interval of width zero. Its error rate is still only known to be below about
-    3 / n_samples, with 95 % confidence.
-    """
-    return max((vote.high - vote.low) / 2, float(1 - 0.05 ** (1 / n_samples)))
+def _noise(vote: Estimate) -> float:
+    """Return the uncertainty of a vote's accuracy: half its interval."""
+    return (vote.high - vote.low) / 2
 
 
 def _limit(a: Assessment) -> float:

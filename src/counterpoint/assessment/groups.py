@@ -8,13 +8,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from counterpoint._validation import FloatArray
+from counterpoint._validation import FloatArray, IntArray
 from counterpoint.measures import Reliability
 from counterpoint.theory import VoteCurve
 
 __all__ = [
     "Certificates",
+    "Changes",
+    "ClassSummary",
     "CorrelationSummary",
+    "Difference",
     "Estimate",
     "Finding",
     "ProbabilitySummary",
@@ -24,7 +27,7 @@ __all__ = [
 
 
 class Estimate(NamedTuple):
-    """A share of the samples with its 95 % bootstrap interval.
+    """A share of the samples with its 95 % interval (Wilson's, which holds near 0 and 1 too).
 
     Examples
     --------
@@ -38,6 +41,27 @@ class Estimate(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.value:.3f} ({self.low:.3f} to {self.high:.3f})"
+
+
+class Difference(NamedTuple):
+    """A change of the vote's accuracy, and its standard error.
+
+    Examples
+    --------
+    >>> str(Difference(0.009, 0.003))
+    '+0.9 ± 0.3 points'
+    """
+
+    value: float
+    error: float
+
+    def __str__(self) -> str:
+        return f"{100 * self.value:+.1f} ± {100 * self.error:.1f} points"
+
+    @property
+    def is_gain(self) -> bool:
+        """Whether it is a gain of more than two standard errors."""
+        return bool(self.value > 2 * self.error)
 
 
 @dataclass(frozen=True)
@@ -89,6 +113,8 @@ class CorrelationSummary:
         The two means, class by class.
     matrix : array, shape (n_learners, n_learners)
         The correlation of every two learners, averaged over classes.
+    same_errors, any_errors : array of int, shape (n_learners, n_learners)
+        Samples on which two learners give the same wrong label, and samples on which at least one of them errs.
     """
 
     r_tl: float
@@ -101,6 +127,8 @@ class CorrelationSummary:
     r_tl_classes: FloatArray
     r_ll_classes: FloatArray
     matrix: FloatArray
+    same_errors: IntArray
+    any_errors: IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,12 +143,14 @@ class VoteSummary:
         Accuracy of the plurality vote, of the mean and of the geometric mean of the probabilities (NaN for labels). A
         tie is shared.
     weighted : Estimate
-        Accuracy of the vote with the best weights. They are fitted to these samples, so it is an upper estimate of
-        what reweighting gains.
+        Accuracy of the vote with the best weights. They are fitted to these samples, so it is optimistic;
+        ``changes.reweighting`` is not.
     weights : array, shape (n_learners,)
         The best non-negative weights; they sum to one.
     without, without_error : array, shape (n_learners,)
         The change of the vote's accuracy if that learner is left out, and its standard error.
+    ahead, behind : array of int, shape (n_learners,)
+        Samples on which the vote that counts is right and that learner wrong, and the reverse.
     """
 
     accuracies: FloatArray
@@ -131,6 +161,52 @@ class VoteSummary:
     weights: FloatArray
     without: FloatArray
     without_error: FloatArray
+    ahead: IntArray
+    behind: IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class ClassSummary:
+    """How the vote that counts does, class by class.
+
+    Attributes
+    ----------
+    shares : array, shape (n_classes,)
+        The share of the samples in each class.
+    recalls : array, shape (n_classes,)
+        The share of each class that the vote finds; NaN for a class without samples.
+    confusion : array, shape (n_classes, n_classes)
+        Samples of each class (rows) by the class that the vote chose (columns). A tie is shared.
+    baseline : float
+        Accuracy of always choosing the most frequent class.
+    balanced_accuracy : float
+        The mean recall.
+    """
+
+    shares: FloatArray
+    recalls: FloatArray
+    confusion: FloatArray
+    baseline: float
+    balanced_accuracy: float
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What a change of the vote would bring, judged on samples that did not choose the change.
+
+    Attributes
+    ----------
+    leave_out : tuple of int
+        Learners without which the vote is best, dropped one after the other.
+    leave_out_gain : Difference
+        What leaving out brings, chosen on one half of the samples and judged on the other.
+    reweighting : Difference
+        What the best weights bring, fitted to one half of the samples and judged on the other.
+    """
+
+    leave_out: tuple[int, ...]
+    leave_out_gain: Difference
+    reweighting: Difference
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,18 +12,24 @@ from counterpoint._plain import plain
 from counterpoint._validation import FloatArray, IntArray, check_json
 from counterpoint.assessment.groups import (
     Certificates,
+    Changes,
+    ClassSummary,
     CorrelationSummary,
+    Difference,
     Estimate,
     Finding,
     ProbabilitySummary,
     VotePrediction,
     VoteSummary,
 )
+from counterpoint.assessment.votes import mcnemar, wilson_interval
 
 __all__ = ["SAMPLES", "SCHEMA", "Assessment", "rounded"]
 
 SAMPLES = ("held_out", "training")
-SCHEMA = 1  # of the JSON; raise it whenever a field changes
+SURE = 0.05  # a smaller p-value counts as evidence
+_SHOWN = 12  # learners in the text; the best and the worst of more
+SCHEMA = 2  # of the JSON; raise it whenever a field changes
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -52,6 +58,10 @@ class Assessment:
         With the truth, with each other, and of the errors.
     votes : VoteSummary
         Accuracies of the learners and of the votes.
+    by_class : ClassSummary
+        The vote that counts, class by class.
+    changes : Changes
+        What leaving learners out or reweighting them would bring.
     prediction : VotePrediction
         The accuracy of the vote that theory predicts, also for other numbers of learners.
     certificates : Certificates
@@ -88,6 +98,8 @@ class Assessment:
     voting: str
     correlations: CorrelationSummary
     votes: VoteSummary
+    by_class: ClassSummary
+    changes: Changes
     prediction: VotePrediction
     certificates: Certificates
     probabilities: ProbabilitySummary
@@ -121,11 +133,29 @@ class Assessment:
         return vote
 
     @property
+    def best_learner(self) -> int:
+        """The position of the most accurate learner, the first of equals."""
+        return int(np.argmax(self.accuracies))
+
+    @property
+    def against_best(self) -> str:
+        """Whether the vote is ``"better"`` or ``"worse"`` than its best learner by McNemar's test, else ``"alike"``."""
+        best = self.best_learner
+        ahead, behind = int(self.votes.ahead[best]), int(self.votes.behind[best])
+        p = mcnemar(ahead, behind)
+        if ahead > behind and p < SURE:
+            return "better"
+        # The best of many learners is partly the luckiest.
+        return "worse" if behind > ahead and p * self.n_learners < SURE else "alike"
+
+    @property
     def verdict(self) -> str:
         """One sentence: how good the vote is, against its learners and its bound."""
         vote, accuracies = self.vote, self.accuracies
-        gain = vote.value - float(accuracies.max())
-        against = "better than" if gain > 0 else "worse than" if gain < 0 else "as good as"
+        against = {"better": "better than", "worse": "worse than", "alike": "not to be told apart from"}[
+            self.against_best
+        ]
+        against = against if self.n_learners > 1 else "as good as"
         place = (
             "" if np.isnan(self.optimality) else f"; r_TL is at {100 * self.optimality:.0f} % of its bound"
         )
@@ -166,6 +196,10 @@ class Assessment:
         lines = [self.name, "=" * len(self.name), self.verdict, ""]
         width = max(len(label) for label, _ in self.summary())
         lines += [f"{label:<{width}}  {value}" for label, value in self.summary()]
+        names = max(len(name) for name, _, _ in self.learner_rows())
+        lines += [""] + [
+            f"{name:<{names}}  {right}  {without}" for name, right, without in self.learner_rows()
+        ]
         lines += [""] if self.findings else []
         lines += [f"[{finding.severity}] {finding.text}" for finding in self.findings]
         return "\n".join(lines)
@@ -181,6 +215,27 @@ class Assessment:
             f"<table>{rows}</table><ul>{findings}</ul></div>"
         )
 
+    def learner_rows(self, most: int = _SHOWN) -> list[tuple[str, str, str]]:
+        """Return name, accuracy and change of the vote without each learner as text, the best first.
+
+        Parameters
+        ----------
+        most : int, default=12
+            The number of rows; of more learners the middle is left out.
+        """
+        order = np.argsort(-self.accuracies, kind="stable")
+        if len(order) > most:
+            order = np.concatenate([order[: most // 2], order[-(most // 2) :]])
+        rows = [("learner", "right (95 % interval)  ", "vote without it")]
+        for i in order.tolist():
+            share = float(self.accuracies[i])
+            right = Estimate(share, *wilson_interval(share, self.n_samples))
+            change = Difference(float(self.votes.without[i]), float(self.votes.without_error[i]))
+            rows.append((self.learners[i], str(right), "" if self.n_learners == 1 else str(change)))
+        if len(self.learners) > most:
+            rows.insert(1 + most // 2, (f"... {len(self.learners) - most} more", "", ""))
+        return rows
+
     def summary(self) -> list[tuple[str, str]]:
         """Return the main numbers as (label, text), in reading order."""
         return [
@@ -192,7 +247,11 @@ class Assessment:
             ("accuracy of a learner: lowest, mean, highest", ", ".join(map(rounded, self._accuracy_range()))),
             ("hard vote", str(self.votes.hard)),
             *self._probability_rows(),
-            ("vote with the best weights (fitted here)", str(self.votes.weighted)),
+            (
+                "always the most frequent class; balanced accuracy",
+                f"{rounded(self.by_class.baseline)}; {rounded(self.by_class.balanced_accuracy)}",
+            ),
+            ("best weights, judged on other samples", _changed(self.changes.reweighting)),
             ("correlation of being correct", rounded(self.correlations.error_correlation)),
             (
                 "majority predicted: equal, own accuracies",
@@ -234,6 +293,10 @@ def rounded(value: float) -> str:
     ('0.123', 'undefined')
     """
     return "undefined" if np.isnan(value) else f"{value:.3f}"
+
+
+def _changed(change: Difference) -> str:
+    return "undefined" if np.isnan(change.value) else str(change)
 
 
 def _restored(data: Mapping[str, Any], kind: Any) -> Any:

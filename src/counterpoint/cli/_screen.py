@@ -39,6 +39,15 @@ def show_assessment(assessment: Assessment) -> None:
         numbers.add_row(Text(label), Text(value))
     console.print(numbers)
     console.print()
+    header, *rows = assessment.learner_rows()
+    learners = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    learners.add_column(header[0], overflow="fold")
+    for title in header[1:]:
+        learners.add_column(title.strip(), no_wrap=True)
+    for name, *cells in rows:
+        learners.add_row(Text(name), *cells)
+    console.print(learners)
+    console.print()
     advice = Table.grid(padding=(0, 2))
     for finding in assessment.findings:
         advice.add_row(Text(finding.severity, style=f"bold {_STYLES[finding.severity]}"), Text(finding.text))

@@ -121,6 +121,13 @@ class Outputs:
         for start in range(0, self.n_samples, width):
             yield slice(start, min(start + width, self.n_samples))
 
+    def take(self, samples: slice) -> "Outputs":
+        """Return the outputs for some of the samples, as a view."""
+        outputs = self._votes if self.probabilities is None else self.probabilities
+        assert outputs is not None
+        truth = ... if self._truth is None else self._truth[samples]
+        return Outputs(outputs[:, samples], truth, self.classes)
+
     def voted(self, k: int, block: slice) -> NDArray[np.bool_]:
         """Return which learners vote for class k, (n_learners, width)."""
         voted: NDArray[np.bool_] = self.votes[:, block] == self.symbols[k]

@@ -65,12 +65,15 @@ class Correctness:
         Samples on which both of two learners are right; None if pairs were not requested.
     histogram : ndarray of int, shape (n_learners + 1,)
         Samples on which 0, 1, ..., N learners are right.
+    same_wrong : ndarray of int, shape (n_learners, n_learners), or None
+        Samples on which two learners give the same wrong label; None if it was not requested.
     """
 
     n_samples: int
     right: IntArray  # (N,)
     both_right: IntArray | None  # (N, N)
     histogram: IntArray  # (N + 1,), samples on which 0, 1, ..., N learners are right
+    same_wrong: IntArray | None = None  # (N, N)
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,7 @@ def sufficient_statistics(
     columns: bool = False,
     correctness: bool = False,
     pairs: bool = True,
+    same_wrong: bool = False,
     progress: Progress | None = None,
 ) -> Statistics:
     """Return the requested statistics of an ensemble, from one pass over the samples.
@@ -112,6 +116,8 @@ def sufficient_statistics(
         Whether to count right votes, which needs the truth.
     pairs : bool, default=True
         Whether to include the matrices over pairs of learners, the expensive part.
+    same_wrong : bool, default=False
+        Whether to count, for each pair, the samples on which both give the same wrong label.
     progress : callable, optional
         Called after each block with the number of samples done and their total.
 
@@ -133,7 +139,8 @@ def sufficient_statistics(
         moments = _VoteMoments(outputs, pairs) if labels else _ProbabilityMoments(outputs, pairs)
     # Of two classes, learners agree on the label exactly where they agree on being right or wrong.
     shared = isinstance(moments, _VoteMoments) and len(outputs.classes) == 2
-    counts = _Counts(outputs, pairs and not shared) if correctness else None
+    inferred = isinstance(moments, _VoteMoments) and pairs  # who agrees follows from the products of votes
+    counts = _Counts(outputs, pairs and not shared, same_wrong and not inferred) if correctness else None
     for block in outputs.blocks():
         if moments is not None:
             moments.add(block)
@@ -141,9 +148,12 @@ def sufficient_statistics(
             counts.add(block)
         if progress is not None:
             progress(block.stop, outputs.n_samples)
-    if counts is not None and shared and pairs:
-        assert isinstance(moments, _VoteMoments)
-        counts.infer_pairs(moments.agreement_of_two_classes())
+    if counts is not None and isinstance(moments, _VoteMoments) and pairs:
+        agreement = moments.agreement()
+        if shared:
+            counts.infer_pairs(agreement)
+        if same_wrong:
+            counts.infer_same_wrong(agreement)
     return Statistics(
         n_learners=outputs.n_learners,
         columns=None if moments is None else moments.result(),
@@ -181,12 +191,15 @@ class _VoteMoments:
                 # Exact: a block has fewer samples than float32 has consecutive integers.
                 self.grams[k] += votes @ votes.T
 
-    def agreement_of_two_classes(self) -> FloatArray:
+    def agreement(self) -> FloatArray:
         """Count the samples on which two learners vote alike, (N, N)."""
         assert self.grams is not None
-        sums = self.sums[:, 0]
-        agreement: FloatArray = self.outputs.n_samples - sums[:, None] - sums + 2 * self.grams[0]
-        return agreement
+        if len(self.grams) < len(self.outputs.classes):  # one of two classes
+            sums = self.sums[:, 0]
+            two: FloatArray = self.outputs.n_samples - sums[:, None] - sums + 2 * self.grams[0]
+            return two
+        total: FloatArray = self.grams.sum(axis=0)
+        return total
 
     def result(self) -> Columns:
         n = self.outputs.n_samples
@@ -283,9 +296,10 @@ def _truth_means(outputs: Outputs) -> FloatArray | None:
 class _Counts:
     """Counts of right votes."""
 
-    def __init__(self, outputs: Outputs, pairs: bool) -> None:
+    def __init__(self, outputs: Outputs, pairs: bool, same_wrong: bool) -> None:
         n = outputs.n_learners
         self.outputs = outputs
+        self.same_wrong = np.zeros((n, n), dtype=np.int64) if same_wrong else None
         self.right = np.zeros(n, dtype=np.int64)
         self.both_right = np.zeros((n, n), dtype=np.int64) if pairs else None
         self.histogram = np.zeros(n + 1, dtype=np.int64)
@@ -298,6 +312,23 @@ class _Counts:
         self.right += right.sum(axis=1).astype(np.int64)
         if self.both_right is not None:
             self.both_right += (right @ right.T).astype(np.int64)
+        if self.same_wrong is not None:
+            some_wrong = block.start + np.flatnonzero(together < len(right))
+            self.same_wrong += self._same_wrong(some_wrong)
+
+    def _same_wrong(self, samples: IntArray) -> IntArray:
+        votes = self.outputs.votes[:, samples]
+        wrong = votes != self.outputs.truth[samples]
+        found = np.zeros((len(votes), len(votes)))
+        for symbol in self.outputs.symbols:
+            same = ((votes == symbol) & wrong).astype(np.float32)
+            found += same @ same.T
+        return found.astype(np.int64)
+
+    def infer_same_wrong(self, agreement: FloatArray) -> None:
+        """Fill in the same wrong labels: those who agree and are not both right."""
+        assert self.both_right is not None
+        self.same_wrong = agreement.astype(np.int64) - self.both_right
 
     def infer_pairs(self, agreement: FloatArray) -> None:
         """Fill in the pairs: those who agree are both right or both wrong."""
@@ -305,4 +336,6 @@ class _Counts:
         self.both_right = (surplus + self.right[:, None] + self.right) // 2
 
     def result(self) -> Correctness:
-        return Correctness(self.outputs.n_samples, self.right, self.both_right, self.histogram)
+        return Correctness(
+            self.outputs.n_samples, self.right, self.both_right, self.histogram, self.same_wrong
+        )

@@ -149,20 +149,37 @@ def _votes(a: Assessment) -> list[tuple[str, str, str]]:
     return [
         measured("Hard vote", a.votes.hard, ""),
         *pooled,
-        measured("Vote with the best weights", a.votes.weighted, "; weights fitted to these samples"),
+        *_reweighted(a),
         (
             "Majority predicted, equal learners",
             percent(a.prediction.equal),
             f"from mean accuracy and error correlation{low}",
         ),
         ("Majority predicted, own accuracies", percent(a.prediction.mixed), f"from each learner's own{low}"),
-        ("Hard vote at least, these samples", percent(1 - a.certificates.c_bound), "C-bound"),
+        *_certified(a),
+    ]
+
+
+def _reweighted(a: Assessment) -> list[tuple[str, str, str]]:
+    """Return the vote with the best weights, if there are enough samples to fit and to judge it."""
+    gain = a.changes.reweighting
+    if math.isnan(gain.value):
+        return []
+    remark = f"{gain}, fitted to one half of the samples and judged on the other"
+    return [("Vote with the best weights", percent(a.vote.value + gain.value), remark)]
+
+
+def _certified(a: Assessment) -> list[tuple[str, str, str]]:
+    """Return the bounds that say more than always choosing the most frequent class would."""
+    bounds = [
+        ("Hard vote at least, these samples", 1 - a.certificates.c_bound, "C-bound"),
         (
             "Hard vote at least, new data",
-            percent(1 - a.certificates.tandem_bound),
-            "needs held-out samples" if a.samples == "training" else "tandem bound, 95 % confidence",
+            1 - a.certificates.tandem_bound,
+            "tandem bound, 95 % confidence",
         ),
     ]
+    return [(label, percent(low), remark) for label, low, remark in bounds if low > a.by_class.baseline]
 
 
 def _classes(a: Assessment) -> dict[str, Any]:

@@ -1,0 +1,39 @@
+"""The weights of the learners with which their weighted sum correlates most with the truth."""
+
+import numpy as np
+from scipy.optimize import nnls
+
+from counterpoint._validation import ROUNDING, FloatArray
+from counterpoint.theory import best_weights, nearest_correlation_matrix
+
+__all__ = ["complete_correlations", "vote_weights"]
+
+
+def vote_weights(r: FloatArray, matrix: FloatArray) -> tuple[FloatArray, float]:
+    """Return the best non-negative weights, which sum to one, and the ceiling of all weights."""
+    weights = np.zeros(len(r))
+    defined = np.flatnonzero(~np.isnan(r))
+    if not len(defined):
+        return np.full(len(r), 1 / len(r)), np.nan
+    r, matrix = r[defined], complete_correlations(matrix[np.ix_(defined, defined)])
+    try:
+        ceiling = best_weights(r, matrix).ceiling
+    except ValueError:  # averages over different classes need not fit together
+        whole = nearest_correlation_matrix(np.block([[np.ones((1, 1)), r[None]], [r[:, None], matrix]]))
+        r, matrix = whole[0, 1:], whole[1:, 1:]
+        ceiling = best_weights(r, matrix).ceiling
+    values, vectors = np.linalg.eigh(matrix)
+    kept = values > ROUNDING * len(values) * values[-1]
+    root = np.sqrt(values[kept])
+    # |A w - b|^2 is the squared distance of the weighted sum from the truth
+    solution, _ = nnls((vectors[:, kept] * root).T, (vectors[:, kept].T @ r) / root)
+    weights[defined] = solution
+    total = weights.sum()
+    return (weights / total if total > 0 else np.full(len(weights), 1 / len(weights))), ceiling
+
+
+def complete_correlations(matrix: FloatArray) -> FloatArray:
+    """Return the matrix with 0 in place of NaN, and a unit diagonal."""
+    filled = np.nan_to_num(matrix, nan=0.0)
+    np.fill_diagonal(filled, 1.0)
+    return filled
