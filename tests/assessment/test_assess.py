@@ -1,15 +1,15 @@
 import json
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import brentq
+from scipy.stats import multivariate_normal, norm
 
 from counterpoint import Assessment, assess
-from counterpoint.assessment.findings import _more_learners
 from counterpoint.assessment.votes import Ballot, count_votes, wilson_interval
 from counterpoint.exceptions import UndefinedMeasureWarning
 from counterpoint.measures import (
@@ -27,7 +27,7 @@ from counterpoint.measures import (
     truth_learner_correlation,
 )
 from counterpoint.outputs import Outputs, RunningVote
-from counterpoint.theory import jury_accuracy, mixed_vote_accuracy, optimality
+from counterpoint.theory import jury_accuracy, mixed_vote_accuracy, optimality, plurality_accuracy
 
 
 def make_votes(n_learners=7, n_samples=600, n_classes=3, accuracy=0.7, seed=0):
@@ -90,10 +90,18 @@ def test_the_numbers_are_those_of_measures_and_theory():
     assert a.accuracies == pytest.approx((votes == truth).mean(1))
     assert a.correlations.error_correlation == pytest.approx(error_correlations(truth, votes)[pairs].mean())
     assert a.prediction.equal == pytest.approx(
-        jury_accuracy(a.accuracies.mean(), a.correlations.error_correlation, 7)
+        plurality_accuracy(
+            a.accuracies.mean(),
+            a.correlations.error_correlation,
+            7,
+            n_classes=3,
+            agreement=a.prediction.agreement,
+        )
     )
     assert a.prediction.mixed == pytest.approx(
-        mixed_vote_accuracy(a.accuracies, error_correlations(truth, votes))
+        mixed_vote_accuracy(
+            a.accuracies, error_correlations(truth, votes), n_classes=3, agreement=a.prediction.agreement
+        )
     )
     assert dict(a.measures) == pytest.approx({name: diversity(truth, votes, name) for name in MEASURES})
     assert a.certificates.c_bound == pytest.approx(c_bound(truth, votes))
@@ -532,19 +540,29 @@ def test_more_learners_are_promised_what_the_theory_says():
     a = assess(truth, votes)
     found = {finding.code: finding for finding in a.findings}["more_learners"]
     p, c = a.accuracies.mean(), max(a.correlations.error_correlation, 0)
-    assert found.numbers["gain"] == pytest.approx(jury_accuracy(p, c, 11) - jury_accuracy(p, c, 5))
-    assert found.numbers["most"] > found.numbers["gain"] > 0.05
+    now, two, twice = jury_accuracy(p, c, [5, 7, 11])
+    assert found.numbers["one_more"] == pytest.approx(two - now)
+    assert found.numbers["twice"] == pytest.approx(twice - now)
+    # These err independently already, so two that do are two more of them.
+    assert found.numbers["independent"] == pytest.approx(two - now, abs=0.01)
+    assert "Adding two more like these would gain about" in found.text
     assert found.numbers["size"] == 11
 
 
+def test_an_independent_learner_is_worth_more_than_one_like_the_others():
+    rng = np.random.default_rng(0)
+    truth, common = rng.integers(0, 2, 3000), rng.random(3000) < 0.25
+    votes = np.where(common | (rng.random((4, 3000)) < 0.1), 1 - truth, truth)
+    found = {finding.code: finding for finding in assess(truth, votes).findings}["more_learners"]
+    assert found.numbers["independent"] > 2 * found.numbers["one_more"]
+
+
 def test_more_learners_are_promised_no_more_than_is_left():
-    truth, votes = make_votes(n_learners=5, n_samples=400, accuracy=0.7)  # a plurality beats the majority
+    truth, votes = make_votes(n_learners=5, n_samples=40, n_classes=2, accuracy=0.97)
+    votes[:, 0] = 1 - truth[0]
     a = assess(truth, votes)
-    found = {finding.code: finding for finding in a.findings}["more_learners"]
-    p, c = a.accuracies.mean(), max(a.correlations.error_correlation, 0)
-    assert jury_accuracy(p, c, 10_001) - jury_accuracy(p, c, 5) > 1 - a.vote.value
-    assert found.numbers["most"] == pytest.approx(1 - a.vote.value)
-    assert found.numbers["gain"] <= found.numbers["most"]
+    found = {finding.code: finding for finding in a.findings}.get("more_learners")
+    assert found is None or max(found.numbers["twice"], found.numbers["independent"]) <= 1 - a.vote.value
 
 
 def test_nothing_is_promised_to_a_vote_that_is_always_right():
@@ -553,19 +571,6 @@ def test_nothing_is_promised_to_a_vote_that_is_always_right():
     a = assess(truth, np.where(right, truth, 1 - truth))
     assert a.vote.value == 1
     assert "more_learners" not in codes(a)
-
-
-def test_any_number_of_learners_is_more_than_there_are():
-    truth, votes = make_votes(n_learners=3, n_samples=400, n_classes=2, accuracy=0.51)
-    few = assess(truth, votes)
-    many = replace(
-        few,
-        n_learners=6000,
-        votes=replace(few.votes, accuracies=np.full(6000, 0.51)),
-        correlations=replace(few.correlations, error_correlation=0.0),
-    )
-    numbers = _more_learners(many).numbers
-    assert numbers["most"] > numbers["gain"] > 0
 
 
 def test_votes_tied_together_in_threes_are_found_to_defy_the_prediction():
@@ -815,3 +820,80 @@ def test_masked_entries_are_refused():
     with pytest.raises(ValueError, match=r"^`outputs` must have no masked entry; got one at \[0, 3\]\.$"):
         assess(truth, np.ma.masked_array(votes, mask=np.arange(600) == np.full((7, 1), 3)))
     assert assess(np.ma.masked_array(truth), votes).vote == assess(truth, votes).vote  # nothing is hidden
+
+
+# Effective votes
+
+
+def correlated(n_learners, n_samples, c, *, accuracy=0.7, n_classes=2, seed=0, group_size=1):
+    """Return votes of the one-factor probit; samples of a group share their difficulty."""
+    rng = np.random.default_rng(seed)
+    rho = 0.0
+    if c:
+        rho = brentq(lambda r: phi_of(accuracy, r) - c, 0, 0.999)
+    factor = np.repeat(rng.normal(size=-(-n_samples // group_size)), group_size)[:n_samples]
+    latent = np.sqrt(rho) * factor + np.sqrt(1 - rho) * rng.normal(size=(n_learners, n_samples))
+    truth = rng.integers(0, n_classes, n_samples)
+    wrong = (truth + rng.integers(1, n_classes, latent.shape)) % n_classes
+    return truth, np.where(latent < norm.ppf(accuracy), truth, wrong)
+
+
+def phi_of(p, rho):
+    """Return the correlation of two answers whose latent variables correlate by rho."""
+    t = norm.ppf(p)
+    both = multivariate_normal([0, 0], [[1, rho], [rho, 1]]).cdf([t, t])
+    return (both - p**2) / (p * (1 - p))
+
+
+@pytest.mark.parametrize("c", [0.0, 0.3])
+@pytest.mark.parametrize(("n_learners", "n_samples"), [(3, 400), (6, 300)])
+def test_the_intervals_of_effective_votes_hold(n_learners, n_samples, c):
+    kish = n_learners / (1 + (n_learners - 1) * c)
+    held = np.zeros(2)
+    for seed in range(40):
+        found = assess(*correlated(n_learners, n_samples, c, seed=seed)).effective
+        held += [
+            found.error_correlation.low <= c <= found.error_correlation.high,
+            found.kish.low <= kish <= found.kish.high,
+        ]
+    assert (held >= 34).all()
+
+
+def test_groups_widen_the_intervals_as_they_must():
+    truth, votes = correlated(5, 1000, 0.3, group_size=20)
+    alone, together = assess(truth, votes), assess(truth, votes, groups=np.arange(1000) // 20)
+    for name in ("votes", "kish", "error_correlation"):
+        one, other = getattr(alone.effective, name), getattr(together.effective, name)
+        assert one.value == other.value
+        assert other.high - other.low > 1.5 * (one.high - one.low)
+
+
+def test_equal_votes_are_worth_one_and_independent_ones_their_number():
+    truth, votes = make_votes(n_learners=7, n_samples=20000, n_classes=2, accuracy=0.7)
+    apart, copies = assess(truth, votes).effective, assess(truth, np.tile(votes[0], (7, 1))).effective
+    assert apart.votes.value == pytest.approx(7, abs=0.5)
+    assert apart.kish.value == pytest.approx(7, abs=0.3)
+    assert copies.votes.value == pytest.approx(1)
+    assert copies.kish.value == pytest.approx(1)
+
+
+@pytest.mark.parametrize("n_classes", [3, 10])
+def test_a_plurality_is_predicted_not_a_majority(n_classes):
+    truth, votes = correlated(6, 20000, 0.2, accuracy=0.6, n_classes=n_classes)
+    a = assess(truth, votes)
+    assert a.prediction.equal == pytest.approx(a.votes.hard.value, abs=0.005)
+    assert a.prediction.mixed == pytest.approx(a.votes.hard.value, abs=0.005)
+    assert a.prediction.agreement == pytest.approx(1 / (n_classes - 1), abs=0.01)
+    assert a.prediction.independent > a.prediction.equal + 0.01
+
+
+@pytest.mark.parametrize(
+    ("groups", "words"),
+    [
+        ([0, 1], "must have one entry for each of the 600 samples"),
+        ([0] * 600, "at least two groups; got one"),
+    ],
+)
+def test_groups_that_do_not_fit_are_refused(groups, words):
+    with pytest.raises(ValueError, match=words):
+        assess(*make_votes(), groups=groups)

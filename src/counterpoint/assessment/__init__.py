@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from counterpoint._validation import check_choice, check_flag
 from counterpoint.assessment._compute import Report, compute
@@ -16,6 +16,7 @@ from counterpoint.assessment.groups import (
     ClassSummary,
     CorrelationSummary,
     Difference,
+    EffectiveVotes,
     Estimate,
     Finding,
     ProbabilitySummary,
@@ -33,6 +34,7 @@ __all__ = [
     "ClassSummary",
     "CorrelationSummary",
     "Difference",
+    "EffectiveVotes",
     "Estimate",
     "Finding",
     "LearnerOutputs",
@@ -53,6 +55,7 @@ def assess(
     voting: str = "hard",
     samples: str = "held_out",
     learners: Sequence[str] | None = None,
+    groups: ArrayLike | None = None,
     name: str = "ensemble",
     progress: bool = False,
 ) -> Assessment:
@@ -76,6 +79,9 @@ def assess(
         accuracies are too high for new data, and no bound on new data is given.
     learners : sequence of str, optional
         Distinct names of the learners; by default those of a mapping or a DataFrame, else L1, L2, ...
+    groups : array-like of shape (n_samples,), optional
+        Which samples belong together, such as several items of one document. Intervals of the effective votes and of
+        the error correlation then allow for it; by default samples are independent.
     name : str, default="ensemble"
         The name of the ensemble.
     progress : bool, default=False
@@ -127,7 +133,7 @@ def assess(
         raise ValueError(f"`voting` must be 'hard' where `outputs` are labels; got {voting!r}.")
     names = _check_names(learners, read.n_learners)
     with _progress_bar(progress, read.n_samples) as report:
-        groups = compute(read, voting, samples, report)
+        parts = compute(read, voting, samples, report, _check_groups(groups, read.n_samples))
     result = Assessment(
         name=name,
         samples=samples,
@@ -139,7 +145,7 @@ def assess(
         outputs="labels" if read.probabilities is None else "probabilities",
         voting=voting,
         findings=(),
-        **groups,
+        **parts,
     )
     _warn_of_undefined(result)
     return with_findings(result)
@@ -205,6 +211,21 @@ def _named(outputs: Any, learners: Sequence[str] | None) -> tuple[Any, Sequence[
     else:
         return outputs, learners
     return outputs, [str(name) for name in names] if learners is None else learners
+
+
+def _check_groups(groups: ArrayLike | None, n_samples: int) -> NDArray[np.intp] | None:
+    """Return the group of each sample as 0, 1, ..."""
+    if groups is None:
+        return None
+    values = np.asarray(groups)
+    if values.shape != (n_samples,):
+        raise ValueError(
+            f"`groups` must have one entry for each of the {n_samples} samples; got shape {values.shape}."
+        )
+    codes = np.unique(values, return_inverse=True)[1].astype(np.intp)
+    if codes.max() == 0:
+        raise ValueError("`groups` must hold at least two groups; got one.")
+    return codes
 
 
 def _check_names(learners: Sequence[str] | None, n_learners: int) -> tuple[str, ...]:

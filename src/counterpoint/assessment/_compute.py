@@ -8,9 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from counterpoint._validation import FloatArray, IntArray
 from counterpoint.assessment.changes import judge_changes
+from counterpoint.assessment.effective import effective_votes, wrong_agreement
 from counterpoint.assessment.groups import (
     Certificates,
     ClassSummary,
@@ -30,10 +32,10 @@ from counterpoint.outputs import Correctness, Outputs, mean_defined, mean_of_pai
 from counterpoint.theory import (
     VoteCurve,
     error_correlation_bounds,
-    jury_accuracy,
     learner_correlation_bounds,
     mixed_vote_accuracy,
     optimality,
+    plurality_accuracy,
     truth_correlation_bounds,
     vote_accuracy_curve,
 )
@@ -41,7 +43,13 @@ from counterpoint.theory import (
 Report = Callable[[str, int, int], None]
 
 
-def compute(read: Outputs, voting: str, samples: str, report: Report | None) -> dict[str, Any]:
+def compute(
+    read: Outputs,
+    voting: str,
+    samples: str,
+    report: Report | None,
+    groups: NDArray[np.intp] | None = None,
+) -> dict[str, Any]:
     """Return the groups of an assessment by field name, from two passes over the samples."""
     statistics = sufficient_statistics(
         read, columns=True, correctness=True, same_wrong=True, progress=_phase(report, "pairs")
@@ -62,7 +70,10 @@ def compute(read: Outputs, voting: str, samples: str, report: Report | None) -> 
         "votes": _votes(accuracies, weights, counted),
         "by_class": _by_class(counted.confusion),
         "changes": judge_changes(read, voting),
-        "prediction": _prediction(accuracies, errors),
+        "effective": effective_votes(read, correctness, errors, groups),
+        "prediction": _prediction(
+            accuracies, errors, len(read.classes), wrong_agreement(correctness, len(read.classes))
+        ),
         "certificates": Certificates(
             c_bound=c_bound_from_moments(*counted.margin_moments),
             tandem_bound=tandem if samples == "held_out" else np.nan,
@@ -149,12 +160,18 @@ def _votes(accuracies: FloatArray, weights: FloatArray, counted: CountedVotes) -
     )
 
 
-def _prediction(accuracies: FloatArray, errors: FloatArray) -> VotePrediction:
+def _prediction(
+    accuracies: FloatArray, errors: FloatArray, n_classes: int, agreement: float
+) -> VotePrediction:
     c = mean_of_pairs(errors)
+    wrong: dict[str, Any] = {"n_classes": max(n_classes, 2), "agreement": agreement}
+    n, p = len(accuracies), float(accuracies.mean())
     return VotePrediction(
-        equal=_majority_of_equals(accuracies, c),
-        mixed=mixed_vote_accuracy(accuracies, complete_correlations(errors)),
-        sizing=_sizing(accuracies, c),
+        equal=_vote_of_equals(p, c, n, wrong),
+        mixed=mixed_vote_accuracy(accuracies, complete_correlations(errors), **wrong),
+        independent=float(plurality_accuracy(p, 0.0, n, **wrong)),
+        agreement=agreement,
+        sizing=_sizing(p, c, n, wrong),
     )
 
 
@@ -168,25 +185,30 @@ def _probabilities(counted: CountedVotes) -> ProbabilitySummary:
     )
 
 
-def _majority_of_equals(accuracies: FloatArray, c: float) -> float:
-    n, p = len(accuracies), float(accuracies.mean())
+def _vote_of_equals(p: float, c: float, n: int, wrong: dict[str, Any]) -> float:
     if n == 1:
         return p
     if np.isnan(c):
         return np.nan
     # Unequal learners may be less correlated than equal ones can be.
-    return float(jury_accuracy(p, max(c, error_correlation_bounds(p, n).low), n))
+    return float(plurality_accuracy(p, max(c, float(error_correlation_bounds(p, n).low)), n, **wrong))
 
 
-def _sizing(accuracies: FloatArray, c: float) -> VoteCurve:
-    n = len(accuracies)
-    sizes = np.unique(np.round(np.geomspace(1, max(10 * n, 101), 40)).astype(np.int64) | 1)
+def _sizing(p: float, c: float, n: int, wrong: dict[str, Any]) -> VoteCurve:
+    """Return the predicted accuracy by size; the curve ends where learners cannot be so opposed."""
+    largest = max(10 * n, 101) if wrong["n_classes"] == 2 else max(min(10 * n, 301), 101, n)
+    sizes = np.unique(np.round(np.geomspace(1, largest, 40)).astype(np.int64) | 1)
     sizes = np.unique(np.append(sizes, n))
     if np.isnan(c):
         return VoteCurve(sizes, np.full(len(sizes), np.nan))
+    if wrong["n_classes"] > 2 and c >= 0:
+        return VoteCurve(sizes, plurality_accuracy(p, c, sizes, **wrong))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ModelRangeWarning)  # the curve ends where c cannot be kept
-        curve = vote_accuracy_curve(float(accuracies.mean()), c, sizes)
+        curve = vote_accuracy_curve(p, c, sizes)
+    if wrong["n_classes"] > 2:
+        kept = ~np.isnan(curve)
+        curve[kept] = plurality_accuracy(p, c, sizes[kept], **wrong)
     return VoteCurve(sizes, curve)
 
 

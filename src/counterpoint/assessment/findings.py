@@ -6,6 +6,7 @@ warning; each sentence contains its number, so that the reader can judge.
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
@@ -15,11 +16,12 @@ from counterpoint.assessment.groups import Estimate, Finding
 from counterpoint.assessment.result import Assessment
 from counterpoint.assessment.votes import wilson_interval
 from counterpoint.outputs import listed
-from counterpoint.theory import error_correlation_bounds, jury_accuracy
+from counterpoint.theory import error_correlation_bounds, mixed_vote_accuracy, plurality_accuracy
 
 SEVERITIES = ("warning", "info", "good")
 DUPLICATE = 0.9  # share of the samples on which either errs and both give the same wrong label
 LEAST = 0.75  # of that share, with 95 % confidence
+MANY = 200  # learners, to which a few more make no difference
 _NAMED = 5
 
 
@@ -148,22 +150,40 @@ def _reweighting(a: Assessment) -> Finding | None:
 
 
 def _more_learners(a: Assessment) -> Finding | None:
-    """Report what twice as many learners of this kind would gain."""
+    """Report what more learners of this kind, or independent ones, would gain."""
     # Many learners are at best independent.
     p, c = float(a.accuracies.mean()), max(a.correlations.error_correlation, 0.0)
-    if a.n_learners < 2 or np.isnan(a.correlations.error_correlation) or p <= 0.5:
+    wrong: dict[str, Any] = {"n_classes": max(a.n_classes, 2), "agreement": a.prediction.agreement}
+    if not 2 <= a.n_learners <= MANY or np.isnan(a.correlations.error_correlation):
         return None
+    # Of two classes, an even number of equal learners is as good as one learner less.
+    more = 1 if a.n_classes > 2 or a.n_learners % 2 == 0 else 2
     size = 2 * a.n_learners + 1
-    now, twice, limit = jury_accuracy(p, c, np.array([a.n_learners, size, max(10_001, 10 * size)]))
+    now, one, twice = plurality_accuracy(p, c, [a.n_learners, a.n_learners + more, size], **wrong)
     room = 1 - a.vote.value
-    if room <= 0 or a.vote.low >= limit:  # clearly above the limit of the model
+    like = min(float(one - now), room)
+    if room <= 0 or twice - now <= ROUNDING:
         return None
-    # The gains of the model; a vote that is better than the model has less left to gain.
-    gain, most = min(float(twice - now), room), min(float(limit - now), room)
-    if most <= ROUNDING:
-        return None
-    text = f"Twice as many learners like these would gain about {_points(gain)}, any number at most {_points(most)}."
-    return Finding("more_learners", "info", text, {"gain": gain, "most": most, "size": size})
+    other = min(_with_independent(a, p, c, more) - float(now), room)
+    how = "one" if more == 1 else "two"
+    text = (
+        f"Adding {how} more like these would gain about {_points(like)}; {how} as accurate that "
+        f"{'errs' if more == 1 else 'err'} independently, {_points(max(other, 0.0))}; twice as many like these, "
+        f"{_points(min(float(twice - now), room))}."
+    )
+    numbers = {"one_more": like, "independent": other, "twice": min(float(twice - now), room), "size": size}
+    return Finding("more_learners", "info", text, numbers)
+
+
+def _with_independent(a: Assessment, p: float, c: float, more: int) -> float:
+    """Return the predicted vote of equal learners like these and some more that err independently of all."""
+    n = a.n_learners
+    matrix = np.full((n + more, n + more), 0.0)
+    matrix[:n, :n] = c
+    np.fill_diagonal(matrix, 1.0)
+    return mixed_vote_accuracy(
+        np.full(n + more, p), matrix, n_classes=max(a.n_classes, 2), agreement=a.prediction.agreement
+    )
 
 
 def _alike(a: Assessment) -> Finding | None:
@@ -179,7 +199,7 @@ def _alike(a: Assessment) -> Finding | None:
 
 def _prediction(a: Assessment) -> Finding | None:
     """Find a vote that differs from its prediction."""
-    if a.n_classes != 2 or np.isnan(a.prediction.mixed) or a.n_learners < 3:
+    if np.isnan(a.prediction.mixed) or a.n_learners < 3:
         return None
     gap = a.votes.hard.value - a.prediction.mixed
     if abs(gap) <= _noise(a.votes.hard) + 0.01:

@@ -18,6 +18,7 @@ __all__ = [
     "ClassSummary",
     "CorrelationSummary",
     "Difference",
+    "EffectiveVotes",
     "Estimate",
     "Finding",
     "ProbabilitySummary",
@@ -211,9 +212,7 @@ class Changes:
 
 @dataclass(frozen=True, eq=False)
 class VotePrediction:
-    """The accuracy of a majority vote that theory predicts from accuracies and error correlations.
-
-    With more than two classes a plurality can win short of a majority, so the measured vote is higher.
+    """The accuracy of the hard vote that theory predicts from accuracies, error correlations and wrong answers.
 
     Attributes
     ----------
@@ -221,13 +220,41 @@ class VotePrediction:
         For equal learners with the mean accuracy and the mean error correlation.
     mixed : float
         For these learners, each with its own accuracy.
+    independent : float
+        ``equal`` if the learners erred independently.
+    agreement : float
+        How often two learners that both err give the same answer.
     sizing : VoteCurve
         ``equal`` for other numbers of learners.
     """
 
     equal: float
     mixed: float
+    independent: float
+    agreement: float
     sizing: VoteCurve
+
+
+@dataclass(frozen=True)
+class EffectiveVotes:
+    """How many independent learners the hard vote is worth, with 95 % intervals.
+
+    Attributes
+    ----------
+    votes : Estimate
+        The number of independent learners of the mean accuracy whose vote is as accurate.
+    kish : Estimate
+        Kish's number, ``N / (1 + (N - 1) c)``, from the mean correlation c of being correct alone.
+    error_correlation : Estimate
+        That correlation.
+    samples_needed : float
+        About how many samples bring its interval to plus or minus 0.05.
+    """
+
+    votes: Estimate
+    kish: Estimate
+    error_correlation: Estimate
+    samples_needed: float
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,6 +16,7 @@ from counterpoint.assessment.groups import (
     ClassSummary,
     CorrelationSummary,
     Difference,
+    EffectiveVotes,
     Estimate,
     Finding,
     ProbabilitySummary,
@@ -62,6 +63,8 @@ class Assessment:
         The vote that counts, class by class.
     changes : Changes
         What leaving learners out or reweighting them would bring.
+    effective : EffectiveVotes
+        How many independent learners the hard vote is worth.
     prediction : VotePrediction
         The accuracy of the vote that theory predicts, also for other numbers of learners.
     certificates : Certificates
@@ -100,6 +103,7 @@ class Assessment:
     votes: VoteSummary
     by_class: ClassSummary
     changes: Changes
+    effective: EffectiveVotes
     prediction: VotePrediction
     certificates: Certificates
     probabilities: ProbabilitySummary
@@ -248,16 +252,25 @@ class Assessment:
             ("hard vote", str(self.votes.hard)),
             *self._probability_rows(),
             (
-                "always the most frequent class; balanced accuracy",
+                "most frequent class; balanced accuracy",
                 f"{rounded(self.by_class.baseline)}; {rounded(self.by_class.balanced_accuracy)}",
             ),
             ("best weights, judged on other samples", _changed(self.changes.reweighting)),
             ("correlation of being correct", rounded(self.correlations.error_correlation)),
+            ("effective votes: by accuracy; by correlation", self._effective()),
             (
-                "majority predicted: equal, own accuracies",
-                f"{rounded(self.prediction.equal)}, {rounded(self.prediction.mixed)}",
+                "vote predicted: equal, own; if independent",
+                f"{rounded(self.prediction.equal)}, {rounded(self.prediction.mixed)}; "
+                f"{rounded(self.prediction.independent)}",
             ),
         ]
+
+    def _effective(self) -> str:
+        found = (self.effective.votes, self.effective.kish)
+        return "; ".join(
+            "undefined" if np.isnan(one.value) else f"{one.value:.1f} ({one.low:.1f} to {one.high:.1f})"
+            for one in found
+        )
 
     def _probability_rows(self) -> list[tuple[str, str]]:
         if self.outputs == "labels":

@@ -145,17 +145,16 @@ def _votes(a: Assessment) -> list[tuple[str, str, str]]:
         pooled = [measured("Soft vote", a.votes.soft, ""), measured("Geometric vote", a.votes.geometric, "")]
     else:
         pooled = [("Soft vote", "undefined", "needs probabilities")]
-    low = "; too low with more than two classes" if a.n_classes > 2 else ""
     return [
         measured("Hard vote", a.votes.hard, ""),
         *pooled,
         *_reweighted(a),
         (
-            "Majority predicted, equal learners",
+            "Predicted, equal learners",
             percent(a.prediction.equal),
-            f"from mean accuracy and error correlation{low}",
+            f"from mean accuracy and error correlation; {percent(a.prediction.independent)} if errors were independent",
         ),
-        ("Majority predicted, own accuracies", percent(a.prediction.mixed), f"from each learner's own{low}"),
+        ("Predicted, own accuracies", percent(a.prediction.mixed), "from each learner's own"),
         *_certified(a),
     ]
 

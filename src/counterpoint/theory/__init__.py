@@ -19,6 +19,7 @@ from counterpoint.theory.bounds import (
     truth_correlation_bounds,
 )
 from counterpoint.theory.mixed import mixed_vote_accuracy
+from counterpoint.theory.plurality import plurality_accuracy
 from counterpoint.theory.pooling import cross_entropy_diversity, geometric_pool
 from counterpoint.theory.tradeoff import (
     BestWeights,
@@ -57,6 +58,7 @@ __all__ = [
     "nearest_correlation_matrix",
     "operating_point",
     "optimality",
+    "plurality_accuracy",
     "truth_correlation_bounds",
     "vote_accuracy",
     "vote_accuracy_curve",

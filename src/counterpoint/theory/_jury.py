@@ -61,11 +61,11 @@ def one_factor_majority(p: FloatArray, c: FloatArray, n: int) -> FloatArray:
     open_ = np.flatnonzero((m > 1) & (c < 1) & (np.abs(p - 0.5) < 0.5 - 1e-15))
     for start in range(0, len(open_), _CHUNK):
         i = open_[start : start + _CHUNK]
-        accuracy[i] = _median_below(special.ndtri(p[i]), _factor_angle(p[i], c[i]), m)
+        accuracy[i] = _median_below(special.ndtri(p[i]), factor_angle(p[i], c[i]), m)
     return accuracy
 
 
-def _factor_angle(p: FloatArray, c: FloatArray) -> FloatArray:
+def factor_angle(p: FloatArray, c: FloatArray) -> FloatArray:
     r"""Return the angle of the latent correlation :math:`\rho = \cos 2\theta` that gives ``c``.
 
     :math:`P(\text{both right}) = \Phi(t) - 2 T(t, \tan\theta)` with Owen's T, so the angle solves

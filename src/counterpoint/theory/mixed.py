@@ -8,9 +8,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from counterpoint._validation import ROUNDING, FloatArray, check_interval, check_square, check_weights
+from counterpoint._validation import (
+    ROUNDING,
+    FloatArray,
+    check_interval,
+    check_square,
+    check_weights,
+    check_whole,
+)
 from counterpoint.theory._jury import least_variance, majority_weight, tilt
 from counterpoint.theory.bounds import is_correlation_matrix, learner_correlation_bounds
+from counterpoint.theory.plurality import check_agreement, plurality_accuracy, plurality_credit
 from counterpoint.theory.voting import jury_accuracy
 
 __all__ = ["mixed_vote_accuracy"]
@@ -19,8 +27,15 @@ _CELLS = 4000  # number of distinct values of the score; larger for many learner
 _FEW = 12  # so few learners that every set of them can be looked at
 
 
-def mixed_vote_accuracy(p: ArrayLike, c: ArrayLike, *, weights: ArrayLike | None = None) -> float:
-    r"""Return the accuracy of a simple or weighted majority vote of unequal learners.
+def mixed_vote_accuracy(
+    p: ArrayLike,
+    c: ArrayLike,
+    *,
+    weights: ArrayLike | None = None,
+    n_classes: int = 2,
+    agreement: float | None = None,
+) -> float:
+    r"""Return the accuracy of a simple or weighted vote of unequal learners.
 
     Parameters
     ----------
@@ -31,11 +46,15 @@ def mixed_vote_accuracy(p: ArrayLike, c: ArrayLike, *, weights: ArrayLike | None
         cannot have every correlation; a number that the accuracies do not allow raises a ValueError.
     weights : array_like, shape (n_learners,), default=None
         The weight of each vote, not negative; None is a simple majority. A tie counts one half.
+    n_classes : int, default=2
+        The number of classes. With more than two, the vote is a plurality without weights.
+    agreement : float, optional
+        The probability that two learners who are both wrong agree, as for :func:`plurality_accuracy`.
 
     Returns
     -------
     float
-        The probability that the weighted majority is right.
+        The probability that the vote is right.
 
     Notes
     -----
@@ -63,6 +82,10 @@ def mixed_vote_accuracy(p: ArrayLike, c: ArrayLike, *, weights: ArrayLike | None
     p_ = check_interval(p, "p", 0, 1)
     if p_.ndim != 1:
         raise ValueError(f"`p` must be a list of accuracies, one for each learner; got shape {p_.shape}.")
+    n_classes = check_whole(n_classes, "n_classes", minimum=2)
+    if weights is not None and n_classes > 2:
+        raise ValueError(f"`weights` must be None for more than two classes; got {n_classes} classes.")
+    spread_of_wrong = check_agreement(agreement, n_classes)
     w = check_weights(weights, "weights", len(p_))
     covariance = _check_correlations(c, p_) * np.sqrt(np.outer(p_ * (1 - p_), p_ * (1 - p_)))
     if 2 * w.max() > w.sum() * (1 + 1e-9):
@@ -71,6 +94,10 @@ def mixed_vote_accuracy(p: ArrayLike, c: ArrayLike, *, weights: ArrayLike | None
     keep = w > 0  # a vote without weight does not count
     p_, w, covariance = p_[keep], w[keep], covariance[np.ix_(keep, keep)]
     if (c_ := _common_correlation(p_, w, covariance)) is not None:
+        if n_classes > 2:
+            return float(
+                plurality_accuracy(p_[0], c_, len(p_), n_classes=n_classes, agreement=spread_of_wrong)
+            )
         return float(jury_accuracy(p_[0], c_, len(p_)))
     loadings = _loadings(p_, w, covariance)
     # The number of correct votes steps from few to many within this width of the factor.
@@ -89,7 +116,11 @@ def mixed_vote_accuracy(p: ArrayLike, c: ArrayLike, *, weights: ArrayLike | None
     if abs(spread - variance[0]) > 1e-6 * variance[0] + 1e-9:  # as for negative correlations
         support, score = support[score > 0], score[score > 0]  # impossible scores remain impossible
         score = tilt(support, np.log(score), mean, variance, start=np.zeros(1))[0]
-    return float(np.clip(score @ majority_weight(support, w.sum()), 0, 1))
+    if n_classes == 2:
+        right = majority_weight(support, w.sum())
+    else:
+        right = plurality_credit(len(p_), n_classes, spread_of_wrong)[support.astype(int)]
+    return float(np.clip(score @ right, 0, 1))
 
 
 def _whole(shares: FloatArray) -> FloatArray:

@@ -1,0 +1,62 @@
+"""The plurality vote: held against simulation, against the majority of two classes, and at its limits."""
+
+import numpy as np
+import pytest
+
+from counterpoint.theory import jury_accuracy, mixed_vote_accuracy, plurality_accuracy
+from counterpoint.theory.plurality import plurality_credit
+
+
+@pytest.mark.parametrize("c", [-0.05, 0.0, 0.3, 1.0])
+@pytest.mark.parametrize("n", [1, 2, 5, 8])
+def test_of_two_classes_it_is_the_majority(n, c):
+    assert plurality_accuracy(0.7, c, n, n_classes=2) == pytest.approx(jury_accuracy(0.7, c, n), abs=1e-9)
+
+
+def simulated_credit(k, w, n_wrong, alpha, rng, n_draws=100_000):
+    shares = rng.dirichlet(np.full(n_wrong, alpha / n_wrong), n_draws) if np.isfinite(alpha) else None
+    even = np.full(n_wrong, 1 / n_wrong)
+    counts = rng.multinomial(w, even if shares is None else shares, size=n_draws)
+    return np.mean((counts.max(1) <= k) / (1 + (counts == k).sum(1)))
+
+
+@pytest.mark.parametrize("alpha", [0.5, 4.0, np.inf])
+@pytest.mark.parametrize(("k", "w", "n_wrong"), [(1, 2, 9), (2, 3, 2), (3, 9, 4), (4, 10, 9)])
+def test_the_credit_is_that_of_an_urn(k, w, n_wrong, alpha):
+    agreement = 1 / n_wrong if np.isinf(alpha) else (1 + alpha / n_wrong) / (1 + alpha)
+    found = plurality_credit(k + w, n_wrong + 1, agreement)[k]
+    expected = simulated_credit(k, w, n_wrong, alpha, np.random.default_rng(0))
+    assert found == pytest.approx(expected, abs=0.006)
+
+
+def test_alike_wrong_votes_are_a_second_class():
+    for n in (3, 6, 9):
+        same = plurality_accuracy(0.6, 0.2, n, n_classes=7, agreement=1.0)
+        assert same == pytest.approx(plurality_accuracy(0.6, 0.2, n, n_classes=2))
+
+
+def test_the_more_wrong_votes_agree_the_worse():
+    found = [plurality_accuracy(0.5, 0.1, 9, n_classes=6, agreement=a) for a in (0.2, 0.4, 0.7, 1.0)]
+    assert found == sorted(found, reverse=True)
+
+
+def test_unequal_learners_with_equal_means_are_near_equal_ones():
+    p = np.array([0.5, 0.55, 0.6, 0.65, 0.7])
+    mixed = mixed_vote_accuracy(p, 0.1, n_classes=5)
+    assert mixed == pytest.approx(plurality_accuracy(0.6, 0.1, 5, n_classes=5), abs=0.01)
+    same = mixed_vote_accuracy(np.full(5, 0.6), 0.1, n_classes=5, agreement=0.4)
+    assert same == pytest.approx(plurality_accuracy(0.6, 0.1, 5, n_classes=5, agreement=0.4))
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: plurality_accuracy(0.6, 0.1, 5, n_classes=1), "`n_classes` must be"),
+        (lambda: plurality_accuracy(0.6, 0.1, 0, n_classes=3), "`n_learners` must be"),
+        (lambda: plurality_accuracy(0.6, 0.1, 5, n_classes=3, agreement=0.4), "`agreement` must be"),
+        (lambda: mixed_vote_accuracy([0.6, 0.7], 0.1, weights=[1, 2], n_classes=3), "`weights` must be None"),
+    ],
+)
+def test_what_has_no_meaning_is_refused(call, words):
+    with pytest.raises(ValueError, match=words):
+        call()
