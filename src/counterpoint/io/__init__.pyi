@@ -26,3 +26,5 @@ from .training_table import TrainingTable as TrainingTable
 from .training_table import frame_of as frame_of
 from .training_table import read_cells as read_cells
 from .training_table import read_training_table as read_training_table
+from .weights import VoteWeights as VoteWeights
+from .weights import read_weights as read_weights
