@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import os
 import sys
 from types import SimpleNamespace
 
@@ -116,6 +117,15 @@ def test_standard_input_is_read_in_any_format(kind, votes_csv, data, capsys, mon
     assert main(["select", "-", "--truth", "gold", "--item", "id", "--size", "2"]) == 0
 
 
+def test_a_pipe_is_read_for_its_columns_and_its_cells(votes_csv, data, capsys):
+    reading, writing = os.pipe()
+    os.write(writing, votes_csv.read_bytes())
+    os.close(writing)
+    assert main(["vote", f"/dev/fd/{reading}"]) == 0
+    os.close(reading)
+    assert [row[1] for row in rows_of(capsys.readouterr().out)[1:]] == majority(data[1])[0].tolist()
+
+
 def test_the_format_of_standard_input_can_be_given(capsys, monkeypatch):
     content = b"[x],z\n0,0\n1,1\n"
     feed(monkeypatch, content)
@@ -166,7 +176,7 @@ def test_the_weights_of_a_selection_reproduce_its_vote(votes_csv, data, capsys, 
 @pytest.mark.parametrize("voting", ["auto", "hard", "soft", "geometric"])
 def test_probabilities_are_pooled_by_the_vote_that_is_asked_for(voting, capsys, tmp_path):
     proba = np.random.default_rng(1).dirichlet(np.ones(3), (4, N))
-    np.savez(tmp_path / "p.npz", outputs=proba, y_true=np.arange(N) % 3 + 5)
+    np.savez(tmp_path / "p.npz", outputs=proba, y_true=np.arange(N) % 3 + 5, gold=np.arange(N) % 3 + 7)
     VoteWeights({"L1": 1, "L2": 2, "L4": 1}).write(tmp_path / "w.json")
     assert (
         main(["vote", str(tmp_path / "p.npz"), "--voting", voting, "--weights", str(tmp_path / "w.json")])
@@ -176,6 +186,11 @@ def test_probabilities_are_pooled_by_the_vote_that_is_asked_for(voting, capsys, 
     pooled = combine(proba[[0, 1, 3]], voting="soft" if voting == "auto" else voting, weights=[1, 2, 1])
     assert [int(row[0]) for row in rows] == (pooled.argmax(axis=1) + 5).tolist()
     np.testing.assert_allclose([float(row[1]) for row in rows], pooled.max(axis=1), rtol=1e-5)
+    assert main(["vote", str(tmp_path / "p.npz"), "--truth", "gold", "--voting", voting]) == 0
+    rows = rows_of(capsys.readouterr().out)[1:]
+    pooled = combine(proba, voting="soft" if voting == "auto" else voting)
+    leading = pooled >= pooled.max(axis=1, keepdims=True) - 1e-9  # the first of tied classes
+    assert [int(row[0]) for row in rows] == (leading.argmax(axis=1) + 7).tolist()
 
 
 def test_ties_are_counted_and_the_first_label_is_written(capsys, tmp_path):

@@ -7,6 +7,7 @@ import json
 import lzma
 import os
 import sys
+import zipfile
 
 import numpy as np
 import pytest
@@ -71,6 +72,8 @@ CONTENTS = {
     "votes.jsonl.xz": lzma.compress(lines().encode()),
     "votes.gz": gzip.compress(lines().encode()),
     "compressed.csv": gzip.compress(table().encode()),  # though its name does not say so
+    "votes.arff": "% two learners\n@relation r\n@attribute y_true string\n@attribute tree string\n"
+    "@attribute 'big net' string\n@data\n" + table().split("\n", 1)[1],
     "votes.jsonl": lines(),
     "votes.ndjson": lines().replace("\n", "\r\n\r\n"),
     "lines.json": lines(),
@@ -141,6 +144,47 @@ def test_numbers_of_a_workbook_and_of_json_are_labels_as_in_text(tmp_path):
     assert (read.y_true.tolist(), read.outputs.tolist()) == ([1, 2, 1], [[1, 2, None]])
     truths = read_predictions(write(tmp_path / "bool.json", '[{"y_true": true, "net": "True"}]'))
     assert truths.y_true.tolist() == truths.outputs[0].tolist() == ["True"]
+
+
+def test_the_format_of_binary_tables_is_guessed_too():
+    assert same(
+        read_predictions(io.BytesIO(workbook([["y_true", *VOTES], *([*row.values()] for row in RECORDS)])))
+    )
+    arrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    file = io.BytesIO()
+    parquet.write_table(arrow.table({"y_true": TRUTH, **VOTES}), file)
+    assert same(read_predictions(io.BytesIO(file.getvalue())))
+
+
+def test_a_single_record_is_a_row(tmp_path):
+    read = read_predictions(
+        write(tmp_path / "v.json", '{"y_true": "a",\n"net": "b", "other": "a"}'), learners=["net"]
+    )
+    assert (read.y_true.tolist(), read.outputs.tolist()) == (["a"], [["b"]])
+
+
+def test_a_workbook_without_cells_is_refused(tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    book.create_chartsheet("chart").add_chart(openpyxl.chart.BarChart())
+    book.remove(book["Sheet"])
+    book.save(tmp_path / "v.xlsx")
+    with pytest.raises(ValueError, match=r"v\.xlsx must have columns; it is empty"):
+        read_predictions(tmp_path / "v.xlsx")
+
+
+def test_a_damaged_sheet_is_refused(tmp_path):
+    whole = workbook([["y_true", "net"], [1, 1]])
+    with zipfile.ZipFile(io.BytesIO(whole)) as old, zipfile.ZipFile(tmp_path / "v.xlsx", "w") as new:
+        for name in old.namelist():
+            content = old.read(name)
+            new.writestr(name, content[: len(content) // 2] if "worksheets" in name else content)
+    with pytest.raises(
+        ValueError, match=r"v\.xlsx must be an Excel workbook; it is damaged or something else"
+    ):
+        read_predictions(tmp_path / "v.xlsx")
 
 
 def test_workbooks_without_openpyxl_say_what_to_install(monkeypatch, tmp_path):

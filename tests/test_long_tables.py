@@ -66,6 +66,14 @@ def test_a_judge_may_have_the_name_of_the_truth_and_items_may_be_numbers(tmp_pat
     assert read.outputs.tolist() == [[0, 1], [1, 1]]
 
 
+def test_a_judge_may_answer_what_no_other_does(tmp_path):
+    rows = [("1", "a", "x", ""), ("1", "b", "y", ""), ("2", "a", "x", ""), ("2", "b", "y", "")]
+    assert read_predictions(write(tmp_path, rows), None, **COLUMNS).outputs.tolist() == [
+        ["x", "x"],
+        ["y", "y"],
+    ]
+
+
 def test_absent_rows_and_blank_labels_are_blank_cells(tmp_path):
     rows = [*ROWS[:4], ("q2", "llama", None, "dog")]
     read = read_predictions(write(tmp_path, rows), "gold", **COLUMNS)
@@ -146,6 +154,7 @@ def test_a_fault_in_a_long_table_is_named_with_its_place(rows, message, tmp_path
             {**COLUMNS, "judge": "id"},
             "`item`, `judge` and `label` must be three columns; got 'id', 'id', 'answer'",
         ),
+        ({**COLUMNS, "truth": "id"}, "`truth` must be a column of .*, one of 'gold'; got 'id'"),
         (COLUMNS, r"`truth` must be a column of .*, one of 'gold'; got 'y_true'\. Did you mean 'gold'\?"),
     ],
 )
@@ -202,6 +211,8 @@ def test_names_of_samples_are_written_only_if_there_are_some(tmp_path):
 def test_the_hint_for_an_absent_truth_is_a_usual_name_of_a_truth(header, hint, tmp_path):
     path = tmp_path / "votes.csv"
     path.write_text(f"{header}\n{header}\n")
+    with pytest.raises(ValueError, match=r"got 'treee'\. Did you mean 'tree'\?$"):
+        read_predictions(path, "treee")
     names = ", ".join(map(repr, header.split(",")))
     message = f"`truth` must be a column of {path}, one of {names}; got 'y_true'.{hint}"
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):

@@ -230,6 +230,7 @@ def row(number):
             "y_true,net\n0,1\nNA,1\n",
             f"column 'y_true' must hold a label in every row; got a missing one in {row(2)}",
         ),
+        ("y_true,net\n,1\nNA,1\n", "column 'y_true' must hold labels; it is empty in every row."),
         ("y_true,a,net\n0,1,\n0,1,nan\n", "column 'net' must hold labels; it is empty in every row."),
         ('y_true,net\n0,"1\n', "must be well-formed; got unexpected end of data in line 2."),
         (

@@ -100,7 +100,8 @@ def vote(
     read, item = _read(predictions, truth, list(given.weights) if given else learner, drop, layout)
     labels, confidences, n_tied = _consensus(predictions, read, given, voting)
     tied = f"; of {n_tied} ties the first label is written" if n_tied else ""
-    typer.echo(f"{len(read.learners)} learners vote, {listed(read.learners)}{tied}.", err=True)
+    who = "1 learner votes" if len(read.learners) == 1 else f"{len(read.learners)} learners vote"
+    typer.echo(f"{who}, {listed(read.learners)}{tied}.", err=True)
     rows = _rows(read, item, labels, confidences)
     if out is None:
         csv.writer(sys.stdout, lineterminator="\n").writerows(rows)

@@ -78,7 +78,7 @@ class LabelColumn:
         return self._holds({None})
 
     def _holds(self, wanted: set[str | None]) -> NDArray[np.bool_]:
-        return np.isin(self.codes, [code for code, label in enumerate(self.labels) if label in wanted])
+        return np.array([label in wanted for label in self.labels], dtype=bool)[self.codes]
 
 
 @dataclass(frozen=True)

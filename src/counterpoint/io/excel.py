@@ -1,7 +1,6 @@
 """Excel workbooks, with openpyxl: the first sheet, whose first row names the columns."""
 
 import warnings
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO
@@ -22,22 +21,18 @@ def open_table(source: Source, *, progress: bool) -> Iterator[TextTable]:
         warnings.simplefilter("ignore")  # about styles and other parts that hold no cells
         try:
             book = openpyxl.load_workbook(BytesIO(file.read()), read_only=True, data_only=True)
-        except (zipfile.BadZipFile, KeyError, OSError, ValueError):
+            titles = [sheet.title for sheet in book.worksheets]
+            rows = list(_read_rows(book.worksheets[0])) if titles else []
+            book.close()
+        except Exception:  # a damaged workbook may raise anything, of zipfile, the XML parser or openpyxl
             raise ValueError(
                 f"{source.path} must be an Excel workbook; it is damaged or something else."
             ) from None
-    try:
-        if not book.worksheets:
-            raise ValueError(f"{source.path} must have a sheet of cells; it has none.")
-        sheet = book.worksheets[0]
-        if len(book.worksheets) > 1:
-            warnings.warn(
-                f"{source.path} has {len(book.worksheets)} sheets; the first, {sheet.title!r}, was read.",
-                stacklevel=3,
-            )
-        yield TextTable(source.path, _read_rows(sheet))
-    finally:
-        book.close()
+    if len(titles) > 1:
+        warnings.warn(
+            f"{source.path} has {len(titles)} sheets; the first, {titles[0]!r}, was read.", stacklevel=3
+        )
+    yield TextTable(source.path, iter(rows))
 
 
 def _read_rows(sheet: Any) -> Iterator[Row]:

@@ -46,7 +46,7 @@ def read_long_table(
         votes.append(_spread(judge, cells.labels[columns.label], rows, item_codes, len(items)))
     gold = None if truth is None else _truth(cells, cells.labels[truth], items, item_codes)
     wide = Cells(cells.path, {}, {}, n_rows=len(items), items=items)
-    return read_votes(wide, gold, votes, picked=bool(learners)) | {"items": np.array(items)}
+    return read_votes(wide, gold, votes, picked=True) | {"items": np.array(items)}
 
 
 def _recode(cells: Cells, column: LabelColumn, what: str) -> tuple[list[str], NDArray[np.int64]]:

@@ -117,9 +117,8 @@ def check_column(name: str, argument: str, table: OpenTable, names: Sequence[str
     """Raise ValueError if a table has no column of this name."""
     if name not in names:
         hint = truth_hint(name, names) if argument == "truth" else did_you_mean(name, names)
-        raise ValueError(
-            f"`{argument}` must be a column of {table.path}, one of {listed(names)}; got {name!r}.{hint}"
-        )
+        which = f", one of {listed(names)}" if names else ", which has no other column"
+        raise ValueError(f"`{argument}` must be a column of {table.path}{which}; got {name!r}.{hint}")
 
 
 def truth_hint(name: str, known: Sequence[str]) -> str:

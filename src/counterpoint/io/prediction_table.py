@@ -133,10 +133,12 @@ def read_votes(
     outputs = np.empty((len(columns), cells.n_rows), dtype=dtype)
     for row, column in enumerate(columns):
         outputs[row] = _array(column, values, dtype)
-    blank = np.stack([column.missing() for column in columns])
+    if any(None in column.labels for column in columns):
+        blank = np.stack([column.missing() for column in columns])
+        outputs = np.ma.masked_array(outputs, blank) if blank.any() else outputs
     return {
         "y_true": None if truth is None else _array(truth, values, dtype),
-        "outputs": np.ma.masked_array(outputs, blank) if blank.any() else outputs,
+        "outputs": outputs,
         "learners": tuple(column.name for column in columns),
         "labels": None,
     }

@@ -4,6 +4,7 @@ import bz2
 import codecs
 import gzip
 import lzma
+import re
 import warnings
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -33,6 +34,7 @@ _MARKS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
+_RELATION = re.compile(r"\A(\s*%.*\n)*\s*@relation\s", re.IGNORECASE)  # comments may stand before it
 _NOT_IN_CP1252 = (b"\x81", b"\x8d", b"\x8f", b"\x90", b"\x9d")
 
 
@@ -138,14 +140,14 @@ def _guess(source: Source) -> str:
     """Return the suffix of the format that the first bytes look like."""
     with source.open() as file:
         head = next(_chunks(source, file), b"")
-    text = head.decode(_marked_encoding(head) or "latin-1", errors="ignore").lstrip()
     if head.startswith(b"PK\x03\x04"):
         return ".xlsx"
     if head.startswith(b"PAR1"):
         return ".parquet"
-    if text.startswith(("{", "[")):
+    text = head.decode(_marked_encoding(head) or "latin-1", errors="ignore")
+    if text.lstrip().startswith(("{", "[")):
         return ".json"
-    return ".arff" if text.lower().startswith(("@relation", "%")) else ".csv"
+    return ".arff" if _RELATION.search(text) else ".csv"
 
 
 def text_encoding(source: Source) -> str:
