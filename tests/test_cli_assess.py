@@ -6,14 +6,16 @@ import re
 import shlex
 import subprocess
 import sys
+from io import BytesIO
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from counterpoint import Assessment, assess
 from counterpoint.cli import main
-from counterpoint.io import Predictions, read_predictions
+from counterpoint.io import Predictions, read_predictions, read_weights
 from counterpoint.selection import Selection, select
 
 N = 60
@@ -235,7 +237,7 @@ def test_select_prints_learners_weights_and_path_and_writes_the_chosen(votes_csv
     assert "chosen weight " + " ".join(f"{LEARNERS[i]} 0.3333" for i in selection.indices) in words
     for step, (index, score) in enumerate(zip(selection.path, selection.scores, strict=True), start=1):
         assert f"{step} {LEARNERS[index]} {score:.4f}" in words
-    assert captured.out.endswith(f"Wrote {out}\n")
+    assert captured.out.endswith(f"Wrote {out}\nWrote {out}.weights.json\n")
     written = read_predictions(out, "label")
     assert written.learners == tuple(LEARNERS[i] for i in selection.indices)
     np.testing.assert_array_equal(written.outputs, selection.take(data[1]))
@@ -246,10 +248,16 @@ def test_select_json_is_the_selection_with_the_names(votes_csv, data, capsys, tm
     given = [*arguments(votes_csv, "select"), "--method", "caruana", "--bags", "3", "--seed", "7", "--json"]
     assert main([*given, "--out", str(tmp_path / "chosen.npz")]) == 0
     captured = capsys.readouterr()
-    assert captured.err == f"Wrote {tmp_path / 'chosen.npz'}\n"
+    out = tmp_path / "chosen.npz"
+    assert captured.err == f"Wrote {out}\nWrote {out}.weights.json\n"
     expected = select(*data, method="caruana", n_bags=3, random_state=7)
     np.testing.assert_array_equal(Selection.from_json(captured.out).weights, expected.weights)
     assert json.loads(captured.out)["learners"] == [LEARNERS[i] for i in expected.indices]
+    weights = read_weights(f"{out}.weights.json")
+    assert weights.voting == "hard"
+    assert weights.weights == {
+        LEARNERS[i]: w for i, w in zip(expected.indices, expected.weights.tolist(), strict=True)
+    }
     assert main(given[:-1]) == 0
     words = " ".join(capsys.readouterr().out.split())
     assert f"bags score vote 1 {expected.scores[0]:.4f} {expected.accuracies[0]:.3f} 2 " in words
@@ -294,7 +302,16 @@ def test_help_has_examples(command, capsys):
     [
         (["assess", "none.csv"], "No such file or directory: none.csv."),
         (["assess"], "Missing argument 'PREDICTIONS'."),
-        (["assess", "votes.csv"], "`truth` must be a column of votes.csv"),
+        (["assess", "votes.csv"], "got 'y_true'. Did you mean 'label'?"),
+        (["assess", "gap.csv"], "gap.csv must have no blank cells; 1 of the 2 cells of 'net' is blank."),
+        (["compare", "gap.csv"], "gap.csv must have no blank cells; 1 of the 2 cells of 'net' is blank."),
+        (["select", "gap.csv"], "gap.csv must have no blank cells; 1 of the 2 cells of 'net' is blank."),
+        (["compare", "-", "-"], "`-`, standard input, must be given only once."),
+        (["assess", "votes.csv", "--judge", "net"], "`item` must be given too: a long table has"),
+        (["assess", "votes.csv", "--html", "link.csv"], "`--html` must not be the file that is read"),
+        (["select", "votes.csv", "--out", "votes.csv"], "`--out` must not be the file that is read"),
+        (["select", "votes.csv", "--out", "link.csv"], "`--out` must not be the file that is read"),
+        (["select", "votes.csv", "--out", "../here/votes.csv"], "`--out` must not be the file that is read"),
         (["assess", "votes.csv", "-t", "lable"], "got 'lable'. Did you mean 'label'?"),
         (["assess", "votes.csv", "-t", "label"], "votes.csv: column 'id' must hold the labels of 'label'"),
         (
@@ -326,12 +343,16 @@ def test_help_has_examples(command, capsys):
 def test_an_error_is_one_sentence_and_exit_code_2(given, sentence, votes_csv, monkeypatch, capsys):
     monkeypatch.chdir(votes_csv.parent)
     np.savez("short.npz", y_true=[0, 1, 0], outputs=[[0, 1], [1, 1]])
+    Path("gap.csv").write_text("y_true,tree,net\n0,0,\n1,1,1\n")
+    Path("link.csv").symlink_to("votes.csv")
+    given = [argument.replace("here", Path.cwd().name) for argument in given]
+    before = sorted((p.name, p.read_bytes()) for p in Path().iterdir())
     assert main(given) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     assert sentence in captured.err
     assert captured.err.count("\n") == 1
-    assert sorted(p.name for p in Path().iterdir()) == ["short.npz", "votes.csv"]
+    assert sorted((p.name, p.read_bytes()) for p in Path().iterdir()) == before
 
 
 def test_the_documentation_shows_what_the_commands_print(tmp_path, monkeypatch, capsys):
@@ -340,11 +361,16 @@ def test_the_documentation_shows_what_the_commands_print(tmp_path, monkeypatch, 
     monkeypatch.setenv("COLUMNS", "80")
     exec(re.search(r"```python\n(.*?)```", text, re.DOTALL)[1], {})
     blocks = re.findall(r"```console\n\$ (.*?)\n(.*?)```", text, re.DOTALL)
-    assert len(blocks) == 7
+    assert len(blocks) == 12
     for command, shown in blocks:
         *before, last = command.split("; ")
         for part in before:
             subprocess.run(part, shell=True, check=True)
+        if " | counterpoint " in last:
+            first, last = last.split(" | ")
+            piped = subprocess.run(first, shell=True, check=True, capture_output=True).stdout
+            monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=BytesIO(piped)))
+            sys.stdin.buffer.name = "<stdin>"
         if last.startswith("counterpoint "):
             main(shlex.split(last)[1:])
             captured = capsys.readouterr()
@@ -401,5 +427,6 @@ def test_select_keeps_a_truth_whose_name_an_archive_cannot_hold(name, data, caps
     Predictions(truth, votes, ("a", "b", "c", "d", "e")).write(pool, truth=name)
     out = tmp_path / "chosen.npz"
     assert main(["select", str(pool), "--truth", name, "--size", "2", "--out", str(out)]) == 0
-    assert capsys.readouterr().out.endswith(f"Wrote {out}, the truth as 'y_true'\n")
+    end = f"Wrote {out}, the truth as 'y_true'\nWrote {out}.weights.json\n"
+    assert capsys.readouterr().out.endswith(end)
     np.testing.assert_array_equal(read_predictions(out).y_true, truth)

@@ -132,12 +132,12 @@ def read_table(path: str | Path, target: str) -> Table:
     >>> table.name, [str(dtype) for dtype in table.X.dtypes], table.y
     ('animals', ['float64', 'category'], array([0, 1, 0, 1]))
     """
-    from counterpoint.io import read_training_table
+    from counterpoint.io import file_stem, read_training_table
 
     path = Path(path)
     read = read_training_table(path, target)
     X = read.frame.astype(dict.fromkeys(read.of_kind("category"), "category"))
-    return _table(path.stem, X, read.y)
+    return _table(file_stem(path), X, read.y)
 
 
 def check_folds(table: Table, n_folds: int) -> None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from counterpoint.io import TABLE_FORMATS, format_names
+from counterpoint.io import TABLE_FORMATS, file_stem, format_names
 
 if TYPE_CHECKING:
     from counterpoint.arena import Table
@@ -134,7 +134,7 @@ def _folder(data: Path | None, *, smoke: bool) -> Path:
     """Return the default folder; results of a file or of a smoke run are kept apart from those of the suite."""
     if data is None:
         return Path("out/arena-smoke" if smoke else "results/arena")
-    return Path(f"out/arena-{data.stem}{'-smoke' if smoke else ''}")
+    return Path(f"out/arena-{file_stem(data)}{'-smoke' if smoke else ''}")
 
 
 def _tables(

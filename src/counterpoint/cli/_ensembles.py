@@ -10,13 +10,24 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from counterpoint.io import (
-    ARRAY_FORMATS,
-    TABLE_FORMATS,
-    WRITABLE_FORMATS,
-    check_suffix,
-    format_names,
+from counterpoint.cli._reading import (
+    STANDARD_INPUT,
+    Drop,
+    File,
+    FileFormat,
+    Files,
+    Item,
+    Judge,
+    Label,
+    Layout,
+    Learner,
+    Truth,
+    check_output,
+    read_ensemble,
+    shown,
+    title,
 )
+from counterpoint.io import WRITABLE_FORMATS, check_suffix, format_names
 
 if TYPE_CHECKING:
     from counterpoint.assessment import Assessment
@@ -25,41 +36,8 @@ if TYPE_CHECKING:
     from counterpoint.selection import Selection
 
 # Smaller work is done before anyone could read a progress bar.
-_BYTES_WITH_BAR = 10_000_000
 _OUTPUTS_WITH_BAR = 5_000_000
 
-File = Annotated[
-    Path,
-    typer.Argument(
-        metavar="PREDICTIONS",
-        help=f"{format_names(TABLE_FORMATS)} with a column for each learner, or {format_names(ARRAY_FORMATS)} with "
-        "outputs.",
-        show_default=False,
-    ),
-]
-Files = Annotated[
-    list[Path],
-    typer.Argument(metavar="PREDICTIONS...", help="One file per ensemble.", show_default=False),
-]
-Truth = Annotated[
-    str,
-    typer.Option(
-        "--truth",
-        "-t",
-        metavar="COLUMN",
-        help="Column, or array in an NPZ file, with the truth; or an NPY file.",
-    ),
-]
-Learner = Annotated[
-    list[str] | None,
-    typer.Option(metavar="NAME", help="Read only this learner; may be repeated.", show_default=False),
-]
-Drop = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="NAME", help="Leave out this column or learner; may be repeated.", show_default=False
-    ),
-]
 Voting = Annotated[
     Literal["hard", "soft", "geometric"],
     typer.Option(
@@ -108,7 +86,8 @@ Chosen = Annotated[
     Path | None,
     typer.Option(
         dir_okay=False,
-        help=f"Write the chosen learners to this {format_names(WRITABLE_FORMATS)} file; an existing one is replaced.",
+        help=f"Write the chosen learners to this {format_names(WRITABLE_FORMATS)} file, and their weights to FILE"
+        ".weights.json; existing ones are replaced.",
         show_default=False,
     ),
 ]
@@ -118,6 +97,10 @@ ASSESS_EXAMPLES = """[b]Examples[/b]
 counterpoint assess votes.csv --truth label --drop id
 
 counterpoint assess votes.parquet --truth label --html report.html
+
+counterpoint assess votes.jsonl --item id --judge model --label answer --truth gold
+
+zcat votes.csv.gz | counterpoint assess - --truth label
 
 counterpoint assess probabilities.npz --voting soft --json"""
 
@@ -139,6 +122,10 @@ def assess(
     truth: Truth = "y_true",
     learner: Learner = None,
     drop: Drop = None,
+    item: Item = None,
+    judge: Judge = None,
+    label: Label = None,
+    file_format: FileFormat = None,
     voting: Voting = "hard",
     name: Annotated[
         str | None,
@@ -152,8 +139,9 @@ def assess(
     from counterpoint.report import EnsembleReport
 
     _check_one_format(as_json, as_markdown)
-    read = _read(predictions, truth, learner, drop)
-    assessment = _assess(predictions, read, voting, predictions.stem if name is None else name)
+    check_output(html, [predictions], "--html")
+    read = read_ensemble(predictions, truth, learner, drop, Layout(item, judge, label, file_format))
+    assessment = _assess(predictions, read, voting, title(predictions) if name is None else name)
     if as_json:
         typer.echo(assessment.to_json())
     elif as_markdown:
@@ -169,6 +157,10 @@ def compare(
     predictions: Files,
     truth: Truth = "y_true",
     drop: Drop = None,
+    item: Item = None,
+    judge: Judge = None,
+    label: Label = None,
+    file_format: FileFormat = None,
     voting: Voting = "hard",
     name: Annotated[
         list[str] | None,
@@ -184,13 +176,16 @@ def compare(
     from counterpoint.report import EnsembleReport
 
     _check_one_format(as_json, as_markdown)
+    check_output(html, predictions, "--html")
+    if sum(str(path) == STANDARD_INPUT for path in predictions) > 1:
+        raise ValueError(f"`{STANDARD_INPUT}`, standard input, must be given only once.")
     assessments = []
     first: Any = None
-    for path, title in zip(predictions, _names(predictions, name), strict=True):
-        read = _read(path, truth, None, drop)
+    for path, given in zip(predictions, _names(predictions, name), strict=True):
+        read = read_ensemble(path, truth, None, drop, Layout(item, judge, label, file_format))
         first = read.y_true if first is None else first
         _warn_of_other_samples(predictions[0], first, path, read.y_true)
-        assessments.append(_assess(path, read, voting, title))
+        assessments.append(_assess(path, read, voting, given))
     report = EnsembleReport(assessments)
     if as_json:
         typer.echo(report.to_json())
@@ -208,6 +203,10 @@ def select(
     truth: Truth = "y_true",
     learner: Learner = None,
     drop: Drop = None,
+    item: Item = None,
+    judge: Judge = None,
+    label: Label = None,
+    file_format: FileFormat = None,
     size: Size = None,
     diversity: Diversity = 0.5,
     method: Method = "greedy",
@@ -222,7 +221,9 @@ def select(
 
     if out is not None:
         check_suffix(out, WRITABLE_FORMATS, "--out")
-    pool = _read(predictions, truth, learner, drop)
+        check_output(out, [predictions], "--out")
+    pool = read_ensemble(predictions, truth, learner, drop, Layout(item, judge, label, file_format))
+    assert pool.y_true is not None
     with _about(predictions):
         selection = run(
             pool.y_true,
@@ -237,7 +238,7 @@ def select(
         )
     _print_selection(selection, pool.learners, as_json=as_json)
     if out is not None:
-        _write_chosen(pool.keep(selection.indices), out, truth, quiet=as_json)
+        _write_chosen(pool.keep(selection.indices), selection, out, truth, item, quiet=as_json)
 
 
 def _print_selection(selection: "Selection", learners: Sequence[str], *, as_json: bool) -> None:
@@ -250,27 +251,25 @@ def _print_selection(selection: "Selection", learners: Sequence[str], *, as_json
         show_selection(selection, learners)
 
 
-def _write_chosen(chosen: "Predictions", out: Path, truth: str, *, quiet: bool) -> None:
-    """Write the predictions of the chosen learners and print the path."""
-    from counterpoint.io import storable_truth
+def _write_chosen(
+    chosen: "Predictions", selection: "Selection", out: Path, truth: str, item: str | None, *, quiet: bool
+) -> None:
+    """Write the predictions of the chosen learners and their weights, and print the paths."""
+    from counterpoint.io import VoteWeights, storable_truth
 
     name = storable_truth(out, truth)
-    chosen.write(out, truth=name)
+    chosen.write(out, truth=name, item=None if out.suffix.lower() == ".npz" else item)
     typer.echo(f"Wrote {out}{'' if name == truth else f', the truth as {name!r}'}", err=quiet)
-
-
-def _read(path: Path, truth: str, learner: Sequence[str] | None, drop: Sequence[str] | None) -> "Predictions":
-    from counterpoint.io import read_predictions
-
-    large = path.is_file() and path.stat().st_size > _BYTES_WITH_BAR
-    return read_predictions(
-        path, truth, learners=learner or (), drop=drop or (), progress=large and sys.stderr.isatty()
-    )
+    weights = dict(zip(chosen.learners, selection.weights.tolist(), strict=True))
+    sidecar = out.with_name(f"{out.name}.weights.json")
+    VoteWeights(weights, selection.voting).write(sidecar)
+    typer.echo(f"Wrote {sidecar}", err=quiet)
 
 
 def _assess(path: Path, read: "Predictions", voting: str, name: str) -> "Assessment":
     from counterpoint.assessment import assess
 
+    assert read.y_true is not None
     large = read.outputs.size > _OUTPUTS_WITH_BAR
     with _about(path):
         return assess(
@@ -290,7 +289,7 @@ def _about(path: Path) -> Iterator[None]:
     try:
         yield
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{path}: {error}") from error
+        raise ValueError(f"{shown(path)}: {error}") from error
 
 
 def _names(paths: Sequence[Path], chosen: Sequence[str] | None) -> list[str]:
@@ -301,8 +300,8 @@ def _names(paths: Sequence[Path], chosen: Sequence[str] | None) -> list[str]:
                 f"`--name` must be given for each of the {len(paths)} files or none; got {len(chosen)}."
             )
         return list(chosen)
-    stems = [path.stem for path in paths]
-    return stems if len(set(stems)) == len(set(paths)) else [str(path) for path in paths]
+    titles = [title(path) for path in paths]
+    return titles if len(set(titles)) == len(set(paths)) else [shown(path) for path in paths]
 
 
 def _warn_of_other_samples(first: Path, truth: Any, path: Path, other: Any) -> None:
@@ -310,7 +309,8 @@ def _warn_of_other_samples(first: Path, truth: Any, path: Path, other: Any) -> N
 
     if not np.array_equal(truth, other):
         warnings.warn(
-            f"{path} and {first} have different truths: were they judged on the same samples?", stacklevel=2
+            f"{shown(path)} and {shown(first)} have different truths: were they judged on the same samples?",
+            stacklevel=2,
         )
 
 

@@ -10,9 +10,12 @@ from .formats import WRITABLE_FORMATS as WRITABLE_FORMATS
 from .formats import WRITABLE_TABLE_FORMATS as WRITABLE_TABLE_FORMATS
 from .formats import Format as Format
 from .formats import check_suffix as check_suffix
+from .formats import file_stem as file_stem
 from .formats import format_names as format_names
 from .formats import open_table as open_table
 from .names import did_you_mean as did_you_mean
+from .names import likely_items as likely_items
+from .names import likely_truths as likely_truths
 from .names import listed as listed
 from .names import named_columns as named_columns
 from .predictions import Predictions as Predictions
@@ -23,3 +26,5 @@ from .training_table import TrainingTable as TrainingTable
 from .training_table import frame_of as frame_of
 from .training_table import read_cells as read_cells
 from .training_table import read_training_table as read_training_table
+from .weights import VoteWeights as VoteWeights
+from .weights import read_weights as read_weights

@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TextIO
 
+from counterpoint.io.sources import Source
 from counterpoint.io.text import Row, TextTable, open_text
 
 __all__ = ["open_table"]
@@ -16,9 +17,9 @@ _CELL = re.compile(rf"[ ]*(?:(?P<quoted>{_QUOTED})|(?P<plain>[^,\t%'\"]*))[ ]*(?
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
 
 
-def open_table(path: Path, *, progress: bool) -> AbstractContextManager[TextTable]:
+def open_table(source: Source, *, progress: bool) -> AbstractContextManager[TextTable]:
     """Open an ARFF file."""
-    return open_text(path, _read_rows, progress=progress)
+    return open_text(source, _read_rows, progress=progress)
 
 
 def _read_rows(path: Path, file: TextIO) -> Iterator[Row]:

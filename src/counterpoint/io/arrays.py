@@ -10,25 +10,28 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from counterpoint.io.names import choose_learners, did_you_mean, listed
+from counterpoint.io.names import choose_learners, did_you_mean, listed, truth_hint
 
 __all__ = ["read_arrays"]
 
 Array = NDArray[Any]
 
+_ROLES = ("outputs", "labels", "learners")
 _MAGIC = b"\x93NUMPY"
 # What NumPy raises for a damaged file, and its words for a file that needs pickle.
 _DAMAGE = (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error, NotImplementedError)
 _OBJECTS = re.compile("allow_pickle|Python objects")
 
 
-def read_arrays(path: Path, truth: str, learners: Sequence[str], drop: Sequence[str]) -> dict[str, Any]:
+def read_arrays(
+    path: Path, truth: str | None, learners: Sequence[str], drop: Sequence[str]
+) -> dict[str, Any]:
     """Return the fields of the predictions in an NPY or NPZ file."""
     archive = path.suffix.lower() == ".npz"
     found = _load_archive(path, truth) if archive else {"outputs": _decode(_load_array(path))}
-    if truth.endswith(".npy"):
+    if truth is not None and truth.endswith(".npy"):
         found["y_true"] = _decode(_load_array(Path(truth)))
-    elif not archive:
+    elif truth is not None and not archive:
         raise ValueError(f"`truth` must name a .npy file, because {path} holds outputs alone; got {truth!r}.")
     outputs = found["outputs"]
     if outputs.ndim not in (2, 3):
@@ -41,25 +44,34 @@ def read_arrays(path: Path, truth: str, learners: Sequence[str], drop: Sequence[
     if kept != names:
         outputs = outputs[[names.index(name) for name in kept]]
     return {
-        "y_true": found["y_true"],
+        "y_true": found.get("y_true"),
         "outputs": outputs,
         "learners": tuple(kept),
         "labels": found.get("labels"),
     }
 
 
-def _load_archive(path: Path, truth: str) -> dict[str, Array]:
-    """Return the arrays of an archive by their role; the truth may be in a file of its own."""
-    needed = {"outputs": "outputs"} | ({} if truth.endswith(".npy") else {"y_true": truth})
+def _load_archive(path: Path, truth: str | None) -> dict[str, Array]:
+    """Return the arrays of an archive by their role; the truth may be in a file of its own, or not be wanted."""
+    needed = {"outputs": "outputs"}
+    if truth is not None and not truth.endswith(".npy"):
+        needed["y_true"] = truth
     with path.open("rb") as file, _open_archive(path, file) as archive:
         for stored in needed.values():
             if stored not in archive.files:
-                raise ValueError(
-                    f"{path} must hold an array {stored!r}; got {listed(archive.files)}."
-                    f"{did_you_mean(stored, archive.files)}"
-                )
-        more = {name: name for name in ("labels", "learners") if name in archive.files and name != truth}
-        return {name: _read_array(path, archive, stored) for name, stored in (needed | more).items()}
+                others = [name for name in archive.files if name not in _ROLES]
+                hint = truth_hint(stored, others) if stored == truth else did_you_mean(stored, archive.files)
+                raise ValueError(f"{path} must hold an array {stored!r}; got {listed(archive.files)}.{hint}")
+        more = {name: name for name in _ROLES[1:] if name in archive.files and name != truth}
+        found = {name: _read_array(path, archive, stored) for name, stored in (needed | more).items()}
+        if (
+            truth is None
+            and found["outputs"].ndim == 3
+            and "labels" not in found
+            and "y_true" in archive.files
+        ):
+            found["labels"] = np.unique(_read_array(path, archive, "y_true"))
+        return found
 
 
 def _open_archive(path: Path, file: BinaryIO) -> Any:

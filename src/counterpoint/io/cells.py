@@ -70,9 +70,15 @@ class LabelColumn:
 
     def first(self, labels: Iterable[str | None]) -> int:
         """Return the first row that holds one of the labels, or -1."""
-        wanted = set(labels)
-        at = np.isin(self.codes, [code for code, label in enumerate(self.labels) if label in wanted])
+        at = self._holds(set(labels))
         return int(at.argmax()) if at.any() else -1
+
+    def missing(self) -> NDArray[np.bool_]:
+        """Return which rows have no label."""
+        return self._holds({None})
+
+    def _holds(self, wanted: set[str | None]) -> NDArray[np.bool_]:
+        return np.array([label in wanted for label in self.labels], dtype=bool)[self.codes]
 
 
 @dataclass(frozen=True)
@@ -115,6 +121,8 @@ class Cells:
         The number of data rows.
     lines : sequence of int
         The line of each row in a text file; empty for other files.
+    items : sequence of str
+        What each row is about, if the table was made from a long one; else empty.
 
     Examples
     --------
@@ -127,9 +135,12 @@ class Cells:
     numbers: dict[str, NumberColumn]
     n_rows: int
     lines: Sequence[int] | IntArray = ()
+    items: Sequence[str] = ()
 
     def row(self, row: int) -> str:
         """Return the name of a row for messages, counted from one without the header."""
+        if len(self.items):
+            return f"item {self.items[row]!r}"
         line = f" (line {self.lines[row]} of the file)" if len(self.lines) else ""
         return f"data row {row + 1}{line}"
 

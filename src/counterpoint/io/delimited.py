@@ -1,28 +1,32 @@
-"""CSV and TSV: the first row names the columns."""
+"""CSV and TSV: the first row names the columns. The cells may be separated by another mark than the suffix says."""
 
 import csv
+import re
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from io import TextIOWrapper
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TextIO
 
 from counterpoint._files import replacing
 from counterpoint._validation import check_path
 from counterpoint.io.formats import TABLE_FORMATS, WRITABLE_TABLE_FORMATS, check_suffix
+from counterpoint.io.sources import Source
 from counterpoint.io.text import Row, TextTable, open_text
 
 __all__ = ["open_table", "write_rows"]
 
-_MARKS = {",": "commas", ";": "semicolons", "\t": "tabs"}
+_DELIMITERS = (",", ";", "\t", "|")
+_LINES_SEEN = 50  # by the search for the delimiter
+_DECIMAL_COMMA = re.compile(r"\s*[+-]?[0-9]*,[0-9]+([eE][+-]?[0-9]+)?\s*")
 
 
-def open_table(path: Path, *, progress: bool) -> AbstractContextManager[TextTable]:
+def open_table(source: Source, *, progress: bool) -> AbstractContextManager[TextTable]:
     """Open a CSV or TSV file."""
-    delimiter = TABLE_FORMATS[path.suffix.lower()].delimiter
-    return open_text(path, partial(_read_rows, delimiter=delimiter), progress=progress)
+    usual = TABLE_FORMATS[source.suffix].delimiter
+    return open_text(source, partial(_read_rows, usual=usual), progress=progress)
 
 
 def write_rows(path: str | Path, rows: Iterable[Iterable[Any]]) -> None:
@@ -53,18 +57,44 @@ def write_rows(path: str | Path, rows: Iterable[Iterable[Any]]) -> None:
         text.detach()  # `replacing` closes the file
 
 
-def _read_rows(path: Path, file: TextIO, *, delimiter: str) -> Iterator[Row]:
-    header = next(file, "")
-    found = [name for mark, name in _MARKS.items() if mark in header]
-    if found and _MARKS[delimiter] not in found:
-        raise ValueError(
-            f"{path} must separate its cells by {_MARKS[delimiter]}, as its suffix says; "
-            f"got {found[0]} in its header, {header.strip()[:40]!r}."
-        )
-    reader = csv.reader(chain([header], file), delimiter=delimiter, skipinitialspace=True, strict=True)
+def _read_rows(path: Path, file: TextIO, *, usual: str) -> Iterator[Row]:
+    head = list(islice(file, _LINES_SEEN))
+    delimiter = _find_delimiter(head, usual)
+    reader = _reader(chain(head, file), delimiter)
     try:
         for row in reader:
             if len(row) > 1 or "".join(row).strip():  # skip empty lines
-                yield reader.line_num, row
+                yield reader.line_num, _with_points(row) if delimiter == ";" else row
     except csv.Error as error:
         raise ValueError(f"{path} must be well-formed; got {error} in line {reader.line_num}.") from None
+
+
+def _reader(lines: Iterable[str], delimiter: str) -> Any:
+    return csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=True)
+
+
+def _find_delimiter(head: list[str], usual: str) -> str:
+    """Return the delimiter that splits the header and gives the most rows its width.
+
+    Of equals the one with the most columns is taken, then the usual one.
+    """
+    fits: dict[str, tuple[float, int]] = {}
+    for delimiter in dict.fromkeys((usual, *_DELIMITERS)):
+        widths = list(_widths(head, delimiter))
+        if widths and widths[0] > 1:
+            fits[delimiter] = widths.count(widths[0]) / len(widths), widths[0]
+    return max(fits, key=fits.__getitem__, default=usual)
+
+
+def _widths(head: list[str], delimiter: str) -> Iterator[int]:
+    with suppress(csv.Error):  # a quote may be closed below the lines seen
+        for row in _reader(head, delimiter):
+            if "".join(row).strip():
+                yield len(row)
+
+
+def _with_points(row: list[str]) -> list[str]:
+    """Return cells with decimal points in place of decimal commas, which semicolons leave room for."""
+    return [
+        cell.replace(",", ".") if "," in cell and _DECIMAL_COMMA.fullmatch(cell) else cell for cell in row
+    ]

@@ -1,17 +1,17 @@
 """File formats: which suffix is read by which module.
 
-To add a table format, write a module beside this one with a function ``open_table(path, *, progress)``, which yields an
-:class:`~counterpoint.io.OpenTable`, and add a line to :data:`TABLE_FORMATS`. To add an array format, write a function
-``read_arrays(path, truth, learners, drop)``, which returns the fields of :class:`~counterpoint.io.Predictions`, and add
-a line to :data:`ARRAY_FORMATS`. Help texts and error messages follow. This module imports no heavy package, so that the
-command line starts fast.
+To add a table format, write a module beside this one with a function ``open_table(source, *, progress)``, which yields
+an :class:`~counterpoint.io.OpenTable`, and add a line to :data:`TABLE_FORMATS`. To add an array format, write a
+function ``read_arrays(path, truth, learners, drop)``, which returns the fields of
+:class:`~counterpoint.io.Predictions`, and add a line to :data:`ARRAY_FORMATS`. Help texts and error messages follow.
+This module imports no heavy package, so that the command line starts fast.
 """
 
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 if TYPE_CHECKING:
     from counterpoint.io.cells import OpenTable
@@ -24,6 +24,7 @@ __all__ = [
     "Format",
     "check_opens",
     "check_suffix",
+    "file_stem",
     "format_names",
     "open_table",
 ]
@@ -59,11 +60,16 @@ class Format(NamedTuple):
 TABLE_FORMATS = {
     ".csv": Format("CSV", "delimited", ","),
     ".tsv": Format("TSV", "delimited", "\t"),
+    ".jsonl": Format("JSONL", "records"),
+    ".ndjson": Format("JSONL", "records"),
+    ".json": Format("JSON", "records"),
+    ".xlsx": Format("Excel", "excel"),
     ".arff": Format("ARFF", "arff"),
     ".parquet": Format("Parquet", "parquet"),
 }
 ARRAY_FORMATS = {".npz": Format("NPZ", "arrays"), ".npy": Format("NPY", "arrays")}
 WRITABLE_TABLE_FORMATS = {suffix: format_ for suffix, format_ in TABLE_FORMATS.items() if format_.delimiter}
+COMPRESSIONS = (".gz", ".bz2", ".xz")
 WRITABLE_FORMATS = WRITABLE_TABLE_FORMATS | {".npz": ARRAY_FORMATS[".npz"]}
 
 
@@ -82,9 +88,9 @@ def format_names(formats: Mapping[str, Format]) -> str:
     Examples
     --------
     >>> format_names(TABLE_FORMATS)
-    'CSV, TSV, ARFF or Parquet'
+    'CSV, TSV, JSONL, JSON, Excel, ARFF or Parquet'
     """
-    *names, last = (format_.name for format_ in formats.values())
+    *names, last = dict.fromkeys(format_.name for format_ in formats.values())
     return f"{', '.join(names)} or {last}" if names else last
 
 
@@ -113,10 +119,10 @@ def check_suffix(path: str | Path, formats: Iterable[str], name: str | None = No
     --------
     >>> check_suffix("votes.CSV", TABLE_FORMATS)
     '.csv'
-    >>> check_suffix("votes.xlsx", TABLE_FORMATS)
+    >>> check_suffix("votes.xls", TABLE_FORMATS)
     Traceback (most recent call last):
     ...
-    ValueError: votes.xlsx must end in one of .csv, .tsv, .arff, .parquet.
+    ValueError: votes.xls must end in one of .csv, .tsv, .jsonl, .ndjson, .json, .xlsx, .arff, .parquet.
     """
     suffix = Path(path).suffix.lower()
     expected = list(formats)
@@ -126,13 +132,43 @@ def check_suffix(path: str | Path, formats: Iterable[str], name: str | None = No
     return suffix
 
 
-def open_table(path: str | Path, *, progress: bool = False) -> "AbstractContextManager[OpenTable]":
-    r"""Open a table in any of the table formats.
+def file_stem(path: str | Path) -> str:
+    """Return the name of a file without its suffixes of a format and of a compression.
 
     Parameters
     ----------
     path : path
-        The file; its suffix names the format.
+        The file; it need not exist.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> file_stem("data/votes.csv.gz"), file_stem("votes.v2.csv")
+    ('votes', 'votes.v2')
+    """
+    return inner_path(Path(path)).stem
+
+
+def inner_path(path: Path) -> Path:
+    """Return a path without the suffix of a compression."""
+    return path.with_suffix("") if path.suffix.lower() in COMPRESSIONS else path
+
+
+def open_table(
+    path: str | Path | BinaryIO, *, file_format: str | None = None, progress: bool = False
+) -> "AbstractContextManager[OpenTable]":
+    r"""Open a table in any of the table formats.
+
+    Parameters
+    ----------
+    path : path or binary file
+        The file. It may be compressed with gzip, bzip2 or xz.
+    file_format : str, optional
+        The format, such as "csv" or "jsonl". By default it is that of the suffix, as in :data:`TABLE_FORMATS`; if a
+        binary file has no name, it is guessed from the first bytes.
     progress : bool, default=False
         Show a progress bar on stderr.
 
@@ -148,12 +184,17 @@ def open_table(path: str | Path, *, progress: bool = False) -> "AbstractContextM
     ValueError
         If its suffix is not in :data:`TABLE_FORMATS`, or its content does not fit the format.
 
+    Warns
+    -----
+    UserWarning
+        If a text is not in Unicode; it is read as Windows-1252.
+
     Examples
     --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder, "data.csv")
-    ...     _ = path.write_text("size,kind\n1.5,a\n2,b\n")
+    ...     _ = path.write_text("size;kind\n1,5;a\n2;b\n")
     ...     with open_table(path) as table:
     ...         columns, cells = table.columns, table.read(["kind"], ["size"])
     >>> columns
@@ -161,14 +202,14 @@ def open_table(path: str | Path, *, progress: bool = False) -> "AbstractContextM
     >>> cells.labels["kind"].labels, cells.numbers["size"].values
     (['a', 'b'], array([1.5, 2. ]))
     """
-    path = Path(path)
-    check_opens(path)
-    format_ = TABLE_FORMATS[check_suffix(path, TABLE_FORMATS)]
-    opened: AbstractContextManager[OpenTable] = format_.load().open_table(path, progress=progress)
-    return opened
+    from counterpoint.io.sources import as_source, open_source
+
+    return open_source(as_source(path, file_format), progress=progress)
 
 
 def check_opens(path: Path) -> None:
     """Raise OSError if a file cannot be opened, before anything is said about its name."""
+    if not path.is_file() and path.exists():  # opening a pipe twice would lose what is in it
+        return
     with path.open("rb"):
         pass

@@ -6,11 +6,51 @@ from itertools import pairwise
 
 from counterpoint.io.cells import OpenTable
 
-__all__ = ["choose_learners", "did_you_mean", "listed", "named_columns"]
+__all__ = [
+    "check_column",
+    "choose_learners",
+    "did_you_mean",
+    "likely_items",
+    "likely_truths",
+    "listed",
+    "named_columns",
+    "truth_hint",
+]
 
 _LISTED = 8
 # Names of a first column with the names of the rows: R and pandas write the first, pandas reads it as the second.
 _ROW_NAMES = ("", "Unnamed: 0")
+# Usual names, in lower case and without spaces and marks.
+_TRUTHS = [
+    *(
+        "ytrue",
+        "truth",
+        "groundtruth",
+        "gold",
+        "goldlabel",
+        "goldstandard",
+        "true",
+        "truelabel",
+        "label",
+        "labels",
+    ),
+    *(
+        "target",
+        "targets",
+        "y",
+        "class",
+        "classlabel",
+        "actual",
+        "expected",
+        "reference",
+        "answer",
+        "correct",
+    ),
+]
+_ITEMS = [
+    *("id", "item", "itemid", "sample", "sampleid", "question", "questionid", "example", "exampleid"),
+    *("row", "rowid", "uid", "uuid"),
+]
 
 
 def named_columns(table: OpenTable, wanted: Sequence[str]) -> list[str]:
@@ -71,6 +111,68 @@ def choose_learners(
     if not kept:
         raise ValueError(f"`drop` must leave at least one of the {what}; got all of them.")
     return kept
+
+
+def check_column(name: str, argument: str, table: OpenTable, names: Sequence[str]) -> None:
+    """Raise ValueError if a table has no column of this name."""
+    if name not in names:
+        hint = truth_hint(name, names) if argument == "truth" else did_you_mean(name, names)
+        which = f", one of {listed(names)}" if names else ", which has no other column"
+        raise ValueError(f"`{argument}` must be a column of {table.path}{which}; got {name!r}.{hint}")
+
+
+def truth_hint(name: str, known: Sequence[str]) -> str:
+    """Return a hint which of the known names may be the truth, with a space before it, or an empty string."""
+    likely = likely_truths(known)
+    if name != "y_true" and (hint := did_you_mean(name, known)):
+        return hint  # a name that the user gave was perhaps misspelt
+    return f" Did you mean {' or '.join(map(repr, likely))}?" if likely else ""
+
+
+def likely_truths(names: Sequence[str]) -> list[str]:
+    """Return the names that are usual for a column of the truth, the most usual first.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The columns of a table.
+
+    Returns
+    -------
+    list of str
+
+    Examples
+    --------
+    >>> likely_truths(["id", "Label", "tree", "gold"])
+    ['gold', 'Label']
+    """
+    return _usual(names, _TRUTHS)
+
+
+def likely_items(names: Sequence[str]) -> list[str]:
+    """Return the names that are usual for a column that names the rows, the most usual first.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The columns of a table.
+
+    Returns
+    -------
+    list of str
+
+    Examples
+    --------
+    >>> likely_items(["label", "tree", "item_id"])
+    ['item_id']
+    """
+    return _usual(names, _ITEMS)
+
+
+def _usual(names: Sequence[str], usual: Sequence[str]) -> list[str]:
+    plain = {name: "".join(filter(str.isalnum, name.lower())) for name in names}
+    found = [name for name in names if plain[name] in usual]
+    return sorted(found, key=lambda name: usual.index(plain[name]))
 
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from counterpoint._extras import import_extra
 from counterpoint.io.cells import Cells, LabelColumn, NumberColumn
+from counterpoint.io.sources import Source
 
 __all__ = ["ParquetTable", "open_table"]
 
@@ -60,12 +62,12 @@ class ParquetTable:
 
 
 @contextmanager
-def open_table(path: Path, *, progress: bool) -> Iterator[ParquetTable]:
+def open_table(source: Source, *, progress: bool) -> Iterator[ParquetTable]:
     """Open a Parquet file; it is read too fast to need a progress bar."""
     arrow, parquet = import_extra("pyarrow", "parquet"), import_extra("pyarrow.parquet", "parquet")
     try:
-        file = parquet.ParquetFile(path)
+        file = parquet.ParquetFile(source.path if source.content is None else BytesIO(source.content))
     except arrow.ArrowInvalid as error:
-        raise ValueError(f"{path} must be a Parquet file; {str(error).partition('.')[0]}.") from None
+        raise ValueError(f"{source.path} must be a Parquet file; {str(error).partition('.')[0]}.") from None
     with file:
-        yield ParquetTable(path, file)
+        yield ParquetTable(source.path, file)

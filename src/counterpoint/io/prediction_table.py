@@ -1,11 +1,10 @@
 """Tables of predictions: a column for the truth and columns for the learners.
 
 A column holds the votes of a learner and has its name, or it holds the probabilities that a learner gives to one class
-and is named ``learner:class``; the last colon separates the two.
+and is named ``learner:class``; the last colon separates the two. Blank cells of learners are masked.
 """
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,43 +21,53 @@ from counterpoint.io.cells import (
     label_dtype,
     label_values,
 )
-from counterpoint.io.formats import open_table
-from counterpoint.io.names import choose_learners, did_you_mean, listed, named_columns
+from counterpoint.io.names import check_column, choose_learners, listed, named_columns
 
-__all__ = ["read_prediction_table", "what_a_table_cannot_hold"]
+__all__ = ["read_prediction_table", "read_votes", "what_a_table_cannot_hold"]
 
 # A column with more labels that the truth lacks than this, and than the truth has, is not a learner's.
 _MANY = 10
 
 
 def read_prediction_table(
-    path: Path, truth: str, learners: Sequence[str], drop: Sequence[str], *, progress: bool
+    table: OpenTable, truth: str | None, learners: Sequence[str], drop: Sequence[str], item: str | None
 ) -> dict[str, Any]:
-    """Return the fields of the predictions in a table."""
-    with open_table(path, progress=progress) as table:
-        owners = _owners(table, truth, learners, drop)
-        columns = list(owners)
-        if all(":" in column for column in columns):
-            cells = table.read([truth], columns)
-            return _probabilities(cells, truth, owners)
-        if mixed := [column for column in columns if ":" in column]:
-            plain = next(column for column in columns if ":" not in column)
-            raise ValueError(
-                f"{path} must hold votes or probabilities, not both: column {mixed[0]!r} is named as a learner's "
-                f"probability of a class, learner:class, and {plain!r} is not. Drop one kind."
-            )
-        return _votes(table.read([truth, *columns], []), truth, columns, picked=bool(learners))
+    """Return the fields of the predictions in a table with a row for each sample."""
+    owners = _owners(table, truth, learners, drop, item)
+    columns = list(owners)
+    beside = [name for name in (truth, item) if name is not None]
+    if all(":" in column for column in columns):
+        cells = table.read(beside, columns)
+        fields = _probabilities(cells, None if truth is None else cells.labels[truth], owners)
+    elif mixed := [column for column in columns if ":" in column]:
+        plain = next(column for column in columns if ":" not in column)
+        raise ValueError(
+            f"{table.path} must hold votes or probabilities, not both: column {mixed[0]!r} is named as a learner's "
+            f"probability of a class, learner:class, and {plain!r} is not. Drop one kind."
+        )
+    else:
+        cells = table.read([*beside, *columns], [])
+        votes = [cells.labels[name] for name in columns]
+        fields = read_votes(
+            cells, None if truth is None else cells.labels[truth], votes, picked=bool(learners)
+        )
+    if item is not None:
+        names = ["" if label is None else label for label in cells.labels[item].labels]
+        fields["items"] = np.array(names)[cells.labels[item].codes]
+    return fields
 
 
-def what_a_table_cannot_hold(columns: Sequence[str], labels: Iterable[Any], *, votes: bool) -> str:
-    """Return what would be read differently from a table with these columns, the truth first, or an empty string."""
-    names = [name.strip() for name in columns]
+def what_a_table_cannot_hold(
+    beside: Sequence[str], columns: Sequence[str], labels: Iterable[Any], *, votes: bool
+) -> str:
+    """Return what would be read differently from a table with these columns, or an empty string."""
+    names = [name.strip() for name in (*beside, *columns)]
     if "" in names:
         return "a column without a name"
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         return f"two columns named {twice!r}"
-    if votes and (marked := [name for name in names[1:] if ":" in name]):
+    if votes and (marked := [name for name in names[len(beside) :] if ":" in name]):
         return f"votes of {marked[0]!r}: a colon marks the probability of a class"
     read: dict[str, str] = {}
     for text in map(str, labels):
@@ -73,22 +82,25 @@ def what_a_table_cannot_hold(columns: Sequence[str], labels: Iterable[Any], *, v
     return ""
 
 
-def _owners(table: OpenTable, truth: str, learners: Sequence[str], drop: Sequence[str]) -> dict[str, str]:
+def _owners(
+    table: OpenTable, truth: str | None, learners: Sequence[str], drop: Sequence[str], item: str | None
+) -> dict[str, str]:
     """Return the columns to read, each with the learner it belongs to."""
     path = table.path
-    if len(table.columns) == 1:
+    beside = [name for name in (truth, item) if name is not None]
+    if len(table.columns) == 1 and truth is not None:
         raise ValueError(
             f"{path} must have at least two columns, the truth and a learner; got {table.columns[0]!r}."
         )
-    named = named_columns(table, (truth, *learners, *drop))
-    if truth not in named:
-        raise ValueError(
-            f"`truth` must be a column of {path}, one of {listed(named)}; got {truth!r}."
-            f"{did_you_mean(truth, named)}"
-        )
-    others = [column for column in named if column != truth]
+    named = named_columns(table, (*beside, *learners, *drop))
+    for name, argument in ((item, "item"), (truth, "truth")):
+        if name is not None:
+            check_column(
+                name, argument, table, [other for other in named if argument == "item" or other != item]
+            )
+    others = [column for column in named if column not in beside]
     if not others:
-        raise ValueError(f"{path} must have a column of a learner beside {truth!r}.")
+        raise ValueError(f"{path} must have a column of a learner beside {listed(beside)}.")
     # A name to drop is a column or a learner with several columns.
     owner = {column: _learner(column) for column in others if column not in drop}
     if not owner:
@@ -102,34 +114,46 @@ def _learner(column: str) -> str:
     return column.rpartition(":")[0] or column
 
 
-def _votes(cells: Cells, truth: str, columns: list[str], *, picked: bool) -> dict[str, Any]:
+def read_votes(
+    cells: Cells, truth: LabelColumn | None, columns: Sequence[LabelColumn], *, picked: bool
+) -> dict[str, Any]:
     """Return the votes; raise if a column cannot be a learner's, unless the user picked it by name."""
-    for column in cells.labels.values():
-        _check_complete(cells, column)
-    known = cells.labels[truth].present()
-    for name in columns:
-        _check_votes(cells, cells.labels[name], truth, known, picked)
-    values = label_values(set().union(*(column.present() for column in cells.labels.values())))
+    _check_truth(cells, truth)
+    for column in columns:
+        if not column.present():
+            raise ValueError(
+                f"{cells.path}: column {column.name!r} must hold labels; it is empty in every row."
+            )
+    for column in columns:
+        known = _known_labels(column, truth, columns)
+        _check_votes(cells, column, truth, known, picked or not known)
+    everything = [*columns, *([] if truth is None else [truth])]
+    values = label_values(set().union(*(column.present() for column in everything)))
     dtype = label_dtype(values.values())
     outputs = np.empty((len(columns), cells.n_rows), dtype=dtype)
-    for row, name in enumerate(columns):
-        outputs[row] = _array(cells.labels[name], values, dtype)
+    for row, column in enumerate(columns):
+        outputs[row] = _array(column, values, dtype)
+    if any(None in column.labels for column in columns):
+        blank = np.stack([column.missing() for column in columns])
+        outputs = np.ma.masked_array(outputs, blank) if blank.any() else outputs
     return {
-        "y_true": _array(cells.labels[truth], values, dtype),
+        "y_true": None if truth is None else _array(truth, values, dtype),
         "outputs": outputs,
-        "learners": tuple(columns),
+        "learners": tuple(column.name for column in columns),
         "labels": None,
     }
 
 
 def _array(column: LabelColumn, values: dict[str, Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-    # No row has a missing cell here, but None may still be among the labels.
+    # None may be among the labels; its rows, if there are any, are masked.
     filler = next(iter(values.values()))
     table = [filler if label is None else values[label] for label in column.labels]
     return np.array(table, dtype=dtype)[column.codes]
 
 
-def _check_complete(cells: Cells, column: LabelColumn) -> None:
+def _check_truth(cells: Cells, column: LabelColumn | None) -> None:
+    if column is None:
+        return
     if not column.present():
         raise ValueError(f"{cells.path}: column {column.name!r} must hold labels; it is empty in every row.")
     if (row := column.first([None])) >= 0:
@@ -139,7 +163,16 @@ def _check_complete(cells: Cells, column: LabelColumn) -> None:
         )
 
 
-def _check_votes(cells: Cells, column: LabelColumn, truth: str, known: set[str], picked: bool) -> None:
+def _known_labels(column: LabelColumn, truth: LabelColumn | None, columns: Sequence[LabelColumn]) -> set[str]:
+    """Return the labels of the truth or, without one, of the other learners."""
+    if truth is not None:
+        return truth.present()
+    return set().union(*(other.present() for other in columns if other is not column))
+
+
+def _check_votes(
+    cells: Cells, column: LabelColumn, truth: LabelColumn | None, known: set[str], picked: bool
+) -> None:
     strange = column.present() - known
     fractions = {label for label in strange if is_fraction(label)}
     if fractions and not any(map(is_fraction, known)):
@@ -152,16 +185,17 @@ def _check_votes(cells: Cells, column: LabelColumn, truth: str, known: set[str],
         return
     if strange == column.present() or len(strange) > max(_MANY, len(known)):
         row = column.first(strange)
+        whose = "the other learners" if truth is None else repr(truth.name)
         raise ValueError(
-            f"{cells.path}: column {column.name!r} must hold the labels of {truth!r}; {len(strange)} of its "
+            f"{cells.path}: column {column.name!r} must hold the labels of {whose}; {len(strange)} of its "
             f"{len(column.present())} labels are not among them, such as {column.labels[column.codes[row]]!r} in "
             f"{cells.row(row)}. If it is not a learner, drop it; if it is, name the learners."
         )
 
 
-def _probabilities(cells: Cells, truth: str, owners: dict[str, str]) -> dict[str, Any]:
+def _probabilities(cells: Cells, truth: LabelColumn | None, owners: dict[str, str]) -> dict[str, Any]:
     """Return the probabilities, with the classes in the order of the first learner's columns."""
-    _check_complete(cells, cells.labels[truth])
+    _check_truth(cells, truth)
     places: dict[str, dict[str, str]] = {}  # learner -> class -> column
     for column, learner in owners.items():
         label = clean(column.rpartition(":")[2])
@@ -175,20 +209,23 @@ def _probabilities(cells: Cells, truth: str, owners: dict[str, str]) -> dict[str
     _check_classes(cells, truth, places, classes)
     outputs = np.empty((len(places), cells.n_rows, len(classes)))
     for row, columns in enumerate(places.values()):
-        for k, label in enumerate(classes):
-            outputs[row, :, k] = _shares(cells, cells.numbers[columns[label]])
+        outputs[row] = _shares(cells, [cells.numbers[columns[label]] for label in classes])
     _check_sums(cells, list(places), outputs)
-    values = label_values({*classes, *cells.labels[truth].present()})
+    blank = np.isnan(outputs)
+    true_labels = set() if truth is None else truth.present()
+    values = label_values({*classes, *true_labels})
     dtype = label_dtype(values.values())
     return {
-        "y_true": _array(cells.labels[truth], values, dtype),
-        "outputs": outputs,
+        "y_true": None if truth is None else _array(truth, values, dtype),
+        "outputs": np.ma.masked_array(outputs, blank) if blank.any() else outputs,
         "learners": tuple(places),
         "labels": np.array([values[label] for label in classes], dtype=dtype),
     }
 
 
-def _check_classes(cells: Cells, truth: str, places: dict[str, dict[str, str]], classes: list[str]) -> None:
+def _check_classes(
+    cells: Cells, truth: LabelColumn | None, places: dict[str, dict[str, str]], classes: list[str]
+) -> None:
     known = set(classes).union(*places.values())
     for learner, columns in places.items():
         if missing := sorted(known - set(columns)):
@@ -196,37 +233,43 @@ def _check_classes(cells: Cells, truth: str, places: dict[str, dict[str, str]], 
                 f"{cells.path} must have a column for each class of each learner; "
                 f"{learner + ':' + missing[0]!r} is missing."
             )
-    if unknown := cells.labels[truth].present() - known:
-        row = cells.labels[truth].first(unknown)
-        label = cells.labels[truth].labels[cells.labels[truth].codes[row]]
+    if truth is not None and (unknown := truth.present() - known):
+        row = truth.first(unknown)
         raise ValueError(
-            f"{cells.path}: column {truth!r} must hold the classes of the probabilities, {listed(classes)}; "
-            f"got {label!r} in {cells.row(row)}."
+            f"{cells.path}: column {truth.name!r} must hold the classes of the probabilities, {listed(classes)}; "
+            f"got {truth.labels[truth.codes[row]]!r} in {cells.row(row)}."
         )
 
 
-def _shares(cells: Cells, column: NumberColumn) -> NDArray[np.float64]:
-    values = column.values
-    bad = ~((values >= 0) & (values <= 1 + ROW_SUM_TOLERANCE))  # NaN too
-    if not bad.any():
-        return values
-    row = int(bad.argmax())
-    if column.bad is not None:
-        got, row = repr(column.bad[0]), column.bad[1]
-    elif np.isnan(values).all():
-        raise ValueError(f"{cells.path}: column {column.name!r} must hold numbers; it is empty in every row.")
-    else:
-        got = "a missing one" if np.isnan(values[row]) else f"{values[row]:.6g}"
-    raise ValueError(
-        f"{cells.path}: column {column.name!r} must hold probabilities, between 0 and 1; "
-        f"got {got} in {cells.row(row)}."
-    )
+def _shares(cells: Cells, columns: Sequence[NumberColumn]) -> NDArray[np.float64]:
+    """Return the probabilities of one learner; NaN in rows where all its cells are blank."""
+    rows = np.stack([column.values for column in columns], axis=1)
+    blank = np.isnan(rows).all(axis=1)
+    for column in columns:
+        values = column.values
+        bad = ~((values >= 0) & (values <= 1 + ROW_SUM_TOLERANCE))  # NaN too
+        if column.bad is not None:
+            got, row = repr(column.bad[0]), column.bad[1]
+        elif np.isnan(values).all():
+            raise ValueError(
+                f"{cells.path}: column {column.name!r} must hold numbers; it is empty in every row."
+            )
+        elif (bad & ~blank).any():
+            row = int((bad & ~blank).argmax())
+            got = "a missing one" if np.isnan(values[row]) else f"{values[row]:.6g}"
+        else:
+            continue
+        raise ValueError(
+            f"{cells.path}: column {column.name!r} must hold probabilities, between 0 and 1; "
+            f"got {got} in {cells.row(row)}."
+        )
+    return rows
 
 
 def _check_sums(cells: Cells, learners: list[str], outputs: NDArray[np.float64]) -> None:
     for learner, rows in zip(learners, outputs, strict=True):
         sums = rows.sum(axis=1)
-        if (bad := np.abs(sums - 1) > ROW_SUM_TOLERANCE).any():
+        if (bad := np.abs(sums - 1) > ROW_SUM_TOLERANCE).any():  # not NaN
             row = int(bad.argmax())
             raise ValueError(
                 f"{cells.path}: the columns of learner {learner!r} must sum to one in every row; "

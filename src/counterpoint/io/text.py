@@ -1,19 +1,21 @@
 """Tables of text: rows of cells become columns, whatever separates the cells."""
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
+from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
 from typing import TextIO
 
 from counterpoint.io.cells import Cells, LabelCells, NumberCells
+from counterpoint.io.sources import Source, text_encoding
 
 __all__ = ["Row", "TextTable", "open_text"]
 
 # Rows become columns in blocks of this size, small enough for the processor's cache.
 _BLOCK = 500
 
-Row = tuple[int, list[str]]  # line of the file, cells
+Row = tuple[int, list[str]]  # line of the file, or 0 if it has no lines; cells
 
 
 class TextTable:
@@ -48,7 +50,7 @@ class TextTable:
             labels={name: done[name] for name in labels},  # type: ignore[misc]
             numbers={name: done[name] for name in numbers},  # type: ignore[misc]
             n_rows=len(lines),
-            lines=lines,
+            lines=lines if lines[0] else (),
         )
 
     def _check_widths(self, block: list[Row], before: int) -> None:
@@ -63,34 +65,9 @@ class TextTable:
 
 @contextmanager
 def open_text(
-    path: Path, read_rows: Callable[[Path, TextIO], Iterator[Row]], *, progress: bool
+    source: Source, read_rows: Callable[[Path, TextIO], Iterator[Row]], *, progress: bool
 ) -> Iterator[TextTable]:
-    """Open a text file, with a progress bar on stderr if asked for; ``read_rows`` yields the header, then the data."""
-    try:
-        with _open(path, progress) as file:
-            yield TextTable(path, read_rows(path, file))
-    except UnicodeDecodeError:
-        raise ValueError(f"{path} must be UTF-8 text; {_first_undecodable(path)}.") from None
-
-
-def _open(path: Path, progress: bool) -> AbstractContextManager[TextIO]:
-    encoding = "utf-8-sig"  # spreadsheets begin the file with a byte order mark
-    if not progress:
-        return path.open(encoding=encoding, newline="")
-    from rich.console import Console
-    from rich.progress import open as open_with_bar
-
-    label, console = f"reading {path.name}", Console(stderr=True)
-    return open_with_bar(
-        path, "r", encoding=encoding, newline="", description=label, console=console, transient=True
-    )
-
-
-def _first_undecodable(path: Path) -> str:
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            try:
-                line.decode("utf-8-sig")
-            except UnicodeDecodeError as error:
-                return f"got byte 0x{line[error.start]:02x} in line {number}"
-    return "got a byte that is not"
+    """Open a text, with a progress bar on stderr if asked for; ``read_rows`` yields the header, then the data."""
+    encoding = text_encoding(source)
+    with source.open(progress=progress) as raw, TextIOWrapper(raw, encoding=encoding, newline="") as file:
+        yield TextTable(source.path, read_rows(source.path, file))

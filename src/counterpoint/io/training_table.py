@@ -94,7 +94,7 @@ def read_training_table(
     Parameters
     ----------
     path : path
-        CSV, TSV, ARFF or Parquet, with a row for each sample.
+        A table in one of the :data:`TABLE_FORMATS`, with a row for each sample.
     target : str
         The column of the classes. It must have no gaps and at least two rows of every class.
     drop : str or sequence of str, optional
@@ -231,7 +231,7 @@ def frame_of(cells: Cells, columns: Sequence[Column]) -> Any:
 def _classes(cells: Cells, column: LabelColumn) -> NDArray[Any]:
     """Return the class of each row; every class needs at least two rows."""
     what = f"{cells.path}: target {column.name!r}"
-    empty = _gaps(column)
+    empty = column.missing()
     if empty.any():
         places = [cells.row(row) for row in np.flatnonzero(empty)[:_ROWS_LISTED].tolist()]
         more = f" and {empty.sum() - len(places)} more" if empty.sum() > len(places) else ""
@@ -260,7 +260,7 @@ def _classes(cells: Cells, column: LabelColumn) -> NDArray[Any]:
 def _uninformative(cells: Cells, column: LabelColumn) -> str:
     """Return the reason to leave a column out, or an empty string; warn if the reason is a guess."""
     values = column.present()
-    gaps = _gaps(column)
+    gaps = column.missing()
     if not values:
         return "empty"
     if len(values) == 1 and not gaps.any():
@@ -290,10 +290,6 @@ def _number(label: str) -> float | None:
         return None if "_" in label else float(label)
     except ValueError:
         return None
-
-
-def _gaps(column: LabelColumn) -> NDArray[np.bool_]:
-    return np.isin(column.codes, [code for code, label in enumerate(column.labels) if label is None])
 
 
 def _numbers(cells: Cells, column: LabelColumn) -> FloatArray:

@@ -9,7 +9,7 @@ import numpy as np
 
 from counterpoint._validation import IntArray, check_flag, check_number, check_whole
 from counterpoint.assessment import Assessment
-from counterpoint.io import TrainingTable
+from counterpoint.io import TrainingTable, file_stem
 from counterpoint.models.model import TableModel
 from counterpoint.theory import OperatingPoint
 
@@ -143,7 +143,7 @@ def fit_table(
     )
     return TableFit(
         model,
-        replace(assessment, name=table.path.stem),
+        replace(assessment, name=file_stem(table.path)),
         judged.history_.trajectory,
         chosen,
         verdict,

@@ -146,7 +146,7 @@ class TableModel:
         Parameters
         ----------
         path : path
-            CSV, TSV, ARFF or Parquet.
+            A table in one of the formats of :data:`counterpoint.io.TABLE_FORMATS`.
         progress : bool, default=False
             Show a progress bar on stderr.
 

@@ -1,0 +1,103 @@
+"""Long tables of predictions: a row for each label that a judge gave to an item."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterpoint.io.cells import Cells, LabelColumn, OpenTable
+from counterpoint.io.names import check_column, choose_learners, named_columns
+from counterpoint.io.prediction_table import read_votes
+
+__all__ = ["LongColumns", "read_long_table"]
+
+
+class LongColumns(NamedTuple):
+    """The columns of a long table."""
+
+    item: str
+    judge: str
+    label: str
+
+
+def read_long_table(
+    table: OpenTable, columns: LongColumns, truth: str | None, learners: Sequence[str], drop: Sequence[str]
+) -> dict[str, Any]:
+    """Return the fields of the predictions in a long table; the judges are the learners."""
+    wanted = [*columns, *([] if truth is None else [truth])]
+    named = named_columns(table, wanted)
+    for name, argument in zip(columns, columns._fields, strict=True):
+        check_column(name, argument, table, named)
+    if len(set(columns)) < len(columns):
+        raise ValueError(
+            f"`item`, `judge` and `label` must be three columns; got {', '.join(map(repr, columns))}."
+        )
+    if truth is not None:
+        check_column(truth, "truth", table, [name for name in named if name not in columns])
+    cells = table.read(wanted, [])
+    items, item_codes = _recode(cells, cells.labels[columns.item], "an item")
+    judges, judge_codes = _recode(cells, cells.labels[columns.judge], "a judge")
+    _check_pairs(cells, columns, items, judges, item_codes * len(judges) + judge_codes)
+    kept = choose_learners(judges, learners, drop, f"judges of {cells.path}")
+    votes = []
+    for judge in kept:
+        rows = judge_codes == judges.index(judge)
+        votes.append(_spread(judge, cells.labels[columns.label], rows, item_codes, len(items)))
+    gold = None if truth is None else _truth(cells, cells.labels[truth], items, item_codes)
+    wide = Cells(cells.path, {}, {}, n_rows=len(items), items=items)
+    return read_votes(wide, gold, votes, picked=True) | {"items": np.array(items)}
+
+
+def _recode(cells: Cells, column: LabelColumn, what: str) -> tuple[list[str], NDArray[np.int64]]:
+    """Return the distinct names in a column, in the order of the rows, and the place of each row among them."""
+    if (row := column.first([None])) >= 0:
+        raise ValueError(
+            f"{cells.path}: column {column.name!r} must name {what} in every row; got none in {cells.row(row)}."
+        )
+    used, first = np.unique(column.codes, return_index=True)
+    in_order = [column.labels[code] for code in used[np.argsort(first)].tolist()]
+    names = list(dict.fromkeys(name for name in in_order if name is not None))
+    place = {name: index for index, name in enumerate(names)}
+    codes = np.array([-1 if name is None else place.get(name, -1) for name in column.labels], dtype=np.int64)
+    return names, codes[column.codes]
+
+
+def _check_pairs(
+    cells: Cells, columns: LongColumns, items: list[str], judges: list[str], pairs: NDArray[np.int64]
+) -> None:
+    _, first = np.unique(pairs, return_index=True)
+    if len(first) < len(pairs):
+        row = int(np.setdiff1d(np.arange(len(pairs)), first)[0])
+        item, judge = divmod(int(pairs[row]), len(judges))
+        raise ValueError(
+            f"{cells.path} must have one row for each pair of {columns.item!r} and {columns.judge!r}; got a second "
+            f"one for item {items[item]!r} and judge {judges[judge]!r} in {cells.row(row)}."
+        )
+
+
+def _truth(cells: Cells, column: LabelColumn, items: list[str], item_codes: NDArray[np.int64]) -> LabelColumn:
+    """Return the truth of each item, from the rows of the item that have one."""
+    filled = ~column.missing()
+    wide = _spread(column.name, column, filled, item_codes, len(items))
+    labels = np.array(column.labels, dtype=object)
+    differs = filled & (labels[column.codes] != np.array(wide.labels, dtype=object)[wide.codes][item_codes])
+    if differs.any():
+        row = int(differs.argmax())
+        item = int(item_codes[row])
+        raise ValueError(
+            f"{cells.path}: column {column.name!r} must hold one truth for each item; got "
+            f"{labels[column.codes[row]]!r} and {wide.labels[wide.codes[item]]!r} for item {items[item]!r}."
+        )
+    return wide
+
+
+def _spread(
+    name: str, column: LabelColumn, rows: NDArray[np.bool_], item_codes: NDArray[np.int64], n_items: int
+) -> LabelColumn:
+    """Return a column with a row for each item, from some rows of a long column; the other items are blank."""
+    codes = np.full(n_items, len(column.labels), dtype=np.int32)
+    codes[item_codes[rows]] = column.codes[rows]
+    used = set(np.unique(codes).tolist())
+    labels = [label if code in used else None for code, label in enumerate(column.labels)]
+    return LabelColumn(name, codes, [*labels, None])

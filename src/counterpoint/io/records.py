@@ -1,0 +1,91 @@
+"""JSON and JSON lines: records, one for each row, or an object of columns."""
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, TextIO
+
+from counterpoint.io.sources import Source
+from counterpoint.io.text import Row, TextTable, open_text
+
+__all__ = ["open_table"]
+
+# Numbers stay as they are written, so that a label reads the same in every format.
+_DECODER = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=str)
+Record = tuple[int, Any]  # line of the file, or 0; content
+
+
+def open_table(source: Source, *, progress: bool) -> AbstractContextManager[TextTable]:
+    """Open a JSON or JSONL file."""
+    return open_text(source, _read_rows, progress=progress)
+
+
+def _read_rows(path: Path, file: TextIO) -> Iterator[Row]:
+    """Yield the keys of all records, then the values; a key that a record lacks is an empty cell."""
+    text = file.read()
+    if not text.strip():
+        return
+    records = list(_records(path, text))
+    for place, (line, record) in enumerate(records, start=1):
+        if not isinstance(record, dict):
+            where = f"line {line}" if line else f"record {place}"
+            raise ValueError(f"{path} must hold a JSON object for each row; got {_kind(record)} in {where}.")
+    columns = list(dict.fromkeys(key for _, record in records for key in record))
+    yield 0, columns
+    for line, record in records:
+        yield line, [_cell(record.get(column)) for column in columns]
+
+
+def _records(path: Path, text: str) -> Iterable[Record]:
+    """Return the records of a JSON text, or of lines of JSON."""
+    try:
+        data = _DECODER.decode(text)
+    except json.JSONDecodeError as error:
+        if error.msg != "Extra data" or "\n" in text[: error.pos].strip():
+            raise _fault(path, error, error.lineno) from None
+        return _read_lines(path, text)
+    if isinstance(data, list):
+        return [(0, record) for record in data]
+    if isinstance(data, dict) and data and all(isinstance(column, list | dict) for column in data.values()):
+        return _rows_of_columns(path, data)
+    return [(1, data)]
+
+
+def _read_lines(path: Path, text: str) -> Iterator[Record]:
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            try:
+                yield number, _DECODER.decode(line)
+            except json.JSONDecodeError as error:
+                raise _fault(path, error, number) from None
+
+
+def _rows_of_columns(path: Path, data: dict[str, Any]) -> list[Record]:
+    """Return the rows of columns, which are lists, or objects with the same keys as pandas writes them."""
+    columns = {
+        name: column if isinstance(column, dict) else dict(enumerate(column)) for name, column in data.items()
+    }
+    first, *others = columns
+    for name in others:
+        if columns[name].keys() != columns[first].keys():
+            raise ValueError(
+                f"{path} must have columns of the same rows; got {len(columns[first])} in {first!r} and "
+                f"{len(columns[name])} in {name!r}."
+            )
+    return [(0, {name: column[key] for name, column in columns.items()}) for key in columns[first]]
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return "" if value is None else str(value) if isinstance(value, bool) else json.dumps(value)
+
+
+def _kind(value: Any) -> str:
+    return "a list" if isinstance(value, list) else repr(value)[:40]
+
+
+def _fault(path: Path, error: json.JSONDecodeError, line: int) -> ValueError:
+    reason = error.msg[:1].lower() + error.msg[1:]
+    return ValueError(f"{path} must be well-formed JSON; line {line} is not: {reason}.")
