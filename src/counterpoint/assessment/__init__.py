@@ -1,6 +1,6 @@
 """Where any ensemble stands, from its predictions alone."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,21 +20,26 @@ from counterpoint.assessment.groups import (
     VoteSummary,
 )
 from counterpoint.assessment.learners import LearnerOutputs, learner_outputs
-from counterpoint.assessment.result import SAMPLES, Assessment
+from counterpoint.assessment.regression import assess_regression
+from counterpoint.assessment.regression_result import ErrorComponents, RegressionAssessment
+from counterpoint.assessment.result import SAMPLES, Assessment, check_names
 from counterpoint.outputs import VOTINGS, Outputs, warn_undefined
 
 __all__ = [
     "Assessment",
     "Certificates",
     "CorrelationSummary",
+    "ErrorComponents",
     "Estimate",
     "Finding",
     "LearnerOutputs",
     "ProbabilitySummary",
+    "RegressionAssessment",
     "VotePrediction",
     "VoteSummary",
     "assess",
     "assess_estimator",
+    "assess_regression",
     "learner_outputs",
 ]
 
@@ -87,6 +92,7 @@ def assess(
     See Also
     --------
     assess_estimator : The same for a fitted scikit-learn ensemble.
+    counterpoint.assessment.assess_regression : The same for numbers.
 
     Notes
     -----
@@ -117,7 +123,7 @@ def assess(
     read = Outputs(outputs, y_true, labels)
     if voting != "hard" and read.probabilities is None:
         raise ValueError(f"`voting` must be 'hard' where `outputs` are labels; got {voting!r}.")
-    names = _check_names(learners, read.n_learners)
+    names = check_names(learners, read.n_learners)
     with _progress_bar(progress, read.n_samples) as report:
         groups = compute(read, voting, samples, report)
     result = Assessment(
@@ -184,22 +190,6 @@ def assess_estimator(
         learners=learners.names,
         name=default if name is None else name,
     )
-
-
-def _check_names(learners: Sequence[str] | None, n_learners: int) -> tuple[str, ...]:
-    if learners is None:
-        return tuple(f"L{i + 1}" for i in range(n_learners))
-    if isinstance(learners, str) or not isinstance(learners, Iterable):
-        raise TypeError(f"`learners` must be a sequence of names; got {learners!r}.")
-    names = tuple(str(learner) for learner in learners)
-    if len(names) != n_learners:
-        raise ValueError(
-            f"`learners` must have one name for each of the {n_learners} learners; got {len(names)}."
-        )
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"`learners` must be distinct; got {twice!r} twice.")
-    return names
 
 
 def _warn_of_undefined(a: Assessment) -> None:
