@@ -200,3 +200,16 @@ def test_it_assesses_itself(friedman):
     assessment = model.assess(X_test, y_test)
     assert assessment.r2.value == pytest.approx(model.score(X_test, y_test))
     assert (assessment.n_learners, assessment.name) == (3, "DiverseEnsembleRegressor")
+
+
+@pytest.mark.parametrize("encoded", [False, True])
+def test_an_onnx_file_predicts_the_same(friedman, tmp_path, encoded):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    X, y, X_test, _ = friedman
+    model = small(epochs=3).fit(X, 50 * y - 1000)
+    path = tmp_path / "model.onnx"
+    model.to_onnx(path, encoded=encoded)
+    session = onnxruntime.InferenceSession(path)
+    features = model.encoder_.transform(X_test) if encoded else X_test
+    (found,) = session.run(["predictions"], {"features": features.astype(np.float32)})
+    np.testing.assert_allclose(found, model.predict(X_test), rtol=1e-4, atol=0.05)

@@ -1,7 +1,6 @@
 """Prediction, assessment and export, for every classifier whose learners are networks."""
 
 import copy
-import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,6 +37,7 @@ class FittedNetworks(ClassifierMixin, NetworkEstimator):
 
     voting: str
     classes_: NDArray[Any]
+    _onnx_output = "probabilities"
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the class that wins the vote, for each row.
@@ -133,28 +133,6 @@ class FittedNetworks(ClassifierMixin, NetworkEstimator):
     def readout_(self) -> Readout | None:
         """The scale and the class offsets of each network, or None."""
         return self.ensemble_.readout
-
-    def to_onnx(self, path: str | os.PathLike[str], *, encoded: bool = False) -> None:
-        """Write the ensemble to one ONNX file that maps rows of features to the probabilities of the vote.
-
-        Parameters
-        ----------
-        path : path
-            The file. Input ``features`` (n_samples, n_features) and output ``probabilities`` (n_samples, n_classes) are
-            float32. Under hard voting the output holds shares of the votes. The metadata holds the classes, as JSON.
-        encoded : bool, default=False
-            Whether the input of the file is what ``encoder_.transform`` returns for a table. Required if the table has
-            nominal columns; otherwise the file encodes raw features, where NaN is a missing value.
-
-        Notes
-        -----
-        Features that float32 cannot represent, such as times in seconds that differ by a minute, are refused. Where
-        onnxruntime is installed, its output is compared with that of the estimator before the file is written.
-        """
-        from counterpoint.estimators._onnx import export
-
-        check_is_fitted(self)
-        export(self, path, encoded=encoded)
 
     def _check_table(self, X: Any, y: ArrayLike, *, reset: bool = True) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return a table to train on, as the encoder reads it, and classes that can be printed and saved."""

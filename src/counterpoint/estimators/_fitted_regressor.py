@@ -11,6 +11,7 @@ from sklearn.utils import check_array
 from counterpoint._validation import FloatArray
 from counterpoint.estimators._network_estimator import NetworkEstimator
 from counterpoint.estimators._rows import Rows
+from counterpoint.training import Vote
 
 if TYPE_CHECKING:
     from counterpoint.assessment import RegressionAssessment
@@ -22,6 +23,7 @@ class FittedRegressor(RegressorMixin, NetworkEstimator):
     """Regressor whose learners are networks; subclasses implement ``fit``."""
 
     target_scaler_: StandardScaler
+    _onnx_output = "predictions"
 
     def predict(self, X: Any) -> FloatArray:
         """Return the mean of the networks, for each row.
@@ -35,7 +37,7 @@ class FittedRegressor(RegressorMixin, NetworkEstimator):
         -------
         ndarray of shape (n_samples,)
         """
-        return self._unscaled(self._numbers(X).mean(axis=0))
+        return self._unscaled(self._vote(X)[:, 0])
 
     def learner_predict(self, X: Any) -> FloatArray:
         """Return the prediction of each network.
@@ -49,7 +51,7 @@ class FittedRegressor(RegressorMixin, NetworkEstimator):
         -------
         ndarray of shape (n_learners, n_samples)
         """
-        return self._unscaled(self._numbers(X))
+        return self._unscaled(self._logits(X)[..., 0].numpy())
 
     def assess(self, X: Any, y: ArrayLike, *, samples: str = "held_out") -> "RegressionAssessment":
         """Assess the ensemble on data: where it stands, what its ceiling is and what would help.
@@ -71,9 +73,14 @@ class FittedRegressor(RegressorMixin, NetworkEstimator):
 
         return assess_regression(y, self.learner_predict(X), samples=samples, name=type(self).__name__)
 
-    def _numbers(self, X: Any) -> FloatArray:
-        """Return the outputs of the networks, (n_learners, n_samples), in units of the scaled targets."""
-        return self._logits(X)[..., 0].numpy()
+    def _rule(self) -> Vote:
+        """Return the mean of the networks as a rule."""
+        return self.ensemble_.rule._replace(weights=None)
+
+    def _vote(self, X: Any) -> FloatArray:
+        """Return the mean of the networks, (n_samples, 1), in units of the scaled targets."""
+        logits = self._logits(X)  # first, so that an unfitted estimator raises NotFittedError
+        return self._rule()(logits).numpy()
 
     def _unscaled(self, numbers: FloatArray) -> FloatArray:
         scaler = self.target_scaler_

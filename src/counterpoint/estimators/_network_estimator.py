@@ -2,6 +2,7 @@
 
 import copy
 import inspect
+import os
 import warnings
 from collections.abc import Callable, Iterable
 from functools import wraps
@@ -16,11 +17,12 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from counterpoint._validation import FloatArray
 from counterpoint.estimators._networks import check_trained
 from counterpoint.estimators._rows import Rows
 from counterpoint.estimators.table_encoder import TableEncoder
 from counterpoint.exceptions import LearnerWarning
-from counterpoint.training import Ensemble, History, Readout, autocast
+from counterpoint.training import Ensemble, History, Readout, Vote, autocast
 from counterpoint.training.columns import two_columns
 
 __all__ = ["NetworkEstimator", "all_or_nothing", "warn_of_learners"]
@@ -43,6 +45,7 @@ class NetworkEstimator(BaseEstimator):
     encoder_: TableEncoder
     history_: History
     n_features_in_: int
+    _onnx_output: str  # name of the output of an ONNX file
     _modules: "_Modules"
 
     @property
@@ -62,11 +65,42 @@ class NetworkEstimator(BaseEstimator):
         """The scaler of the numeric columns."""
         return self.encoder_.scaler_
 
+    def to_onnx(self, path: str | os.PathLike[str], *, encoded: bool = False) -> None:
+        """Write the ensemble to one ONNX file that maps rows of features to probabilities, or to predicted numbers.
+
+        Parameters
+        ----------
+        path : path
+            The file. Its input ``features`` (n_samples, n_features) and its output are float32. The output of a
+            classifier is ``probabilities`` (n_samples, n_classes), under hard voting shares of the votes, and the
+            metadata holds the classes, as JSON. The output of a regressor is ``predictions`` (n_samples,).
+        encoded : bool, default=False
+            Whether the input of the file is what ``encoder_.transform`` returns for a table. Required if the table has
+            nominal columns; otherwise the file encodes raw features, where NaN is a missing value.
+
+        Notes
+        -----
+        Features that float32 cannot represent, such as times in seconds that differ by a minute, are refused. Where
+        onnxruntime is installed, its output is compared with that of the estimator before the file is written.
+        """
+        from counterpoint.estimators._onnx import export
+
+        check_is_fitted(self)
+        export(self, path, encoded=encoded)
+
     def _read_table(self, X: Any, y: ArrayLike, *, reset: bool) -> Any:
         """Return a table to train on, as its encoder reads it, and the targets."""
         if reset:
             self.encoder_ = TableEncoder(self.categorical_features, standardize=self.standardize)
         return self.encoder_._read(self, X, y, reset=reset)
+
+    def _rule(self) -> Vote:
+        """Return how the outputs of the networks are combined, on the CPU."""
+        raise NotImplementedError
+
+    def _vote(self, X: Any) -> FloatArray:
+        """Return the combined outputs for a table, (n_samples, n_outputs)."""
+        raise NotImplementedError
 
     def _optimizer(self, known: torch.optim.Optimizer | None = None) -> torch.optim.Optimizer:
         """Return AdamW with the present settings; an optimizer that is given keeps its moments."""
