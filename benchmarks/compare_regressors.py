@@ -139,6 +139,11 @@ def markdown(record: dict[str, Any]) -> str:
     return "\n\n".join(["\n".join(overview(record)), "\n".join(details(record))])
 
 
+def signed(difference: float) -> str:
+    """Return a difference in percent with its sign; a rounded zero is +0."""
+    return f"{round(100 * difference, 1) + 0.0:+.1f}"
+
+
 def overview(record: dict[str, Any]) -> list[str]:
     """Return the means over the tables, for each size and dial."""
     lines = [
@@ -153,7 +158,7 @@ def overview(record: dict[str, Any]) -> list[str]:
             text = f"{100 * mean[arm].mean():.1f}"
             if arm != "0":
                 test = against(mean[arm], mean["0"])
-                text += f" ({100 * test.difference:+.1f} ± {100 * test.standard_error:.1f})"
+                text += f" ({signed(test.difference)} ± {100 * test.standard_error:.1f})"
             single = np.mean([one[arm]["single"] for one in study["tables"].values()])
             lines.append(
                 f"| {study['hidden_units']} | {study['epochs']} | {arm} | {text} | {100 * single:.1f} |"
@@ -177,7 +182,7 @@ def details(record: dict[str, Any]) -> list[str]:
             for scores in (one["default"]["scores"], one["1"]["scores"], record["forest"][name]):
                 test = against(scores, base)
                 cells.append(
-                    f"{100 * np.mean(scores):.1f} ({100 * test.difference:+.1f}, p = {test.p_value:.2g})"
+                    f"{100 * np.mean(scores):.1f} ({signed(test.difference)}, p = {test.p_value:.2g})"
                 )
             rows = record["config"]["rows"][name]
             lines.append(f"| {study['hidden_units']} | {name} | {rows} | {' | '.join(cells)} |")
