@@ -85,6 +85,7 @@ def test_json_restores_the_assessment_and_refuses_others():
     assert str(again) == str(a)
     np.testing.assert_array_equal(again.without, a.without)
     assert again.components == a.components
+    assert repr(again).startswith("<RegressionAssessment 'ensemble': 6 learners, squared error 0.")
     assert json.loads(a.to_json())["task"] == "regression"
     with pytest.raises(ValueError, match="must be a RegressionAssessment with schema 1; got schema 2"):
         RegressionAssessment.from_dict({**a.to_dict(), "schema": 2})

@@ -133,6 +133,10 @@ def test_a_row_of_weight_zero_is_no_row(table):
         ({"diversities": (0.5, 2.0)}, "`diversities` must be between 0 and 1; got 2"),
         ({"weight_decay": (0.1, 0.1)}, "`weight_decay` must hold distinct numbers"),
         ({"cv": [(np.arange(100), np.arange(100, 240))]}, "`cv` must yield at least two folds; got 1"),
+        (
+            {"cv": [(np.arange(240), []), ([], np.arange(240))]},
+            "folds with rows of positive weight; got one without",
+        ),
         ({"epochs": 0}, "`epochs` must be at least 1; got 0"),
     ],
 )

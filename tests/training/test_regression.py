@@ -1,8 +1,12 @@
 """Regression: the squared error with explicit diversity, the mean of numbers, and their measures in training."""
 
+import io
+import re
+
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 from torch import nn
 from torch.autograd import gradcheck
 
@@ -11,6 +15,7 @@ from counterpoint.training import (
     Ensemble,
     Fold,
     Group,
+    ProgressBar,
     Schedule,
     SquaredErrorLoss,
     Vote,
@@ -214,3 +219,12 @@ def test_groups_train_as_they_would_alone(warmup_epochs):
         assert not torch.allclose(first.predict(x), last.predict(x), atol=1e-3)  # the dial matters
     with pytest.raises(ValueError, match="probabilities"):
         together.proba(x)
+
+
+def test_the_progress_bar_shows_the_squared_error():
+    console = Console(file=io.StringIO(), force_terminal=True, width=200)
+    fit(
+        new_ensemble(), batches(), loss=SquaredErrorLoss(), optimizer=adam, epochs=2, validation=batches(),
+        metric="squared_error", callbacks=[ProgressBar(console)], progress=False,
+    )  # fmt: skip
+    assert re.search(r"squared error [\d.]+  validation [\d.]+", console.file.getvalue())
