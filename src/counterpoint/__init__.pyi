@@ -21,6 +21,7 @@ from .assessment import assess_estimator as assess_estimator
 from .estimators import DecorateClassifier as DecorateClassifier
 from .estimators import DiverseEnsembleClassifier as DiverseEnsembleClassifier
 from .estimators import DiverseEnsembleClassifierCV as DiverseEnsembleClassifierCV
+from .estimators import DiverseEnsembleRegressor as DiverseEnsembleRegressor
 from .io import Predictions as Predictions
 from .io import read_predictions as read_predictions
 from .report import EnsembleReport as EnsembleReport

@@ -426,7 +426,7 @@ def test_state_dicts_round_trip(nets):
         (
             lambda: Ensemble([Odd()], activation="tanh"),
             ValueError,
-            "`activation` must be one of 'softmax', 'identity'; got 'tanh'",
+            "`activation` must be one of 'softmax', 'identity', 'regression'; got 'tanh'",
         ),
         (
             lambda: calibrate(Ensemble([Odd()], activation="identity"), []),

@@ -1,6 +1,6 @@
 """Where any ensemble stands, from its predictions alone."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,7 +24,9 @@ from counterpoint.assessment.groups import (
     VoteSummary,
 )
 from counterpoint.assessment.learners import LearnerOutputs, learner_outputs
-from counterpoint.assessment.result import SAMPLES, Assessment
+from counterpoint.assessment.regression import assess_regression
+from counterpoint.assessment.regression_result import ErrorComponents, RegressionAssessment
+from counterpoint.assessment.result import SAMPLES, Assessment, check_names
 from counterpoint.outputs import VOTINGS, Outputs, warn_undefined
 
 __all__ = [
@@ -35,14 +37,17 @@ __all__ = [
     "CorrelationSummary",
     "Difference",
     "EffectiveVotes",
+    "ErrorComponents",
     "Estimate",
     "Finding",
     "LearnerOutputs",
     "ProbabilitySummary",
+    "RegressionAssessment",
     "VotePrediction",
     "VoteSummary",
     "assess",
     "assess_estimator",
+    "assess_regression",
     "learner_outputs",
 ]
 
@@ -100,6 +105,7 @@ def assess(
     See Also
     --------
     assess_estimator : The same for a fitted scikit-learn ensemble.
+    counterpoint.assessment.assess_regression : The same for numbers.
 
     Notes
     -----
@@ -131,7 +137,7 @@ def assess(
     read = Outputs(outputs, y_true, labels)
     if voting != "hard" and read.probabilities is None:
         raise ValueError(f"`voting` must be 'hard' where `outputs` are labels; got {voting!r}.")
-    names = _check_names(learners, read.n_learners)
+    names = check_names(learners, read.n_learners)
     with _progress_bar(progress, read.n_samples) as report:
         parts = compute(read, voting, samples, report, _check_groups(groups, read.n_samples))
     result = Assessment(
@@ -226,22 +232,6 @@ def _check_groups(groups: ArrayLike | None, n_samples: int) -> NDArray[np.intp] 
     if codes.max() == 0:
         raise ValueError("`groups` must hold at least two groups; got one.")
     return codes
-
-
-def _check_names(learners: Sequence[str] | None, n_learners: int) -> tuple[str, ...]:
-    if learners is None:
-        return tuple(f"L{i + 1}" for i in range(n_learners))
-    if isinstance(learners, str) or not isinstance(learners, Iterable):
-        raise TypeError(f"`learners` must be a sequence of names; got {learners!r}.")
-    names = tuple(str(learner) for learner in learners)
-    if len(names) != n_learners:
-        raise ValueError(
-            f"`learners` must have one name for each of the {n_learners} learners; got {len(names)}."
-        )
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"`learners` must be distinct; got {twice!r} twice.")
-    return names
 
 
 def _warn_of_undefined(a: Assessment) -> None:

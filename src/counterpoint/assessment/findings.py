@@ -290,7 +290,12 @@ def _least_correlation(a: Assessment) -> float:
 
 
 def _names(a: Assessment, learners: Sequence[int]) -> str:
-    names = [a.learners[i] for i in learners]
+    return name_learners(a.learners, learners)
+
+
+def name_learners(every: Sequence[str], learners: Sequence[int]) -> str:
+    """Return the names of some learners as words of a sentence."""
+    names = [every[i] for i in learners]
     if 1 < len(names) <= _NAMED:
         return f"{', '.join(names[:-1])} and {names[-1]}"
     return listed(names, _NAMED)

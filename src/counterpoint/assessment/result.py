@@ -1,7 +1,7 @@
 """An assessment as one frozen object that prints well and converts to JSON."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from html import escape
 from typing import Any, Self, get_args, get_type_hints
@@ -25,7 +25,7 @@ from counterpoint.assessment.groups import (
 )
 from counterpoint.assessment.votes import mcnemar, wilson_interval
 
-__all__ = ["SAMPLES", "SCHEMA", "Assessment", "rounded"]
+__all__ = ["SAMPLES", "SCHEMA", "Assessment", "check_names", "rounded"]
 
 SAMPLES = ("held_out", "training")
 SURE = 0.05  # a smaller p-value counts as evidence
@@ -310,6 +310,23 @@ def rounded(value: float) -> str:
 
 def _changed(change: Difference) -> str:
     return "undefined" if np.isnan(change.value) else str(change)
+
+
+def check_names(learners: Sequence[str] | None, n_learners: int) -> tuple[str, ...]:
+    """Return distinct names of the learners, L1, L2, ... by default."""
+    if learners is None:
+        return tuple(f"L{i + 1}" for i in range(n_learners))
+    if isinstance(learners, str) or not isinstance(learners, Iterable):
+        raise TypeError(f"`learners` must be a sequence of names; got {learners!r}.")
+    names = tuple(str(learner) for learner in learners)
+    if len(names) != n_learners:
+        raise ValueError(
+            f"`learners` must have one name for each of the {n_learners} learners; got {len(names)}."
+        )
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"`learners` must be distinct; got {twice!r} twice.")
+    return names
 
 
 def _restored(data: Mapping[str, Any], kind: Any) -> Any:

@@ -1,42 +1,25 @@
-"""Prediction, assessment and export, for every estimator whose learners are networks."""
+"""Prediction, assessment and export, for every classifier whose learners are networks."""
 
 import copy
-import inspect
-import os
-import warnings
-from collections.abc import Callable
-from functools import wraps
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.preprocessing import StandardScaler
+from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor, nn
-from torch.nn import functional as F
 
 from counterpoint._validation import FloatArray, check_labels
+from counterpoint.estimators._network_estimator import NetworkEstimator, all_or_nothing, warn_of_learners
 from counterpoint.estimators._rows import Rows
-from counterpoint.estimators.table_encoder import TableEncoder
-from counterpoint.exceptions import LearnerWarning
-from counterpoint.training import Ensemble, History, Readout, Vote, autocast
-from counterpoint.training.columns import two_columns
+from counterpoint.training import Readout, Vote
 from counterpoint.training.watch import learner_complaints
 
 if TYPE_CHECKING:
     from counterpoint.assessment import Assessment
 
 __all__ = ["FittedNetworks", "all_or_nothing"]
-
-Method = TypeVar("Method", bound=Callable[..., Any])
-
-# The networks run on blocks of this many rows, the last one padded: rounding in a matrix product depends on its shape,
-# and the prediction for a row must not depend on how many others there are.
-_BLOCK = 256
 
 
 def _has_probabilities(estimator: "FittedNetworks") -> bool:
@@ -49,18 +32,12 @@ def _has_probabilities(estimator: "FittedNetworks") -> bool:
     return True
 
 
-class FittedNetworks(ClassifierMixin, BaseEstimator):
+class FittedNetworks(ClassifierMixin, NetworkEstimator):
     """Classifier whose learners are networks; subclasses implement ``fit``."""
 
-    categorical_features: ArrayLike | str | None
-    standardize: bool
     voting: str
-    ensemble_: Ensemble
-    encoder_: TableEncoder
-    history_: History
     classes_: NDArray[Any]
-    n_features_in_: int
-    _modules: "_Modules"
+    _onnx_output = "probabilities"
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the class that wins the vote, for each row.
@@ -153,79 +130,20 @@ class FittedNetworks(ClassifierMixin, BaseEstimator):
         return self._rule().kind
 
     @property
-    def estimators_(self) -> list[nn.Module]:
-        """The networks as ordinary modules, built on first access after a fit."""
-        ensemble, readout = self.ensemble_, self.readout_
-        cached: _Modules | None = self.__dict__.get("_modules")
-        if cached is None or cached.ensemble is not ensemble or cached.readout is not readout:
-            learners = [learner.eval() for learner in ensemble.learners]
-            if readout is not None:
-                learners = [nn.Sequential(one, readout.of(i)) for i, one in enumerate(learners)]
-            cached = self._modules = _Modules(ensemble, readout, learners)
-        return list(cached.learners)
-
-    @property
-    def scaler_(self) -> StandardScaler | None:
-        """The scaler of the numeric columns."""
-        return self.encoder_.scaler_
-
-    @property
     def readout_(self) -> Readout | None:
         """The scale and the class offsets of each network, or None."""
         return self.ensemble_.readout
 
-    def to_onnx(self, path: str | os.PathLike[str], *, encoded: bool = False) -> None:
-        """Write the ensemble to one ONNX file that maps rows of features to the probabilities of the vote.
-
-        Parameters
-        ----------
-        path : path
-            The file. Input ``features`` (n_samples, n_features) and output ``probabilities`` (n_samples, n_classes) are
-            float32. Under hard voting the output holds shares of the votes. The metadata holds the classes, as JSON.
-        encoded : bool, default=False
-            Whether the input of the file is what ``encoder_.transform`` returns for a table. Required if the table has
-            nominal columns; otherwise the file encodes raw features, where NaN is a missing value.
-
-        Notes
-        -----
-        Features that float32 cannot represent, such as times in seconds that differ by a minute, are refused. Where
-        onnxruntime is installed, its output is compared with that of the estimator before the file is written.
-        """
-        from counterpoint.estimators._onnx import export
-
-        check_is_fitted(self)
-        export(self, path, encoded=encoded)
-
     def _check_table(self, X: Any, y: ArrayLike, *, reset: bool = True) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return a table to train on, as the encoder reads it, and classes that can be printed and saved."""
-        if reset:
-            self.encoder_ = TableEncoder(self.categorical_features, standardize=self.standardize)
-        X, y = self.encoder_._read(self, X, y, reset=reset)
+        X, y = self._read_table(X, y, reset=reset)
         check_classification_targets(y)
         check_labels(y, "y")
         return X, np.asarray(y)
 
-    def _logits(self, X: Any) -> Tensor:
-        """Return the outputs of the networks for a table, before the read-out, in double precision on the CPU."""
-        check_is_fitted(self)
-        X = self.encoder_._read(self, X, reset=False)
-        rows = Rows(X, np.zeros(len(X), dtype=np.int64), np.ones(len(X)))
-        x, *_ = rows.tensors(self.encoder_, next(self.ensemble_.parameters()).device)
-        return self._raw_logits(x).cpu().double()
-
     def _vote(self, X: Any) -> FloatArray:
         """Return the probabilities of the vote, or the shares of the votes under hard voting."""
         return self._rule()(self._logits(X)).numpy()
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.categorical = True
-        return tags
-
-    def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "_modules"}
 
     def _rule(self) -> Vote:
         """Return the present rule of the vote, on the CPU."""
@@ -234,54 +152,7 @@ class FittedNetworks(ClassifierMixin, BaseEstimator):
         readout = None if rule.readout is None else copy.deepcopy(rule.readout).cpu()
         return rule._replace(weights=None, readout=readout)
 
-    @torch.no_grad()
-    def _raw_logits(self, x: Tensor) -> Tensor:
-        """Return the outputs of the networks, before the read-out, with a column for each class."""
-        filled = F.pad(x, (0, 0, 0, -len(x) % _BLOCK))
-        with autocast("float32", x.device):
-            logits = torch.cat([self.ensemble_(block) for block in torch.split(filled, _BLOCK)], 1)
-        return two_columns(logits[:, : len(x)])
-
     def _warn_of_learners(self, rows: Rows) -> None:
         """Warn of learners that ended constant, or against the truth."""
         x, y, weight = rows.tensors(self.encoder_, next(self.ensemble_.parameters()).device)
-        for complaint in learner_complaints(self._raw_logits(x).softmax(-1), y, weight):
-            warnings.warn(f"{complaint}.", LearnerWarning, stacklevel=_level_outside())
-
-
-class _Modules(NamedTuple):
-    """The networks as ordinary modules, and what they were built from."""
-
-    ensemble: Ensemble
-    readout: Readout | None
-    learners: list[nn.Module]
-
-
-def _level_outside() -> int:
-    """Return the stack level of the call into the library, seen from the caller of this function."""
-    frame, level = inspect.currentframe(), 0
-    while frame is not None and frame.f_globals.get("__name__", "").startswith("counterpoint."):
-        frame, level = frame.f_back, level + 1
-    return level
-
-
-def all_or_nothing(method: Method) -> Method:
-    """Decorate a fit method: if it fails, the estimator is restored to its previous state."""
-
-    @wraps(method)
-    def fit(self: FittedNetworks, *args: Any, **kwargs: Any) -> Any:
-        before = dict(self.__dict__)
-        trained = [before[name] for name in ("ensemble_", "_continued") if before.get(name) is not None]
-        states = copy.deepcopy([part.state_dict() for part in trained])
-        try:
-            return method(self, *args, **kwargs)
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            for part, state in zip(trained, states, strict=True):
-                part.load_state_dict(state)
-            if "ensemble_" in before:
-                self.ensemble_.eval()
-            raise
-
-    return cast(Method, fit)
+        warn_of_learners(learner_complaints(self._raw_logits(x).softmax(-1), y, weight))

@@ -21,16 +21,20 @@ def make_networks(
     n_estimators: int,
     hidden_layer_sizes: int | Sequence[int],
     n_features: int,
-    n_classes: int,
+    n_classes: int | None,
 ) -> list[nn.Module]:
-    """Return networks for the task: new ones, or copies of those given. Torch's generator draws their weights."""
+    """Return networks for the task: new ones, or copies of those given. Torch's generator draws their weights.
+
+    Without classes, for regression, they have one output.
+    """
+    n_outputs = 1 if n_classes is None else n_classes
     if module is None:
         sizes = np.ravel(hidden_layer_sizes).tolist()
         if sizes:
             check_count(hidden_layer_sizes, "hidden_layer_sizes", minimum=1)
-        networks: list[nn.Module] = [mlp([n_features, *sizes, n_classes]) for _ in range(n_estimators)]
+        networks: list[nn.Module] = [mlp([n_features, *sizes, n_outputs]) for _ in range(n_estimators)]
     elif callable(module) and not isinstance(module, nn.Module):
-        networks = [module(n_features, n_classes) for _ in range(n_estimators)]
+        networks = [module(n_features, n_outputs) for _ in range(n_estimators)]
     elif isinstance(module, list | tuple):
         networks = [copy.deepcopy(network) for network in module]
     else:
@@ -73,7 +77,7 @@ def check_networks(estimator: Any, before: dict[str, Any]) -> None:
 
 
 @torch.no_grad()
-def _check_network(network: Any, n_features: int, n_classes: int) -> None:
+def _check_network(network: Any, n_features: int, n_classes: int | None) -> None:
     """Run a network on two rows of zeros and check its output."""
     if not isinstance(network, nn.Module):
         raise TypeError(f"`module` must return torch Modules; got {network!r}.")
@@ -87,9 +91,10 @@ def _check_network(network: Any, n_features: int, n_classes: int) -> None:
         rule = f"take {n_features} features in float32"
         raise ValueError(f"`module` must return networks that {rule}; got: {error}") from error
     network.train(training)
-    widths = (1, 2) if n_classes == 2 else (n_classes,)
+    widths = (1,) if n_classes is None else (1, 2) if n_classes == 2 else (n_classes,)
     shape = tuple(found.shape) if isinstance(found, Tensor) else None
     if shape not in [(2, width) for width in widths]:
-        rule = f"one row of {' or '.join(map(str, widths))} logits for each sample, as a tensor"
+        what = "number" if n_classes is None else "logits"
+        rule = f"one row of {' or '.join(map(str, widths))} {what} for each sample, as a tensor"
         got = f"a {type(found).__name__}" if shape is None else f"shape {shape} for 2 samples"
         raise ValueError(f"`module` must return networks that put out {rule}; got {got}.")

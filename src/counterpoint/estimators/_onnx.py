@@ -6,7 +6,6 @@ import json
 import os
 import warnings
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -15,15 +14,13 @@ from torch import Tensor, nn
 from counterpoint._extras import import_extra
 from counterpoint._files import replacing
 from counterpoint._validation import FloatArray, check_flag, check_path
+from counterpoint.estimators._network_estimator import NetworkEstimator
 from counterpoint.estimators.table_encoder import TableEncoder
-
-if TYPE_CHECKING:
-    from counterpoint.estimators.diverse import DiverseEnsembleClassifier
 
 __all__ = ["export"]
 
 _N_ROWS = 64
-# How much the probability of a class may change on average where features are rounded to float32.
+# How much the probability of a class, or a scaled target, may change on average where features are rounded to float32.
 _ROUNDING = 0.01
 
 
@@ -58,21 +55,24 @@ class _Encoding(nn.Module):
 class _Deployed(nn.Module):
     """Encode, run the networks, read them out, vote."""
 
-    def __init__(self, estimator: "DiverseEnsembleClassifier", encoding: nn.Module) -> None:
+    def __init__(self, estimator: NetworkEstimator, encoding: nn.Module) -> None:
         super().__init__()
         self.encoding = encoding
         self.learners = nn.ModuleList(copy.deepcopy(estimator.ensemble_.learners))  # to be moved to the CPU
         self.rule = estimator._rule()
         self.readout = self.rule.readout  # a part of this module, so that it is exported
+        self.target = _target(estimator)
 
     def forward(self, features: Tensor) -> Tensor:
         x = self.encoding(features)
-        return self.rule(torch.stack([learner(x) for learner in self.learners]))
+        found = self.rule(torch.stack([learner(x) for learner in self.learners]))
+        if self.target is None:
+            return found
+        mean, scale = self.target
+        return (found[:, 0].double() * scale + mean).float()
 
 
-def export(
-    estimator: "DiverseEnsembleClassifier", path: str | os.PathLike[str], *, encoded: bool = False
-) -> None:
+def export(estimator: NetworkEstimator, path: str | os.PathLike[str], *, encoded: bool = False) -> None:
     """Write the ONNX file of an estimator, after a run of it where onnxruntime is installed."""
     target = check_path(path, "path")
     check_flag(encoded, "encoded")
@@ -86,7 +86,7 @@ def export(
         encoding = _Encoding(encoder)
         rows = _rows(estimator, encoding)
     deployed = _Deployed(estimator, encoding).cpu().eval()
-    buffer = io.BytesIO()
+    buffer, output = io.BytesIO(), estimator._onnx_output
     with warnings.catch_warnings():
         # The exporter that needs no further package warns that it is the old one, of constants that it does not fold,
         # and of data-dependent code of the library. Its warnings about the networks are for the user.
@@ -99,16 +99,17 @@ def export(
             (rows,),
             buffer,  # type: ignore[arg-type]
             input_names=["features"],
-            output_names=["probabilities"],
-            dynamic_axes={"features": {0: "n_samples"}, "probabilities": {0: "n_samples"}},
+            output_names=[output],
+            dynamic_axes={"features": {0: "n_samples"}, output: {0: "n_samples"}},
             dynamo=False,
         )
     model = onnx.load_from_string(buffer.getvalue())
-    onnx.helper.set_model_props(model, {"classes": json.dumps(estimator.classes_.tolist())})
+    if hasattr(estimator, "classes_"):
+        onnx.helper.set_model_props(model, {"classes": json.dumps(estimator.classes_.tolist())})
     onnx.checker.check_model(model)
     content = model.SerializeToString()
     if find_spec("onnxruntime") is not None:
-        _compare(_proba(estimator, rows, encoded), rows, content, path)
+        _compare(estimator, _proba(estimator, rows, encoded), rows, content, path)
     with replacing(target) as file:
         file.write(content)
 
@@ -123,7 +124,7 @@ def _check_numeric(encoder: TableEncoder) -> None:
         )
 
 
-def _rows(estimator: "DiverseEnsembleClassifier", encoding: _Encoding) -> Tensor:
+def _rows(estimator: NetworkEstimator, encoding: _Encoding) -> Tensor:
     """Return rows of the mean and the spread of the training rows, in float32, if that can hold them."""
     drawn = torch.randn(_N_ROWS, estimator.n_features_in_, generator=torch.Generator().manual_seed(0))
     rows = drawn * encoding.scale + encoding.mean
@@ -142,20 +143,32 @@ def _rows(estimator: "DiverseEnsembleClassifier", encoding: _Encoding) -> Tensor
     return rows
 
 
-def _compare(proba: FloatArray, rows: Tensor, content: bytes, path: str | os.PathLike[str]) -> None:
+def _compare(
+    estimator: NetworkEstimator, vote: FloatArray, rows: Tensor, content: bytes, path: str | os.PathLike[str]
+) -> None:
     import onnxruntime
 
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    output, target, near = estimator._onnx_output, _target(estimator), 1e-4
     for count in (16, 1):
-        (found,) = session.run(["probabilities"], {"features": rows[:count].numpy()})
-        if not np.allclose(found, proba[:count], atol=1e-4):
+        (found,) = session.run([output], {"features": rows[:count].numpy()})
+        if target is not None:  # compared in units of the scaled targets, which float32 may round
+            mean, scale = target
+            found, near = (found[:, None] - mean) / scale, 1e-4 + 1e-6 * abs(mean) / scale
+        if not np.allclose(found, vote[:count], atol=near):
             raise RuntimeError(
-                f"'{os.fspath(path)}' must agree with the estimator; onnxruntime finds other probabilities. The file "
+                f"'{os.fspath(path)}' must agree with the estimator; onnxruntime finds other {output}. The file "
                 "was not written."
             )
 
 
-def _proba(estimator: "DiverseEnsembleClassifier", rows: Tensor, encoded: bool = False) -> FloatArray:
+def _target(estimator: NetworkEstimator) -> tuple[float, float] | None:
+    """Return the mean and the scale of the targets of a regressor."""
+    scaler = getattr(estimator, "target_scaler_", None)
+    return None if scaler is None else (float(scaler.mean_[0]), float(scaler.scale_[0]))
+
+
+def _proba(estimator: NetworkEstimator, rows: Tensor, encoded: bool = False) -> FloatArray:
     """Return the vote of the estimator, without the warning that the rows have no feature names."""
     if encoded:
         x = rows.to(next(estimator.ensemble_.parameters()).device)

@@ -25,10 +25,10 @@ _ORDINARY = 20  # the binary exponent of weights that are used as they are
 
 
 class Rows(NamedTuple):
-    """Rows of a table, as its encoder reads them, with their classes, as codes, and weights."""
+    """Rows of a table, as its encoder reads them, with their classes, as codes, or numbers, and weights."""
 
     X: NDArray[Any]  # (n, n_features)
-    codes: IntArray  # (n,)
+    codes: NDArray[Any]  # (n,), whole numbers, or those to predict
     weight: FloatArray  # (n,)
 
     def take(self, index: IntArray) -> "Rows":
@@ -39,11 +39,13 @@ class Rows(NamedTuple):
         """Return the rows to train on and a validation set, a share of each class, or None if the fraction is 0."""
         if fraction == 0:
             return self, None
-        mask = _held_out(self.codes, fraction, np.random.RandomState(seed))
+        strata = self.codes if self._has_classes else np.zeros(len(self.codes), dtype=np.int64)
+        mask = _held_out(strata, fraction, np.random.RandomState(seed))
         if not mask.any():
+            what = "rows of a class" if self._has_classes else "rows"
             raise ValueError(
-                f"`validation_fraction` must leave rows of a class to set aside; got {fraction} of "
-                f"{len(self.codes)} distinct rows."
+                f"`validation_fraction` must leave {what} to set aside; got {fraction} of {len(self.codes)} distinct "
+                "rows."
             )
         return self.take(np.flatnonzero(~mask)), self.take(np.flatnonzero(mask))
 
@@ -64,8 +66,12 @@ class Rows(NamedTuple):
             )
         return self._replace(weight=weight).take(np.flatnonzero(weight))
 
+    @property
+    def _has_classes(self) -> bool:
+        return self.codes.dtype.kind == "i"
+
     def tensors(self, encoder: TableEncoder, device: torch.device) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Return inputs, classes and weights on a device; the weights are None if they are equal.
+        """Return inputs, classes or numbers, and weights on a device; the weights are None if they are equal.
 
         Only the ratios of weights matter. They are divided by the largest, so that small ones do not underflow in
         float32.
@@ -82,7 +88,8 @@ class Rows(NamedTuple):
         weight = None
         if self.weight.size and np.ptp(self.weight):
             weight = torch.as_tensor(self.weight / self.weight.max(), dtype=torch.float32, device=device)
-        return x, torch.as_tensor(self.codes, dtype=torch.long, device=device), weight
+        kind = torch.long if self._has_classes else torch.float32
+        return x, torch.as_tensor(self.codes, dtype=kind, device=device), weight
 
 
 def check_sample_weight(sample_weight: ArrayLike | None, n_samples: int) -> FloatArray:
@@ -127,7 +134,7 @@ def coded_rows(X: NDArray[Any], y: NDArray[Any], classes: NDArray[Any], weight: 
     return distinct_rows(X, np.searchsorted(classes, y).clip(max=len(classes) - 1), weight)
 
 
-def distinct_rows(X: NDArray[Any], codes: IntArray, weight: FloatArray) -> Rows:
+def distinct_rows(X: NDArray[Any], codes: IntArray | FloatArray, weight: FloatArray) -> Rows:
     """Return each distinct row with a weight that is not zero once, in sorted order, with its weights summed.
 
     So a row of weight 2 is exactly the same as the row twice, a row of weight 0 the same as no row, and the order of
@@ -140,10 +147,10 @@ def distinct_rows(X: NDArray[Any], codes: IntArray, weight: FloatArray) -> Rows:
     found[np.isinf(found)] = np.nan
     summed = np.zeros(len(found))
     np.add.at(summed, where.ravel(), weight[kept])
-    return Rows(found[:, 1:], found[:, 0].astype(np.int64), summed)
+    return Rows(found[:, 1:], found[:, 0].astype(codes.dtype), summed)
 
 
-def _held_out(codes: IntArray, fraction: float, rng: np.random.RandomState) -> NDArray[np.bool_]:
+def _held_out(codes: IntArray | FloatArray, fraction: float, rng: np.random.RandomState) -> NDArray[np.bool_]:
     """Return a mask of about that fraction of each class, which leaves at least one row of each."""
     mask = np.zeros(len(codes), dtype=bool)
     for code in np.unique(codes):

@@ -2,12 +2,13 @@
 
 import os
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin, is_classifier
 from sklearn.preprocessing import StandardScaler
 from torch import nn
 
@@ -24,9 +25,6 @@ from counterpoint.training import (
     seeded,
 )
 
-if TYPE_CHECKING:
-    from counterpoint.estimators.diverse import DiverseEnsembleClassifier
-
 __all__ = ["load", "save"]
 
 _FORMAT = 2
@@ -34,24 +32,23 @@ _FORMAT = 2
 _NOT_KEPT = ("module", "loss", "device")
 
 
-def save(estimator: "DiverseEnsembleClassifier", path: str | os.PathLike[str]) -> None:
+def save(estimator: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted estimator."""
     parameters = estimator.get_params(deep=False)
     if not isinstance(parameters["random_state"], Integral):
         parameters["random_state"] = None  # the state of a generator moves on
     kept = {name: _plain(value) for name, value in parameters.items() if name not in _NOT_KEPT}
     learners = estimator.ensemble_.learners
-    readout, scaler = estimator.readout_, estimator.scaler_
+    readout, scaler = estimator.ensemble_.readout, estimator.scaler_
     save_checkpoint(
         path,
         {
             "format": _FORMAT,
             "parameters": kept,
             "module": None if estimator.module is None else _name(estimator.module),
-            "loss": estimator.loss if isinstance(estimator.loss, str) else {"custom": _name(estimator.loss)},
+            **_task(estimator),
             "n_features": estimator.n_features_in_,
             "feature_names": _plain(getattr(estimator, "feature_names_in_", None)),
-            "classes": {"values": estimator.classes_.tolist(), "dtype": _kind(estimator.classes_)},
             "learners": [learner.state_dict() for learner in learners],
             "readout": None if readout is None else readout.state_dict(),
             "vote": estimator.ensemble_.get_extra_state(),
@@ -60,6 +57,16 @@ def save(estimator: "DiverseEnsembleClassifier", path: str | os.PathLike[str]) -
             "history": estimator.history_.to_dict(),
         },
     )
+
+
+def _task(estimator: Any) -> dict[str, Any]:
+    """Return what is particular to a classifier: its loss and classes; or to a regressor: the scale of its targets."""
+    if not is_classifier(estimator):
+        return {"target": _scaler_state(estimator.target_scaler_)}
+    return {
+        "loss": estimator.loss if isinstance(estimator.loss, str) else {"custom": _name(estimator.loss)},
+        "classes": {"values": estimator.classes_.tolist(), "dtype": _kind(estimator.classes_)},
+    }
 
 
 def load(cls: Any, path: str | os.PathLike[str], module: Module, loss: nn.Module | str | None) -> Any:
@@ -72,11 +79,18 @@ def load(cls: Any, path: str | os.PathLike[str], module: Module, loss: nn.Module
         )
     if module is None and state["module"] is not None:
         raise ValueError(f"`module` must be given, for networks of {state['module']}; got None.")
-    if loss is None and isinstance(state["loss"], str):
+    if ("classes" in state) != issubclass(cls, ClassifierMixin):
+        kind = "classifier" if "classes" in state else "regressor"
+        raise ValueError(f"`path` must be the file of a {cls.__name__}; got that of a {kind}.")
+    if loss is None and isinstance(state.get("loss"), str):
         loss = state["loss"]  # else None, with which the estimator predicts, and refuses to train
-    estimator = cls(**state["parameters"], module=module, loss=loss)
-    classes = state["classes"]
-    estimator.classes_ = np.array(classes["values"], dtype=classes["dtype"])
+    own = {"loss": loss} if "classes" in state else {}
+    estimator = cls(**state["parameters"], module=module, **own)
+    if "classes" in state:
+        classes = state["classes"]
+        estimator.classes_ = np.array(classes["values"], dtype=classes["dtype"])
+    else:
+        estimator.target_scaler_ = _scaler(state["target"])
     estimator.n_features_in_ = state["n_features"]
     if state["feature_names"] is not None:
         estimator.feature_names_in_ = np.array(state["feature_names"], dtype=object)
@@ -93,14 +107,14 @@ def load(cls: Any, path: str | os.PathLike[str], module: Module, loss: nn.Module
     return estimator
 
 
-def _ensemble(estimator: "DiverseEnsembleClassifier", states: list[dict[str, torch.Tensor]]) -> Ensemble:
+def _ensemble(estimator: Any, states: list[dict[str, torch.Tensor]]) -> Ensemble:
     with seeded(torch.device("cpu"), 0):  # the initial weights are overwritten
         networks = make_networks(
             estimator.module,
             len(states),
             estimator.hidden_layer_sizes,
             estimator.encoder_._n_out,
-            len(estimator.classes_),
+            len(estimator.classes_) if is_classifier(estimator) else None,
         )
     if len(networks) != len(states):
         raise ValueError(f"`module` must hold {len(states)} networks, as the file does; got {len(networks)}.")
@@ -111,7 +125,8 @@ def _ensemble(estimator: "DiverseEnsembleClassifier", states: list[dict[str, tor
             raise ValueError(
                 f"`module` must return networks like those that were saved; got: {error}"
             ) from error
-    return Ensemble(networks, voting=estimator.voting).to(pick_device(estimator.device)).eval()
+    own = {"voting": estimator.voting} if is_classifier(estimator) else {"activation": "regression"}
+    return Ensemble(networks, **own).to(pick_device(estimator.device)).eval()
 
 
 def _scaler_state(scaler: StandardScaler) -> dict[str, Any]:
@@ -154,7 +169,7 @@ def _encoder_state(encoder: TableEncoder) -> dict[str, Any]:
     }
 
 
-def _encoder(estimator: "DiverseEnsembleClassifier", state: dict[str, Any]) -> TableEncoder:
+def _encoder(estimator: Any, state: dict[str, Any]) -> TableEncoder:
     """Return the encoder of a file; one that was written before there were encoders has a table of numbers."""
     encoder = TableEncoder(estimator.categorical_features)
     encoder.n_features_in_ = n_features = state["n_features"]

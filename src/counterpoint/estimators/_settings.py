@@ -35,20 +35,14 @@ def check_settings(estimator: Any) -> None:
     elif not estimator.module:
         raise ValueError("`module` must hold at least one network where it is a list; got none.")
     check_whole(estimator.epochs, "epochs", minimum=1)
-    check_whole(estimator.warmup_epochs, "warmup_epochs", minimum=0)
-    if estimator.warmup_epochs >= estimator.epochs:
-        raise ValueError(
-            f"`warmup_epochs` must be less than {estimator.epochs}; got {estimator.warmup_epochs}."
-        )
+    if hasattr(estimator, "voting"):  # a classifier
+        _check_classifier(estimator)
     check_whole(estimator.batch_size, "batch_size", minimum=1)
     check_number(estimator.learning_rate, "learning_rate", 0, _LARGEST, closed=False)
     check_number(estimator.weight_decay, "weight_decay", 0, _LARGEST)
     check_number(estimator.validation_fraction, "validation_fraction", 0, 0.9)
-    check_choice(estimator.voting, "voting", ("auto", *VOTES))
-    check_choice(estimator.reduction, "reduction", ("mean", "sum"))
     check_flag(estimator.standardize, "standardize")
     check_flag(estimator.warm_start, "warm_start")
-    check_class_weight(estimator.class_weight)
     if not isinstance(estimator.verbose, bool | np.bool_):
         check_whole(estimator.verbose, "verbose", minimum=0)
     if estimator.patience is not None:
@@ -57,6 +51,18 @@ def check_settings(estimator: Any) -> None:
             raise ValueError(
                 f"`patience` must be None without `validation_fraction`; got {estimator.patience}."
             )
+
+
+def _check_classifier(estimator: Any) -> None:
+    """Refuse parameters that only classifiers have."""
+    check_whole(estimator.warmup_epochs, "warmup_epochs", minimum=0)
+    if estimator.warmup_epochs >= estimator.epochs:
+        raise ValueError(
+            f"`warmup_epochs` must be less than {estimator.epochs}; got {estimator.warmup_epochs}."
+        )
+    check_choice(estimator.voting, "voting", ("auto", *VOTES))
+    check_choice(estimator.reduction, "reduction", ("mean", "sum"))
+    check_class_weight(estimator.class_weight)
 
 
 def make_loss(

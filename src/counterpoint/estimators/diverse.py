@@ -15,7 +15,6 @@ from counterpoint.estimators._fitted import FittedNetworks, all_or_nothing
 from counterpoint.estimators._networks import (
     Module,
     check_networks,
-    check_trained,
     make_networks,
     network_parameters,
 )
@@ -346,13 +345,6 @@ class DiverseEnsembleClassifier(FittedNetworks):
     def _tensors(self, rows: Rows) -> tuple[Tensor, Tensor, Tensor | None]:
         device = next(self.ensemble_.parameters()).device
         return rows.balanced(self.class_weight, self.classes_).tensors(self.encoder_, device)
-
-    def _optimizer(self, known: torch.optim.Optimizer | None = None) -> torch.optim.Optimizer:
-        """Return AdamW with the present settings; an optimizer that is given keeps its moments."""
-        optimizer = known or torch.optim.AdamW(check_trained(self.ensemble_))
-        for group in optimizer.param_groups:
-            group.update(lr=float(self.learning_rate), weight_decay=float(self.weight_decay))
-        return optimizer
 
     def _train(
         self, rows: Rows, held: Rows | None, optimizer: torch.optim.Optimizer, epochs: int, seed: int

@@ -36,6 +36,7 @@ from counterpoint.training.losses import (  # noqa: E402
     IndependentLoss,
     JointLoss,
     NegativeCorrelationLoss,
+    SquaredErrorLoss,
 )
 from counterpoint.training.modules import evaluating  # noqa: E402
 from counterpoint.training.networks import mlp  # noqa: E402
@@ -65,6 +66,7 @@ __all__ = [
     "Readout",
     "Schedule",
     "SharedTrunk",
+    "SquaredErrorLoss",
     "Stacked",
     "State",
     "TensorBoard",

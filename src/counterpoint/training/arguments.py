@@ -139,9 +139,9 @@ def steps_by_batch(scheduler: LRScheduler | None, steps: str) -> bool:
     return isinstance(scheduler, OneCycleLR | CyclicLR) if steps == "auto" else steps == "batch"
 
 
-def metric_name(metric: Metric) -> str:
-    """Return the name of a metric in the history."""
-    known = ("vote_accuracy", "log_loss", "loss")
+def metric_name(metric: Metric, *, regression: bool = False) -> str:
+    """Return the name of a metric in the history, one of those of the task."""
+    known = ("squared_error", "loss") if regression else ("vote_accuracy", "log_loss", "loss")
     if not callable(metric):
         return str(check_choice(metric, "metric", known))
     name = getattr(metric, "__name__", "metric")

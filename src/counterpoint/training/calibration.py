@@ -60,7 +60,7 @@ def calibrate(
     max_samples = check_whole(max_samples, "max_samples", minimum=1)
     if bare.activation != "softmax":
         raise ValueError(
-            "`ensemble` must return logits, to be calibrated; got one that returns probabilities."
+            "`ensemble` must return logits, to be calibrated; got one that returns probabilities or numbers."
         )
     device = next(bare.parameters(), bare.weights).device
     logits, targets, weights, seen = [], [], [], 0

@@ -15,7 +15,7 @@ from counterpoint._extras import import_extra
 from counterpoint._validation import check_number, check_path, check_whole
 from counterpoint.training.ensemble_loss import as_ensemble_loss
 from counterpoint.training.history import History
-from counterpoint.training.tally import Tally
+from counterpoint.training.regression_tally import make_tally
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -246,7 +246,7 @@ class ProgressBar(Callback):
         if self._bar.disable or (now := time.monotonic()) < self._next:
             return
         self._next = now + 0.1
-        tally = Tally(state.ensemble, state.loss)
+        tally = make_tally(state.ensemble, state.loss)
         tally.add(state.logits, state.target, state.sample_weight, torch.nan_to_num(state.batch_loss))
         self._show(state, tally.means(), state.batch / state.n_batches if state.n_batches else 0.0)
 
@@ -261,8 +261,9 @@ class ProgressBar(Callback):
 
     def _show(self, state: State, found: dict[str, float], share: float) -> None:
         text = f"loss {found['loss']:.3f}  r_TL {found['r_tl']:.3f}  r_LL {found['r_ll']:.3f}"
-        text += f"  vote {found['vote_accuracy']:.1%}"
-        if "val_vote_accuracy" in found:
-            text += f"  validation {found['val_vote_accuracy']:.1%}"
+        name, form = ("vote_accuracy", ".1%") if "vote_accuracy" in found else ("squared_error", ".3g")
+        text += f"  {'vote' if form == '.1%' else 'squared error'} {found[name]:{form}}"
+        if f"val_{name}" in found:
+            text += f"  validation {found[f'val_{name}']:{form}}"
         self._bar.update(self._task, completed=state.epoch - 1 + share, epoch=state.epoch, numbers=text)
         self._bar.refresh()

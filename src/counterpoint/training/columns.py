@@ -19,6 +19,7 @@ __all__ = [
     "class_columns",
     "indicators",
     "is_one_hot",
+    "number_columns",
     "of_truth",
     "one_hot",
     "shares",
@@ -28,7 +29,7 @@ __all__ = [
 
 
 def class_columns(logits: Tensor, activation: str = "softmax") -> Tensor:
-    """Return ``(..., N, B, m)`` as ``(..., N, m, B)`` in memory, of two classes at least, in float32 or float64."""
+    """Return ``(..., N, B, m)`` as ``(..., N, m, B)`` in memory, as :func:`wide` makes them."""
     return wide(logits, activation).mT.contiguous()
 
 
@@ -39,16 +40,16 @@ def two_columns(logits: Tensor, activation: str = "softmax") -> Tensor:
     ----------
     logits : Tensor, shape (..., n_outputs)
         Returned unchanged if there is more than one output.
-    activation : {"softmax", "identity"}, default="softmax"
-        Whether the column is a logit or the probability of class 1.
+    activation : {"softmax", "identity", "regression"}, default="softmax"
+        Whether the column is a logit, the probability of class 1, or a number, which is returned unchanged.
     """
-    if logits.shape[-1] != 1:
+    if logits.shape[-1] != 1 or activation == "regression":
         return logits
     return F.pad(logits, (1, 0)) if activation == "softmax" else torch.cat([1 - logits, logits], -1)
 
 
 def wide(logits: Tensor, activation: str) -> Tensor:
-    """Return logits, or probabilities, of two classes at least, in float32 or float64."""
+    """Return logits or probabilities of two classes at least, or numbers, in float32 or float64."""
     check_axes(logits)
     logits = two_columns(logits, activation)
     return logits if logits.dtype == torch.float64 else logits.float()
@@ -120,6 +121,21 @@ def one_hot(target: Tensor, columns: Tensor) -> Tensor:
             [0., 1.]])
     """
     return target.mT.to(columns.dtype) if is_one_hot(target, columns) else indicators(target, columns)
+
+
+def number_columns(target: Tensor, columns: Tensor) -> Tensor:
+    """Return numbers (..., B), of one output, or (..., B, m) as columns (..., m, B), given columns (..., N, m, B)."""
+    check_tensor(target, "target")
+    n_outputs, batch = columns.shape[-2:]
+    axes = target.dim() - (columns.dim() - 3)  # besides those of the groups
+    if axes == 1 and n_outputs == 1 and target.shape[-1] == batch:
+        return target.unsqueeze(-2).to(columns.dtype)
+    if axes == 2 and target.shape[-2:] == (batch, n_outputs):
+        return target.mT.to(columns.dtype)
+    raise ValueError(
+        f"`target` must hold {batch} numbers, or rows of {n_outputs} for them, as `logits`; "
+        f"got shape {tuple(target.shape)}."
+    )
 
 
 def indicators(labels: Tensor, columns: Tensor) -> Tensor:

@@ -39,8 +39,8 @@ class Voters(nn.Module):
         self, n_learners: int, voting: str, weights: Sequence[float] | None, activation: str
     ) -> None:
         super().__init__()
+        self.activation = check_choice(activation, "activation", ("softmax", "identity", "regression"))
         self.voting = voting
-        self.activation = check_choice(activation, "activation", ("softmax", "identity"))
         self.n_learners = n_learners
         share = check_weights(weights, "weights", n_learners)
         self.register_buffer("weights", torch.as_tensor(share, dtype=torch.float32))
@@ -55,11 +55,15 @@ class Voters(nn.Module):
 
     @voting.setter
     def voting(self, voting: str) -> None:
-        self._voting: str = check_choice(voting, "voting", ("auto", *VOTES))
+        self._voting: str = check_choice(voting, "voting", self._choices)
+
+    @property
+    def _choices(self) -> tuple[str, ...]:
+        return ("auto",) if self.activation == "regression" else ("auto", *VOTES)
 
     @property
     def vote(self) -> str:
-        """The vote in use: ``voting``, or if that is "auto" the vote that the last loss trained."""
+        """The vote in use: ``voting``, or if that is "auto" the vote that the last loss trained; "mean" of numbers."""
         return self.rule.kind
 
     @property
@@ -69,7 +73,9 @@ class Voters(nn.Module):
 
     def rule_for(self, voting: str) -> Vote:
         """Return the rule for another value of ``voting``."""
-        kind = check_choice(voting, "voting", ("auto", *VOTES))
+        kind = check_choice(voting, "voting", self._choices)
+        if self.activation == "regression":
+            return Vote("mean", self.activation, self.weights)
         if kind == "auto":
             decodes = (
                 self.readout is not None and self.readout.decodes
@@ -79,10 +85,12 @@ class Voters(nn.Module):
 
     def trained_by(self, loss: EnsembleLoss) -> None:
         """Adopt the vote that a loss trains, as :func:`fit` does."""
-        self._trained_vote = check_choice(loss.voting, "voting", VOTES)
+        if self.activation != "regression":  # which has one vote
+            self._trained_vote = check_choice(loss.voting, "voting", VOTES)
 
     def learner_proba(self, x: Tensor | list[Tensor]) -> Tensor:
         """Return the probabilities of each learner, (n_learners, batch, n_classes), in evaluation mode."""
+        self._check_probabilities()
         with evaluating(self):
             logits = two_columns(self(x), self.activation).float()
             if self.activation == "identity":
@@ -95,17 +103,22 @@ class Voters(nn.Module):
         They are those of :meth:`learner_proba`, unless a read-out decodes the mean of the learners' standardised
         outputs: then each learner has its share of that mean, and the vote is geometric.
         """
+        self._check_probabilities()
         with evaluating(self):
             rule = self.rule
             return rule.learners(self(x)).exp(), rule.kind
 
     def predict_proba(self, x: Tensor | list[Tensor]) -> Tensor:
         """Return the probabilities of the vote, (batch, n_classes), in evaluation mode."""
+        self._check_probabilities()
         with evaluating(self):
             return self.rule(self(x))
 
     def predict(self, x: Tensor | list[Tensor]) -> Tensor:
-        """Return the class that wins the vote, (batch,)."""
+        """Return the class that wins the vote, (batch,); for regression the mean of the learners (batch, n_outputs)."""
+        if self.activation == "regression":
+            with evaluating(self):
+                return self.rule(self(x))
         return self.predict_proba(x).argmax(-1)
 
     def get_extra_state(self) -> Tensor:
@@ -115,6 +128,13 @@ class Voters(nn.Module):
     def set_extra_state(self, state: Tensor) -> None:
         """Restore the vote that was trained."""
         self._trained_vote = VOTES[int(state)]
+
+    def _check_probabilities(self) -> None:
+        if self.activation == "regression":
+            raise ValueError(
+                "`activation` must be 'softmax' or 'identity' for probabilities; got 'regression', whose outputs are "
+                "numbers: use `predict`."
+            )
 
     def extra_repr(self) -> str:
         """Return the settings."""
@@ -134,9 +154,9 @@ class Ensemble(Voters):
         ``"auto"`` is the vote that the loss of the last :func:`fit` trained, and soft before that.
     weights : sequence of float, optional
         Weights of the learners in the vote.
-    activation : {"softmax", "identity"}, default="softmax"
+    activation : {"softmax", "identity", "regression"}, default="softmax"
         How outputs of the learners become probabilities; ``"identity"`` if they are probabilities already (of class 1
-        if there is a single column).
+        if there is a single column). ``"regression"`` if they are numbers: ``predict`` returns their mean.
 
     Attributes
     ----------

@@ -32,10 +32,12 @@ class EnsembleLoss(nn.Module):
 
     Attributes
     ----------
-    activation : {"softmax", "identity"}
-        How outputs of the learners become probabilities. The :class:`Ensemble` must have the same.
-    voting : {"soft", "geometric"}
-        The vote that the loss trains. An :class:`Ensemble` with ``voting="auto"`` predicts with it after :func:`fit`.
+    activation : {"softmax", "identity", "regression"}
+        How outputs of the learners become probabilities, or "regression" if they are numbers. The :class:`Ensemble`
+        must have the same.
+    voting : {"soft", "geometric", "mean"}
+        The vote that the loss trains; "mean" for regression. An :class:`Ensemble` with ``voting="auto"`` predicts with
+        it after :func:`fit`.
     needs_readout : bool
         Whether the loss leaves the scale and offset of the outputs undetermined, so that :func:`fit` has to calibrate
         the ensemble.

@@ -148,15 +148,16 @@ class GroupedEnsembles:
 
     def proba(self, xs: Tensor | Sequence[Tensor]) -> list[Tensor]:
         """Return the learners' own probabilities in each group, (N, n, m); ``xs`` as for :meth:`logits`."""
+        self.networks._check_probabilities()
         return [
             (logits if readout is None else readout(logits)).to(self.dtype).softmax(-1)
             for logits, readout in zip(self.logits(xs), self.readouts(), strict=True)
         ]
 
     def votes(self, xs: Tensor | Sequence[Tensor]) -> list[Tensor]:
-        """Return the probabilities of each group's vote, (n, m); ``xs`` as for :meth:`logits`."""
+        """Return the probabilities, or numbers, of each group's vote, (n, m); ``xs`` as for :meth:`logits`."""
         return [
-            Vote(group.loss.voting, readout=readout)(logits.to(self.dtype))
+            Vote(group.loss.voting, self.networks.activation, readout=readout)(logits.to(self.dtype))
             for group, logits, readout in zip(self.groups, self.logits(xs), self.readouts(), strict=True)
         ]
 
@@ -165,8 +166,9 @@ class GroupedEnsembles:
         learners, n = self.networks.eval().learners, self.n_learners
         found = []
         for g, (group, readout) in enumerate(zip(self.groups, self.readouts(), strict=True)):
-            ensemble = Ensemble(learners[g * n : (g + 1) * n], voting=voting).to(self.device).eval()
-            ensemble.trained_by(group.loss)
+            own = learners[g * n : (g + 1) * n]
+            ensemble = Ensemble(own, voting=voting, activation=self.networks.activation)
+            ensemble.to(self.device).eval().trained_by(group.loss)
             ensemble.readout = readout
             found.append(ensemble)
         return found
@@ -239,7 +241,13 @@ class GroupedEnsembles:
 
     def _copies(self) -> Ensemble:
         """Return copies of all networks of all groups as one ensemble."""
-        stacked = Ensemble([network for fold in self.folds for network in fold.networks])
+        regression = self.groups[0].loss.activation == "regression"
+        activation = (
+            "regression" if regression else "softmax"
+        )  # the losses of all groups are checked against it
+        stacked = Ensemble(
+            [network for fold in self.folds for network in fold.networks], activation=activation
+        )
         n, body = self.n_learners, stacked.body
         if (
             isinstance(body, Stacked)
@@ -247,7 +255,8 @@ class GroupedEnsembles:
             and all(len(p) == len(self.folds) * n for p in body.parameters())
         ):
             return _with_learners(stacked, body, (self.fold_of[:, None] * n + torch.arange(n)).flatten())
-        return Ensemble([copy.deepcopy(network) for group in self.groups for network in group.fold.networks])
+        copies = [copy.deepcopy(network) for group in self.groups for network in group.fold.networks]
+        return Ensemble(copies, activation=activation)
 
 
 def _check_groups(groups: Sequence[Group]) -> None:

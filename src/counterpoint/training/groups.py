@@ -200,7 +200,9 @@ def _steps(
 
 
 def _loss_in(group: Group, epoch: int) -> EnsembleLoss:
-    return IndependentLoss() if epoch < group.warmup_epochs else group.loss
+    if epoch >= group.warmup_epochs:
+        return group.loss
+    return group.loss.with_diversity(0.0) if group.loss.activation == "regression" else IndependentLoss()
 
 
 def _per_group(batch: GroupBatch, fold_of: Tensor) -> tuple[Tensor, Tensor | None]:

@@ -30,7 +30,8 @@ class History:
     the learners), ``log_loss``, ``brier_score`` and ``calibration_error`` of the vote, ``lr`` and ``seconds``. Losses,
     correlations and what is said of the vote are averages over the training batches,
     each before its own step; where an epoch has 16 batches or more, all but the loss are over one batch in two to four,
-    others each epoch. Those of the validation data are over all of it and have ``val_`` before their names.
+    others each epoch. For regression there are ``squared_error``, of the mean, and ``learner_squared_error`` in place
+    of the measures of the vote. Those of the validation data are over all of it and have ``val_`` before their names.
 
     Examples
     --------

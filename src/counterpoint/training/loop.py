@@ -69,8 +69,9 @@ def fit(
         A scheduler of the optimizer, or a callable that makes one of it.
     validation : iterable, or callable, optional
         Batches that select the best epoch. The ensemble ends with the weights of that epoch.
-    metric : {"vote_accuracy", "log_loss", "loss"} or callable, default="vote_accuracy"
-        Criterion on the validation data: the accuracy of the vote, the log-loss of its probabilities, or the loss. A
+    metric : {"vote_accuracy", "log_loss", "loss", "squared_error"} or callable, default="vote_accuracy"
+        Criterion on the validation data: the accuracy of the vote, the log-loss of its probabilities, or the loss. For
+        regression the squared error of the mean, or the loss. A
         callable takes all logits ``(n_learners, n_samples, n_classes)`` and the targets, and higher is better.
     patience : int, optional
         Stop after this number of epochs without improvement.

@@ -9,6 +9,7 @@ class                    outputs q                    pool                   own
 DiversityLoss            logits                       mean                   cross-entropy
 DiversityLoss, JointLoss probabilities                mean                   cross-entropy
 NegativeCorrelationLoss  probabilities                mean                   squared error
+SquaredErrorLoss         numbers                      mean                   squared error
 CorrelationLoss          standardised probabilities   mean                   squared error to the standardised truth
 ======================== ============================ ====================== =====================================
 
@@ -28,6 +29,7 @@ from counterpoint.training.columns import (
     check_classes,
     class_columns,
     is_one_hot,
+    number_columns,
     of_truth,
     one_hot,
 )
@@ -39,6 +41,7 @@ __all__ = [
     "IndependentLoss",
     "JointLoss",
     "NegativeCorrelationLoss",
+    "SquaredErrorLoss",
 ]
 
 # Cross-entropy ignores one label, which must not occur.
@@ -232,3 +235,53 @@ class NegativeCorrelationLoss(EnsembleLoss):
     def score(self, outputs: Tensor, target: Tensor) -> Tensor:
         """Return the squared distances from the truth, summed over the classes."""
         return (outputs - one_hot(target, outputs).unsqueeze(-3)).square().sum(-2)
+
+
+class SquaredErrorLoss(EnsembleLoss):
+    r"""Squared error with explicit diversity, for regression: the learners' mean error less d times their ambiguity.
+
+    Parameters
+    ----------
+    diversity : float, optional
+        The dial d, from 0 (independent training) to 1 (the mean of the learners is trained end to end). By default it
+        is 1 - 1/N for N learners. A tensor gives each group of ensembles that train side by side its own dial.
+
+    Notes
+    -----
+    By the ambiguity decomposition (Krogh and Vedelsby 1995) the squared error of the mean :math:`\bar f` is that of
+    the learners less their spread, so that
+
+    .. math:: (1 - d) \frac1N \sum_i (f_i - y)^2 + d \, (\bar f - y)^2
+              = \frac1N \sum_i (f_i - y)^2 - d \, \frac1N \sum_i (f_i - \bar f)^2.
+
+    It is negative correlation learning (Liu and Yao 1999) as it was proposed, on numbers;
+    :class:`NegativeCorrelationLoss` applies it to probabilities.
+
+    Targets are numbers ``(batch,)`` for networks with one output, or ``(batch, n_outputs)``, over which the error is
+    averaged. The :class:`Ensemble` must have ``activation="regression"``. Standardise the targets: a network starts
+    with outputs of about that size.
+
+    Examples
+    --------
+    >>> import torch
+    >>> outputs = torch.tensor([[[1.0], [2.0]], [[3.0], [2.0]]])  # (n_learners, batch, 1)
+    >>> target = torch.tensor([2.0, 1.0])
+    >>> [SquaredErrorLoss(d)(outputs, target).item() for d in (0.0, 0.5, 1.0)]
+    [1.0, 0.75, 0.5]
+    """
+
+    activation = "regression"
+    voting = "mean"
+
+    def __init__(self, diversity: float | Tensor | None = None) -> None:
+        super().__init__(diversity)
+
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """One key for all dials."""
+        known = type(self) is SquaredErrorLoss  # a subclass may have settings of its own
+        return (type(self),) if known and not isinstance(self.diversity, Tensor) else super().kind
+
+    def score(self, outputs: Tensor, target: Tensor) -> Tensor:
+        """Return the squared errors, averaged over the outputs of a network."""
+        return (outputs - number_columns(target, outputs).unsqueeze(-3)).square().mean(-2)

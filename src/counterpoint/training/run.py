@@ -38,6 +38,7 @@ from counterpoint.training.history import History
 from counterpoint.training.identity import check_identity, run_identity
 from counterpoint.training.modules import all_finite, copy_state, evaluating, unwrap
 from counterpoint.training.precision import autocast, gradients_enabled
+from counterpoint.training.regression_tally import is_regression, make_tally
 from counterpoint.training.tally import NotFiniteError, Tally
 from counterpoint.training.watch import LearnerWatch
 
@@ -64,9 +65,11 @@ class Run:
         self.by_batch = steps_by_batch(state.scheduler, self.scheduler_steps)
         self.device = next(state.ensemble.parameters()).device
         self.autocast = autocast(self.precision, self.device)
-        self.monitor = f"val_{metric_name(self.metric)}"
         self.generators = find_generators(self.batches)
         self.loss = as_ensemble_loss(state.loss)
+        regression = is_regression(state.ensemble, self.loss)
+        unused = self.validation is None and regression  # the default is of labels
+        self.monitor = f"val_{metric_name('loss' if unused else self.metric, regression=regression)}"
         self.identity = run_identity(state) | {"metric": None if self.validation is None else self.monitor}
         self.on_gradients = hooks(self.callbacks, "on_gradients")
         self.on_batch_end = hooks(self.callbacks, "on_batch_end")
@@ -115,7 +118,7 @@ class Run:
         state.n_batches, lr = n_batches(batches), float(state.optimizer.param_groups[0]["lr"])
         # With small networks, measuring every batch would take a tenth of the time.
         every = min(max((state.n_batches or 0) // 8, 1), 4)
-        tally = Tally(state.ensemble, state.loss, every=every, first=state.epoch % every)
+        tally = make_tally(state.ensemble, state.loss, every=every, first=state.epoch % every)
         with gradients_enabled(self.precision, self.device):
             self.run_epoch(batches, self.train_step, "batches", tally)
         record = {"epoch": state.epoch, **tally.means(), "lr": lr}
@@ -131,7 +134,7 @@ class Run:
             return {}
         if self.metric in ("vote_accuracy", "log_loss"):
             self.calibrate(max_samples=2_000)
-        tally = Tally(self.state.ensemble, self.state.loss, keep=callable(self.metric))
+        tally = make_tally(self.state.ensemble, self.state.loss, keep=callable(self.metric))
         self.forget_readout()  # it belongs to these weights alone
         try:
             with evaluating(self.state.ensemble):
@@ -195,7 +198,7 @@ class Run:
 
     def is_best(self, value: float) -> bool:
         """Return True if a value of the metric beats the best so far; NaN does not."""
-        history, sign = self.state.history, -1 if self.metric in ("log_loss", "loss") else 1
+        history, sign = self.state.history, -1 if self.metric in ("log_loss", "loss", "squared_error") else 1
         best = history[history.best_epoch - 1][self.monitor] if history.best_epoch else -sign * math.inf
         return bool(sign * value > sign * best)
 

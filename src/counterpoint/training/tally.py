@@ -20,14 +20,13 @@ from counterpoint.training.ensemble_loss import as_ensemble_loss
 from counterpoint.training.modules import unwrap
 from counterpoint.training.voting import Vote
 
-__all__ = ["NotFiniteError", "Tally"]
+__all__ = ["NotFiniteError", "Tally", "ratio"]
 
 # Outputs are measured when this many numbers are held, and at the end: as many as fit into a processor's cache, or
 # 16 MB on another device, since reading the results waits for it.
 _HELD_AT_MOST = {"cpu": 60_000}
 _HELD_ELSEWHERE = 4_000_000
 _N_BINS = 15  # of the confidence, for the calibration error
-_N_SUMS = 9
 
 
 class NotFiniteError(FloatingPointError):
@@ -59,6 +58,8 @@ class Tally:
         Whether to keep all outputs, for :meth:`outputs`.
     """
 
+    n_sums, n_bins = 9, _N_BINS
+
     def __init__(
         self,
         ensemble: nn.Module,
@@ -82,9 +83,9 @@ class Tally:
         self._sizes: list[int | Tensor] = []
         self._n_batches = self._n_measured = 0
         self._loss: FloatArray = np.zeros(2)  # summed over samples, and their number or weight
-        self._sums: FloatArray = np.zeros(_N_SUMS)
+        self._sums: FloatArray = np.zeros(self.n_sums)  # first that of the weights
         self._gaps: FloatArray = np.zeros(
-            _N_BINS
+            self.n_bins
         )  # accuracy less confidence, summed in bins of the confidence
         self._learners: FloatArray = np.zeros(
             (3, 1)
@@ -114,22 +115,22 @@ class Tally:
         """
         self._fold()
         loss, n_samples = self._loss.tolist()
-        votes, log_loss, brier, learners, weight, r_tl, n_tl, r_ll, n_ll = self._sums.tolist()
+        weight, votes, log_loss, brier, learners, r_tl, n_tl, r_ll, n_ll = self._sums.tolist()
         return {
-            "loss": _ratio(loss, n_samples),
-            "r_tl": _ratio(r_tl, n_tl),
-            "r_ll": _ratio(r_ll, n_ll),
-            "vote_accuracy": _ratio(votes, weight),
-            "learner_accuracy": _ratio(learners, weight),
-            "log_loss": _ratio(log_loss, weight),
-            "brier_score": _ratio(brier, weight),
-            "calibration_error": _ratio(float(np.abs(self._gaps).sum()), weight),
+            "loss": ratio(loss, n_samples),
+            "r_tl": ratio(r_tl, n_tl),
+            "r_ll": ratio(r_ll, n_ll),
+            "vote_accuracy": ratio(votes, weight),
+            "learner_accuracy": ratio(learners, weight),
+            "log_loss": ratio(log_loss, weight),
+            "brier_score": ratio(brier, weight),
+            "calibration_error": ratio(float(np.abs(self._gaps).sum()), weight),
         }
 
     def collapsed(self) -> list[int]:
         """Return the learners whose outputs were constant in every batch that was measured and had weight."""
         self._fold()
-        if self._sums[4] == 0:
+        if self._sums[0] == 0:
             return []
         return [int(i) for i in np.flatnonzero(self._learners[2] == 0)]
 
@@ -173,7 +174,7 @@ class Tally:
         self._fold_losses(*numbers[: 2 * len(losses)].reshape(2, -1))
         if measured:
             rows = numbers[2 * len(losses) :].reshape(len(measured), -1).sum(0)
-            sums, gaps, learners = np.split(rows, [_N_SUMS, _N_SUMS + _N_BINS])
+            sums, gaps, learners = np.split(rows, [self.n_sums, self.n_sums + self.n_bins])
             self._sums, self._gaps = self._sums + sums, self._gaps + gaps
             self._learners = self._learners + learners.reshape(3, -1)
             self._n_measured += sum(batch.logits.shape[1] for batch in self._held)
@@ -217,11 +218,11 @@ class Tally:
         alive = found.inverse.squeeze(-1) > 0  # (k, N, m)
         present = found.truth.ne(0).any(-1)  # (k, 1, m)
         whole = [
+            size.sum(),
             votes @ rows,
             log_loss @ rows,
             brier @ rows,
             (learners * samples).sum(),
-            size.sum(),
             size @ r_tl,
             size @ (alive & present).any(-1).any(-1).to(size),
             size @ r_ll,
@@ -241,5 +242,6 @@ class Tally:
         )
 
 
-def _ratio(total: float, count: float) -> float:
+def ratio(total: float, count: float) -> float:
+    """Return a mean from a sum; NaN of nothing."""
     return total / count if count > 0 else math.nan

@@ -20,10 +20,10 @@ class Vote(NamedTuple):
 
     Attributes
     ----------
-    kind : {"soft", "hard", "geometric"}
-        Average the probabilities, count the votes, or average the log-probabilities.
-    activation : {"softmax", "identity"}
-        How outputs become probabilities.
+    kind : {"soft", "hard", "geometric", "mean"}
+        Average the probabilities, count the votes, or average the log-probabilities; "mean" for regression.
+    activation : {"softmax", "identity", "regression"}
+        How outputs become probabilities. For regression they are numbers, and the vote is their mean.
     weights : Tensor of shape (n_learners,), optional
         Weights of the learners, which sum to one; equal by default.
     readout : Readout, optional
@@ -36,6 +36,8 @@ class Vote(NamedTuple):
     tensor([[0.5750, 0.4250]])
     >>> Vote("hard")(logits)
     tensor([[0.5000, 0.5000]])
+    >>> Vote("mean", "regression")(logits)
+    tensor([[1.0000, 0.5000]])
     """
 
     kind: str
@@ -44,7 +46,10 @@ class Vote(NamedTuple):
     readout: Readout | None = None
 
     def __call__(self, logits: Tensor) -> Tensor:
-        """Return the probabilities (batch, n_classes) for outputs (n_learners, batch, n_classes)."""
+        """Return the probabilities or numbers (batch, n_classes) for outputs (n_learners, batch, n_classes)."""
+        if self.activation == "regression":
+            numbers = logits if logits.dtype == torch.float64 else logits.float()
+            return _weighted_sum(_shares(numbers, self.weights), numbers)
         return combine(self.learners(logits), self.kind, self.weights)
 
     def learners(self, logits: Tensor) -> Tensor:
@@ -61,14 +66,18 @@ class Vote(NamedTuple):
 
 def combine(log_proba: Tensor, kind: str, weights: Tensor | None = None) -> Tensor:
     """Return the vote (batch, n_classes) of log-probabilities (n_learners, batch, n_classes)."""
-    n = len(log_proba)
-    share = log_proba.new_full((n,), 1 / n) if weights is None else weights.to(log_proba)
+    share = _shares(log_proba, weights)
     if kind == "geometric":
         return _weighted_sum(share, log_proba).softmax(-1)
     proba = log_proba.exp()
     if kind == "hard":
         proba = nn.functional.one_hot(log_proba.argmax(-1), log_proba.shape[-1]).to(log_proba)
     return _weighted_sum(share, proba)
+
+
+def _shares(outputs: Tensor, weights: Tensor | None) -> Tensor:
+    n = len(outputs)
+    return outputs.new_full((n,), 1 / n) if weights is None else weights.to(outputs)
 
 
 def _weighted_sum(share: Tensor, outputs: Tensor) -> Tensor:

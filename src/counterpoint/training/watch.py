@@ -9,7 +9,7 @@ from torch import Tensor
 from counterpoint.training.correlation import correlations
 from counterpoint.training.tally import Tally
 
-__all__ = ["LearnerWatch", "learner_complaints"]
+__all__ = ["LearnerWatch", "learner_complaints", "tally_complaints"]
 
 # A learner that starts against the truth, by chance, has this many epochs to turn.
 _BAD_START = 5
@@ -81,6 +81,13 @@ def learner_complaints(proba: Tensor, target: Tensor, sample_weight: Tensor | No
         for i, r in enumerate(r_tl)
         if r == 0 or r < -chance
     ]
+
+
+def tally_complaints(tally: Tally) -> list[str]:
+    """Return a sentence, without its full stop, for each learner that is constant or opposes the truth in a tally."""
+    found = {i: _collapsed(i) for i in tally.collapsed()}
+    found |= {i: _opposed(i, r) for i, r in enumerate(tally.learner_r_tl().tolist()) if r < -tally.chance}
+    return [found[i] for i in sorted(found)]
 
 
 def _collapsed(learner: int) -> str:

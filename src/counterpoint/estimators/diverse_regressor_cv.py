@@ -1,0 +1,259 @@
+"""Cross-validated choice of the diversity and the weight decay of a regressor, and a test of whether diversity pays."""
+
+from collections.abc import Sequence
+from itertools import product
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from scipy.stats import rankdata
+from sklearn.model_selection import KFold, check_cv
+from sklearn.utils import check_random_state
+
+from counterpoint._validation import FloatArray, IntArray, check_interval
+from counterpoint.estimators._fitted_regressor import FittedRegressor
+from counterpoint.estimators._network_estimator import all_or_nothing
+from counterpoint.estimators._networks import Module
+from counterpoint.estimators._regression_search import RegressionFold, Scores, score_candidates, verdict_of
+from counterpoint.estimators._rows import Rows, check_sample_weight, distinct_rows
+from counterpoint.estimators._seeds import draw_seeds
+from counterpoint.estimators.candidates import choose_diversity
+from counterpoint.estimators.diverse_regressor import DiverseEnsembleRegressor
+from counterpoint.estimators.paired import PairedTest
+
+__all__ = ["DiverseEnsembleRegressorCV"]
+
+_DIVERSITIES = (0.25, 0.5, 0.75, 0.9, 1.0)
+
+
+class DiverseEnsembleRegressorCV(FittedRegressor):
+    """Choose the diversity by cross-validation, and test whether it beats independent training of the same networks.
+
+    All diversities, weight decays and networks train as one batched program, on all folds of similar size. The choice
+    is then trained on all rows.
+
+    Parameters
+    ----------
+    module, n_estimators, hidden_layer_sizes
+        The networks, as for :class:`DiverseEnsembleRegressor`.
+    diversities : sequence of float, default=(0.25, 0.5, 0.75, 0.9, 1.0)
+        Dials of :class:`~counterpoint.training.SquaredErrorLoss` to try, besides independent training, diversity 0.
+    cv : int, splitter or iterable, default=5
+        Number of folds, which are shuffled, or any splitter of scikit-learn. Repeated folds sharpen the verdict.
+    epochs, learning_rate, batch_size
+        How to train, as for :class:`DiverseEnsembleRegressor`.
+    weight_decay : float or sequence of float, default=0.1
+        Weight decay, or several to try with each diversity and with independent training.
+    standardize, categorical_features, device, random_state, verbose
+        As for :class:`DiverseEnsembleRegressor`.
+
+    Attributes
+    ----------
+    best_diversity_ : float
+        The chosen diversity; 0 is independent training.
+    best_weight_decay_ : float
+        The chosen weight decay.
+    verdict_ : str
+        Whether explicit diversity beats independent training of the same networks on this data, with the test.
+    test_ : PairedTest
+        Test of the best diversity against independent training, each at its best weight decay: mean difference in
+        score, standard error, p-value.
+    cv_results_ : dict of arrays
+        As that of ``GridSearchCV``, one row for each diversity and weight decay, independent training first: scores,
+        ``mean_test_squared_error``, and ``mean_learner_squared_error``, that of a single network on the same rows.
+    best_index_ : int
+        Row of the choice in ``cv_results_``.
+    best_estimator_ : DiverseEnsembleRegressor
+        The choice, trained on all rows. It has ``save``.
+    estimators_, ensemble_, target_scaler_, encoder_, scaler_, history_, n_features_in_, feature_names_in_
+        As for :class:`DiverseEnsembleRegressor`, of the choice.
+
+    Notes
+    -----
+    The score of a fold is 1 less the squared error on its test rows, over the variance of the target over all rows.
+    It is R², but for the variance: that of the test rows of a fold is noisy, and 0 for a fold of one row.
+
+    In each fold, numeric columns and the target are scaled by the training rows. Each diversity, and independent
+    training, takes its weight decay with the best mean score, the first of equals. Then the best diversity is chosen
+    if it leads independent training by more than the standard error of the difference, else independent training.
+    Error and p-value are those of the corrected resampled t-test (Nadeau and Bengio 2003), the p-value multiplied by
+    the number of diversities times that of weight decays.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> search = DiverseEnsembleRegressorCV(
+    ...     n_estimators=3, diversities=(0.5, 1.0), cv=3, epochs=10, random_state=0
+    ... ).fit(X, y)
+    >>> search.cv_results_["mean_test_score"].shape  # independent training and two diversities
+    (3,)
+    >>> bool(search.score(X, y) > 0.4)
+    True
+    """
+
+    best_estimator_: DiverseEnsembleRegressor
+    test_: PairedTest
+
+    def __init__(
+        self,
+        module: Module = None,
+        n_estimators: int = 15,
+        *,
+        diversities: Sequence[float] = _DIVERSITIES,
+        cv: Any = 5,
+        hidden_layer_sizes: int | Sequence[int] = (64,),
+        epochs: int = 100,
+        learning_rate: float = 0.003,
+        batch_size: int = 32,
+        weight_decay: float | Sequence[float] = 0.1,
+        standardize: bool = True,
+        categorical_features: ArrayLike | str | None = "from_dtype",
+        device: str | torch.device = "auto",
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.module = module
+        self.n_estimators = n_estimators
+        self.diversities = diversities
+        self.cv = cv
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.epochs = epochs
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.weight_decay = weight_decay
+        self.standardize = standardize
+        self.categorical_features = categorical_features
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @all_or_nothing
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Train all candidates on the folds, choose one, and train it on all rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            A table: numbers, nominal values and missing ones.
+        y : array-like of shape (n_samples,)
+            The numbers to predict.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights of the samples.
+
+        Returns
+        -------
+        self
+        """
+        candidates = self._check_parameters()
+        table, target = self._check_table(X, y)
+        weight = check_sample_weight(sample_weight, len(target))
+        kept = np.flatnonzero(weight > 0)
+        rows = Rows(table[kept], target[kept], weight[kept])
+        if not np.ptp(rows.codes):
+            raise ValueError(
+                f"`y` must hold at least two numbers; got {rows.codes[0]:g} alone (n_samples={len(rows.codes)})."
+            )
+        distinct = distinct_rows(*rows)
+        self.encoder_._learn(distinct.X, distinct.weight)
+        rng = check_random_state(self.random_state)
+        splitting, refitting = draw_seeds(rng)
+        splits = self._splits(target, kept, splitting)
+        if len(splits) < 2:
+            raise ValueError(f"`cv` must yield at least two folds; got {len(splits)}.")
+        seeds = draw_seeds(rng, len(splits))
+        folds = [RegressionFold(self, rows, *split, seed) for split, seed in zip(splits, seeds, strict=True)]
+        self._test_share = float(np.mean([fold.n_test / fold.n_train for fold in folds]))
+        self._judge(candidates, score_candidates(self, candidates, folds), distinct)
+        self.best_estimator_ = self.estimator(
+            self.best_diversity_, refitting, weight_decay=self.best_weight_decay_
+        )
+        self.best_estimator_.fit(X, y, sample_weight)
+        for name in ("ensemble_", "encoder_", "target_scaler_", "history_"):
+            setattr(self, name, getattr(self.best_estimator_, name))
+        return self
+
+    def estimator(
+        self, diversity: float, random_state: Any = None, *, weight_decay: float | None = None
+    ) -> DiverseEnsembleRegressor:
+        """Return the unfitted estimator of one candidate.
+
+        Parameters
+        ----------
+        diversity : float
+            A candidate; 0 is independent training.
+        random_state : int, RandomState or None, default=None
+            Source of randomness.
+        weight_decay : float, optional
+            Weight decay of the candidate; by default the only one, or the first to try.
+
+        Returns
+        -------
+        DiverseEnsembleRegressor
+        """
+        shared = self.get_params(deep=False)
+        for name in ("diversities", "cv", "random_state"):
+            del shared[name]
+        shared["weight_decay"] = (
+            float(np.ravel(self.weight_decay)[0]) if weight_decay is None else weight_decay
+        )
+        return DiverseEnsembleRegressor(**shared, diversity=diversity, random_state=random_state)
+
+    def _check_parameters(self) -> list[tuple[float, float]]:
+        """Return the pairs of diversity and weight decay to try, independent training first."""
+        found = {}
+        for name in ("diversities", "weight_decay"):
+            given = getattr(self, name)
+            if not np.size(given):
+                raise ValueError(f"`{name}` must hold at least one number; got {given!r}.")
+            most = 1 if name == "diversities" else np.inf
+            numbers: FloatArray = np.atleast_1d(check_interval(np.asarray(given), name, 0, most))
+            if numbers.ndim > 1 or len(np.unique(numbers)) < len(numbers):
+                raise ValueError(f"`{name}` must hold distinct numbers; got {given!r}.")
+            found[name] = numbers.tolist()
+        others = [diversity for diversity in found["diversities"] if diversity]
+        if not others:
+            raise ValueError(f"`diversities` must hold a number above 0; got {self.diversities!r}.")
+        candidates = list(product([0.0, *others], found["weight_decay"]))
+        for diversity, decay in candidates:
+            self.estimator(diversity, weight_decay=decay)._check_parameters()
+        return candidates
+
+    def _splits(self, target: FloatArray, kept: IntArray, seed: int) -> list[tuple[IntArray, IntArray]]:
+        """Return the folds, as positions among the rows of positive weight."""
+        if isinstance(self.cv, int | np.integer):
+            return list(KFold(int(self.cv), shuffle=True, random_state=seed).split(kept))
+        place = np.full(len(target), -1)
+        place[kept] = np.arange(len(kept))
+        found = check_cv(self.cv, target).split(np.zeros(len(target)), target)
+        splits = [(place[train], place[test]) for train, test in found]
+        return [(train[train >= 0], test[test >= 0]) for train, test in splits]
+
+    def _judge(self, candidates: list[tuple[float, float]], scores: Scores, rows: Rows) -> None:
+        """Choose a candidate, and set the results and the verdict."""
+        mean = np.average(rows.codes, weights=rows.weight)
+        explained = 1 - scores.squared_error / np.average((rows.codes - mean) ** 2, weights=rows.weight)
+        means = explained.mean(axis=1).round(12)
+        n_decays = sum(diversity == 0 for diversity, _ in candidates)
+        # Each diversity at its best weight decay, independent training first.
+        at = means.reshape(-1, n_decays).argmax(axis=1) + n_decays * np.arange(len(means) // n_decays)
+        chosen, best, test = choose_diversity(explained[at], self._test_share)
+        n_tried = len(candidates) - n_decays
+        self.test_ = test._replace(p_value=min(1.0, test.p_value * n_tried))
+        self.best_index_ = int(at[chosen])
+        self.best_diversity_, self.best_weight_decay_ = candidates[self.best_index_]
+        names = ("diversity", "weight_decay")
+        found: dict[str, Any] = {
+            f"param_{name}": np.array([pair[i] for pair in candidates]) for i, name in enumerate(names)
+        }
+        found["params"] = [dict(zip(names, pair, strict=True)) for pair in candidates]
+        found |= {f"split{k}_test_score": column for k, column in enumerate(explained.T)}
+        self.cv_results_ = found | {
+            "mean_test_score": explained.mean(axis=1),
+            "std_test_score": explained.std(axis=1),
+            "rank_test_score": rankdata(-means, method="min").astype(int),
+            "mean_test_squared_error": scores.squared_error.mean(axis=1),
+            "mean_learner_squared_error": scores.learner_squared_error.mean(axis=1),
+        }
+        self.verdict_ = verdict_of(candidates, int(at[best]), int(at[0]), explained, self.test_)

@@ -1,0 +1,56 @@
+"""The page on regression shows the measurements of the record, and what it says of them holds."""
+
+import json
+
+import numpy as np
+import pytest
+
+from counterpoint.estimators import DiverseEnsembleRegressor, DiverseEnsembleRegressorCV
+
+
+@pytest.fixture(scope="module")
+def script(load_benchmark):
+    return load_benchmark("compare_regressors")
+
+
+@pytest.fixture(scope="module")
+def record(script):
+    return json.loads(script.RESULTS.read_text(encoding="utf-8"))
+
+
+def studies(record):
+    return {(one["hidden_units"], one["epochs"]): one["tables"] for one in record["studies"]}
+
+
+def mean(tables, arm, what="scores"):
+    return float(np.mean([one[arm][what] for one in tables.values()]))
+
+
+def test_the_page_shows_the_tables_of_the_record(script, record):
+    page = script.PAGE.read_text(encoding="utf-8")
+    assert all(table in page for table in script.markdown(record).split("\n\n"))
+
+
+@pytest.mark.parametrize("kind", [DiverseEnsembleRegressor, DiverseEnsembleRegressorCV])
+def test_the_defaults_are_those_that_were_measured(record, kind):
+    own = kind().get_params()
+    judged = record["config"]["defaults"]
+    assert {name: own[name] for name in judged} == judged
+    assert DiverseEnsembleRegressor()._loss().effective_diversity(15) == record["config"]["diversity"]
+
+
+def test_small_networks_gain_and_those_of_the_default_size_do_not(record):
+    found = {size: mean(t, "default") - mean(t, "0") for size, t in studies(record).items()}
+    assert found[64, 100] < found[64, 30] < 0 < found[4, 100] < found[1, 100]
+    for arm in ("0", "0.5", "default", "1"):
+        assert mean(studies(record)[64, 30], arm) > mean(studies(record)[64, 100], arm)
+
+
+def test_single_networks_need_a_share_of_their_own_loss(record):
+    single = {
+        size: {arm: mean(t, arm, "single") for arm in t["diabetes"]} for size, t in studies(record).items()
+    }
+    assert single[4, 100]["1"] < 0
+    assert single[1, 100]["1"] < 0
+    for units in (64, 4):
+        assert single[units, 100]["default"] > 0.8 * single[units, 100]["0"]
