@@ -14,11 +14,12 @@ from counterpoint.assessment.groups import Estimate
 from counterpoint.assessment.regression_findings import with_regression_findings
 from counterpoint.assessment.regression_result import ErrorComponents, RegressionAssessment
 from counterpoint.assessment.result import SAMPLES, check_names
-from counterpoint.assessment.votes import N_BOOTSTRAP
 from counterpoint.measures import AmbiguityDecomposition
 from counterpoint.outputs import warn_undefined
 
 __all__ = ["assess_regression"]
+
+N_BOOTSTRAP = 2000
 
 # With more samples, means over a resample are normal for all purposes, and are drawn as such.
 _MANY_SAMPLES = 5_000

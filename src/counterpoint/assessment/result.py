@@ -257,20 +257,14 @@ class Assessment:
             ),
             ("best weights, judged on other samples", _changed(self.changes.reweighting)),
             ("correlation of being correct", rounded(self.correlations.error_correlation)),
-            ("effective votes: by accuracy; by correlation", self._effective()),
+            ("effective votes, by accuracy", _count(self.effective.votes)),
+            ("effective votes, by error correlation (Kish)", _count(self.effective.kish)),
             (
                 "vote predicted: equal, own; if independent",
                 f"{rounded(self.prediction.equal)}, {rounded(self.prediction.mixed)}; "
                 f"{rounded(self.prediction.independent)}",
             ),
         ]
-
-    def _effective(self) -> str:
-        found = (self.effective.votes, self.effective.kish)
-        return "; ".join(
-            "undefined" if np.isnan(one.value) else f"{one.value:.1f} ({one.low:.1f} to {one.high:.1f})"
-            for one in found
-        )
 
     def _probability_rows(self) -> list[tuple[str, str]]:
         if self.outputs == "labels":
@@ -306,6 +300,10 @@ def rounded(value: float) -> str:
     ('0.123', 'undefined')
     """
     return "undefined" if np.isnan(value) else f"{value:.3f}"
+
+
+def _count(one: Estimate) -> str:
+    return "undefined" if np.isnan(one.value) else f"{one.value:.1f} ({one.low:.1f} to {one.high:.1f})"
 
 
 def _changed(change: Difference) -> str:
