@@ -34,6 +34,7 @@ from counterpoint.arena.statistics import holm
 from counterpoint.arena.summary import SCORES, summarise
 from counterpoint.arena.tables import Split, Table, outer_folds, read_suite
 from counterpoint.cli import _arena, main
+from counterpoint.estimators import DecorateClassifier
 from counterpoint.records import RunStore
 
 ROOT = Path(__file__).parents[2]
@@ -189,6 +190,20 @@ def test_an_inner_fold_of_one_class_breaks_nothing(method):
         found = run_classifier(table, fold, method, SMOKE, seed=[0])
         assert len(found["inner_accuracies"]) == 5
         assert found["n_test"] == 10
+
+
+def test_the_first_candidate_of_decorate_has_the_default_learner(labor):
+    first = CANDIDATES["decorate-tree"][0]
+    model, encoder = classifiers._classifier("decorate-tree", dict(first), labor.X, SMOKE, 0)
+    assert encoder is None
+    default = DecorateClassifier(random_state=0).set_params(
+        **{name: getattr(model, name) for name in ("n_estimators", "artificial_ratio", "max_iter")}
+    )
+    found, expected = (one.fit(labor.X, labor.y) for one in (model, default))
+    assert [tree.get_params() for tree in found.estimators_] == [
+        tree.get_params() for tree in expected.estimators_
+    ]
+    np.testing.assert_array_equal(found.predict_proba(labor.X), expected.predict_proba(labor.X))
 
 
 def test_a_finished_job_is_never_run_again(finished, labor, monkeypatch):

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import ttest_rel
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
@@ -84,6 +85,22 @@ def test_learners_are_averaged_and_learners_come_first(glass):
     by_hand = np.stack([learner.predict_proba(glass.X.to_numpy()) for learner in model.estimators_])
     np.testing.assert_array_equal(proba, by_hand)
     assert (model.predict(glass.X) == model.classes_[proba.mean(axis=0).argmax(axis=1)]).all()
+
+
+def test_the_default_learner_splits_by_entropy_into_leaves_of_three_rows(glass):
+    trees = (
+        None,
+        DecisionTreeClassifier(criterion="entropy", min_samples_leaf=3),
+        DecisionTreeClassifier(min_samples_leaf=3),
+    )
+    default, entropy, gini = (
+        DecorateClassifier(tree, n_estimators=3, random_state=0).fit(glass.X, glass.y).estimators_
+        for tree in trees
+    )
+    thresholds = [[tree.tree_.threshold.tolist() for tree in grown] for grown in (default, entropy, gini)]
+    assert thresholds[0] == thresholds[1]
+    assert thresholds[0][0] != thresholds[2][0]
+    assert all(tree.tree_.n_node_samples.min() >= 3 for tree in default)
 
 
 @pytest.mark.parametrize("max_iter", [1, 7, 50])
@@ -458,7 +475,9 @@ def test_a_column_of_dates_is_refused_by_name_unless_it_is_nominal(kind):
     with pytest.raises(ValueError, match=message):
         DecorateClassifier(n_estimators=1).fit(X, [0, 1, 0, 1])
     listed = [X.shape[1] - 1]
-    nominal = DecorateClassifier(n_estimators=1, categorical_features=listed).fit(X, [0, 1, 0, 1])
+    nominal = DecorateClassifier(DecisionTreeClassifier(), 1, categorical_features=listed).fit(
+        X, [0, 1, 0, 1]
+    )
     assert nominal.predict(X).tolist() == [0, 1, 0, 1]
     numbers = DecorateClassifier(n_estimators=1).fit(np.ones(X.shape), [0, 1, 0, 1])
     with pytest.raises(ValueError, match=message):
@@ -527,7 +546,7 @@ def test_an_array_with_fewer_columns_is_refused():
 
 
 def test_no_listed_column_is_no_nominal_column(glass):
-    model = DecorateClassifier(n_estimators=1, categorical_features=[]).fit(glass.X, glass.y)
+    model = DecorateClassifier(DecisionTreeClassifier(), 1, categorical_features=[]).fit(glass.X, glass.y)
     assert model.score(glass.X, glass.y) == 1.0
 
 
@@ -539,22 +558,67 @@ def bench(load_benchmark):
     return load_benchmark("bench_decorate")
 
 
-def test_the_table_of_the_page_is_the_one_of_the_results(bench):
-    record = json.loads(bench.RESULTS.read_text(encoding="utf-8"))
-    assert f"<!-- table -->\n{bench.table(record)}\n<!-- end of table -->" in bench.PAGE.read_text(
-        encoding="utf-8"
-    )
-    assert record["difference"] == {
-        name: pytest.approx(bench.summary(record["sets"], name)) for name in bench.OURS
-    }
+@pytest.fixture(scope="module")
+def record(bench):
+    return json.loads(bench.RESULTS.read_text(encoding="utf-8"))
 
 
-def test_the_error_is_that_of_weka_within_one_standard_error(bench):
-    record = json.loads(bench.RESULTS.read_text(encoding="utf-8"))
-    assert len(record["sets"]) == 15
-    difference = record["difference"]["default"]
-    assert abs(difference["mean_difference"]) <= difference["standard_error"]
+def test_the_table_of_the_page_is_the_one_of_the_results(bench, record):
+    page = bench.PAGE.read_text(encoding="utf-8")
+    for mark, text in {"choice": "\n".join(bench.choice_table(record)), "table": bench.table(record)}.items():
+        assert f"<!-- {mark} -->\n{text}\n<!-- end of {mark} -->" in page
+    for group, rows in bench.differences(record).items():
+        assert record["difference"][group] == {name: pytest.approx(row) for name, row in rows.items()}
+
+
+def test_the_interval_is_that_of_the_paired_t_test(bench, record):
+    for key, group in (("sets", "fifteen"), ("other_sets", "others")):
+        ours, weka = (
+            [np.mean(row["errors"][name]) for row in record[key].values()] for name in ("default", "weka")
+        )
+        expected = ttest_rel(ours, weka).confidence_interval(0.95)
+        found = record["difference"][group]["default"]
+        assert (found["low"], found["high"]) == pytest.approx((expected.low, expected.high))
+
+
+def test_the_default_has_the_lowest_error_of_unpruned_trees_where_it_was_chosen(bench, record):
+    errors = record["choice"]["errors"]
+    assert set(errors) == set(bench.CHOSEN_ON) < set(record["sets"])
+    unpruned = {name: tree for name, tree in bench.CANDIDATES.items() if tree.ccp_alpha == 0}
+    means = {name: np.mean([np.mean(row[name]) for row in errors.values()]) for name in unpruned}
+    chosen = DecorateClassifier()._template().get_params()
+    assert unpruned[min(means, key=means.get)].get_params() == chosen
+
+
+def test_the_error_is_that_of_weka_within_one_standard_error(record):
+    assert (len(record["sets"]), len(record["other_sets"])) == (15, 7)
+    for group in ("fifteen", "others"):
+        rows = record["difference"][group]
+        assert abs(rows["default"]["mean_difference"]) <= rows["default"]["standard_error"]
+        assert rows["default"]["mean_error"] < min(rows[name]["mean_error"] for name in ("Gini", "entropy"))
     assert record["speed"]["ratio_without_jvm_start"] >= 5
+
+
+def test_pruning_was_dropped_for_what_it_did_where_it_was_not_chosen(bench, record):
+    errors = {data: row for data, row in record["choice"]["errors"].items() if data != "splice"}
+    means = {name: np.mean([np.mean(row[name]) for row in errors.values()]) for name in bench.CANDIDATES}
+    assert all(means[name] > means["entropy, 3 rows in a leaf"] for name in means if "pruned" in name)
+    for group in ("held out", "others"):
+        rows = record["difference"][group]
+        assert rows["entropy, pruned at 0.003"]["mean_error"] > rows["entropy"]["mean_error"]
+
+
+def test_files_of_weka_are_read_as_tables(bench, tmp_path):
+    (tmp_path / "vote.arff").write_text(
+        "@relation vote\n@attribute 'aid' {'n', 'y'}\n@attribute size numeric\n@attribute Class {'r', 'd'}\n"
+        "@data\n'n',1,'r'\n?,2,'d'\n'y',?,'d'\n"
+    )
+    table = bench.read("vote", None, tmp_path)
+    assert table.X["aid"].tolist() == ["n", pytest.approx(np.nan, nan_ok=True), "y"]
+    assert table.X["aid"].cat.categories.tolist() == ["n", "y"]
+    assert table.X["size"].tolist()[:2] == [1, 2]
+    assert table.y.tolist() == ["r", "d", "d"]
+    assert table.class_names == ("d", "r")
 
 
 def test_arff_files_declare_values_and_quote_them(bench, labor):

@@ -109,6 +109,16 @@ def test_decorate_with_networks_learns_and_counts_them():
     assert all(1 <= n <= 4 for n in row["n_learners"])
 
 
+def test_the_trees_of_the_record_are_grown_again():
+    record = json.loads((ROOT / "results" / "table-3.json").read_text(encoding="utf-8"))
+    job = record["data"]["iris"]["decorate-trees"]
+    settings = tabular.Settings(
+        **{field.name: job["config"][field.name] for field in dataclasses.fields(tabular.Settings)}
+    )
+    row = decorated.decorate_trees(tabular.cross_validation("iris", 1, settings), settings, CPU)
+    assert np.round(row["decorate-trees"]["error"], 4).tolist() == job["rows"]["decorate-trees"]["error"][0]
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_the_choice_is_that_of_the_estimator(seed):
     X, y = load("iris").X.to_numpy(), load("iris").y

@@ -107,7 +107,7 @@ def _classifier(method: str, given: dict[str, Any], X: Any, settings: Settings, 
     if method.startswith("decorate"):
         ratio = given.pop("artificial_ratio", 1.0)
         network = method == "decorate-net"
-        learner = _decorate_network(X, settings, **given) if network else DecisionTreeClassifier(**given)
+        learner = _decorate_network(X, settings, **given) if network else _decorate_tree(**given)
         return DecorateClassifier(
             learner,
             settings.n_learners,
@@ -140,6 +140,11 @@ def _classifier(method: str, given: dict[str, Any], X: Any, settings: Settings, 
 
     sizes = (settings.hidden, settings.epochs, settings.batch_size(len(X)))
     return TabMClassifier(*sizes, random_state=seed, **given), for_networks()
+
+
+def _decorate_tree(**given: Any) -> DecisionTreeClassifier:
+    """Return the default learner of DECORATE with the parameters of a candidate."""
+    return DecisionTreeClassifier(**{"criterion": "entropy", "min_samples_leaf": 3, **given})
 
 
 def _decorate_network(X: Any, settings: Settings, alpha: float) -> Any:

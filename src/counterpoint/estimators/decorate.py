@@ -41,7 +41,8 @@ class DecorateClassifier(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     estimator : classifier with ``predict_proba``, optional
-        The learner, cloned for each round. By default a ``DecisionTreeClassifier``.
+        The learner, cloned for each round. By default
+        ``DecisionTreeClassifier(criterion="entropy", min_samples_leaf=3)``.
     n_estimators : int, default=15
         Learners wanted. There are fewer if ``max_iter`` rounds do not give as many.
     artificial_ratio : float, default=1.0
@@ -75,7 +76,9 @@ class DecorateClassifier(ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    The algorithm is the one of [1]_ and of its authors' implementation in Weka. The artificial values of a
+    The algorithm is the one of [1]_ and of its authors' implementation in Weka. Their learners are J48 trees, which
+    split by gain ratio and are pruned by an estimate of the error; the default here splits by entropy, and its leaves
+    have at least 3 rows, so that they need not be pure. The artificial values of a
     numeric column are Gaussian with its mean and standard deviation (with n - 1); those of a nominal column
     with k values follow its frequencies after Laplace's rule, (count + 1) / (n + k), where all categories of
     a pandas categorical or a polars ``Enum`` count. Missing values are left out of both, and artificial rows
@@ -231,7 +234,9 @@ class DecorateClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
     def _template(self) -> Any:
-        estimator = DecisionTreeClassifier() if self.estimator is None else self.estimator
+        estimator = self.estimator
+        if estimator is None:  # the authors' trees, J48, split by entropy too and are pruned
+            estimator = DecisionTreeClassifier(criterion="entropy", min_samples_leaf=3)
         if not hasattr(estimator, "predict_proba"):
             raise TypeError(f"`estimator` must be a classifier with `predict_proba`; got {estimator!r}.")
         return estimator
