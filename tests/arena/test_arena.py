@@ -38,7 +38,7 @@ from counterpoint.arena.summary import SCORES, summarise
 from counterpoint.arena.tables import Split, Table, outer_folds
 from counterpoint.cli import _arena, main
 from counterpoint.estimators import DiverseEnsembleClassifierCV
-from counterpoint.records import RunStore, number
+from counterpoint.records import RunStore
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results" / "arena"
@@ -561,18 +561,18 @@ def test_without_scores_nothing_speaks_of_them():
 
 
 def test_the_overview_of_one_table_has_ranks_and_intervals():
-    records = [record("mine", "ncl", [0.2, 0.4, 0.3]), record("mine", "joint", [0.1, 0.2, 0.15])]
-    half = 100 * stats.t.ppf(0.975, 2) * np.sqrt(1 / 3 + 1 / 2) * np.std([0.1, 0.2, 0.15], ddof=1)
+    records = [record("mine", "ncl", [0.28, 0.32, 0.3]), record("mine", "joint", [0.14, 0.16, 0.15])]
+    half = 100 * stats.t.ppf(0.975, 2) * np.sqrt(1 / 3 + 1 / 2) * np.std([0.14, 0.16, 0.15], ddof=1)
     assert overview(summarise(records)) == (
         "Means on mine",
         ["method", "rank", "error, %", "95 % interval", "seconds in all"],
         [
-            ["joint", "1", "15.00", f"[{number(15 - half, '.2f')}, {15 + half:.2f}]", "6"],
-            ["ncl", "2", "30.00", f"[{number(30 - 2 * half, '.2f')}, {30 + 2 * half:.2f}]", "6"],
+            ["joint", "1", "15.00", f"[{15 - half:.2f}, {15 + half:.2f}]", "6"],
+            ["ncl", "2", "30.00", f"[{30 - 2 * half:.2f}, {30 + 2 * half:.2f}]", "6"],
         ],
         1,
     )
-    with_scores = [record("mine", "ncl", [0.2, 0.4, 0.3], **scores(0.5)), records[1]]
+    with_scores = [record("mine", "ncl", [0.28, 0.32, 0.3], **scores(0.5)), records[1]]
     grid = overview(summarise(with_scores))
     assert grid.headings[4:6] == ["log-loss", "95 % interval"]
     assert [row[4:6] for row in grid.rows] == [["", ""], ["0.500", "[0.500, 0.500]"]]
@@ -828,6 +828,27 @@ def test_the_command_runs_on_a_file_of_ones_own(tmp_path, capsys, monkeypatch):
     assert capsys.readouterr().out == out
 
 
+def test_the_command_leaves_out_columns_and_names_methods_that_are_not_installed(
+    tmp_path, capsys, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    nominal_file(Path("mine.csv"))
+    monkeypatch.setattr("counterpoint.arena.USUAL", ("extra-trees", "catboost"))
+    monkeypatch.setattr("counterpoint.arena.methods.find_spec", lambda name: None)
+    assert main(["arena", "--data", "mine.csv", "--target", "label", "--drop", "colour", "--smoke"]) == 0
+    assert (
+        'catboost is left out: install what is needed with: pip install "counterpoint[arena]".'
+        in capsys.readouterr().err
+    )
+    (found,) = read_records(Path("out/arena-mine-smoke"))
+    assert (found["config"]["method"], found["config"]["nominal"]) == ("extra-trees", 0)
+
+
+def test_intervals_of_errors_stay_between_0_and_100_percent():
+    found = summarise([record("a", "ncl", [0.0, 0.9, 1.0], **scores(0.1))])["errors"]["a"]["ncl"]
+    assert (found["low"], found["high"]) == (0, 1)
+
+
 def test_results_of_a_file_are_not_mixed_with_those_of_the_suite():
     assert _arena._folder(None, smoke=False) == Path("results/arena")
     assert _arena._folder(Path("data/mine.csv"), smoke=False) == Path("out/arena-mine")
@@ -849,6 +870,7 @@ def test_results_of_a_file_are_not_mixed_with_those_of_the_suite():
             ["--sets", "iris", "--smoke", "--methods", "ncl,stack"],
             "`methods` must name at least two methods for stack to combine; got 1.",
         ),
+        (["--sets", "iris", "--drop", "id"], "`--drop` must be given together with `--data`."),
         (["--data", "mine.csv"], "`--data` and `--target` must be given together; got one of them."),
         (["--sets", "iris", "--suite", "uci15"], "`--sets` must not be given together with `--suite`."),
         (
@@ -868,7 +890,7 @@ def test_a_bad_option_is_one_sentence(options, message, capsys, tmp_path, monkey
 
 
 def test_the_help_names_every_method():
-    assert ", ".join(METHODS) == _arena.METHODS
+    assert ", ".join(METHODS) == _arena.METHOD_NAMES
 
 
 def test_a_table_too_small_for_inner_folds_is_refused():

@@ -174,14 +174,14 @@ class ScoreDisplay:
     >>> spread = {"a": {"mean": 0.2, "low": 0.1, "high": 0.3}, "b": {"mean": 0.1, "low": 0.0, "high": 0.2}}
     >>> display = ScoreDisplay({"errors": {"mine": spread}, "log_losses": {"mine": {}}})
     >>> display.names, list(display.panels)
-    (['b', 'a'], ['Error, %'])
+    (['b', 'a'], ['Error in %'])
     """
 
     def __init__(self, summary: Mapping[str, Any]) -> None:
         ((self.title, errors),) = summary["errors"].items()
         losses = summary["log_losses"][self.title]
         self.names = sorted(errors, key=lambda name: (errors[name]["mean"], name))
-        self.panels = {"Error, %": 100 * _ends(errors, self.names)}
+        self.panels = {"Error in %": 100 * _ends(errors, self.names)}
         if losses:
             self.panels[SCORES["log_loss"].capitalize()] = _ends(losses, self.names)
         self.size = (3.8 + 2.6 * len(self.panels), 1.2 + 0.27 * len(self.names))
@@ -207,7 +207,7 @@ class ScoreDisplay:
             for ax, (label, (mean, low, high)) in zip(axes, self.panels.items(), strict=True):
                 ax.hlines(places, low, high, color=PALETTE["grey"], lw=2)
                 ax.plot(mean, places, "o", color=PALETTE["blue"], ms=5)
-                ax.set(xlabel=f"{label}, 95 % interval", ylim=(len(places) - 0.5, -0.5))
+                ax.set(xlabel=f"{label}, with its 95 % interval", ylim=(len(places) - 0.5, -0.5))
             axes[0].set_yticks(places, self.names)
             figure.suptitle(self.title, size=10)
         return self

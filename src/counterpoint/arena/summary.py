@@ -161,8 +161,15 @@ def _spreads(
 
 def _spread(folds: Folds, key: str, share: float) -> dict[str, float | int]:
     found = values(folds, key)
-    spread = {"mean": float(found.mean()), "sd": float(found.std(ddof=1)), "n": len(found)}
-    return spread | mean_interval(found, LEVEL, share=share)._asdict()
+    low, high = mean_interval(found, LEVEL, share=share)
+    most = 1.0 if key == "error" else np.inf
+    return {
+        "mean": float(found.mean()),
+        "sd": float(found.std(ddof=1)),
+        "n": len(found),
+        "low": max(low, 0.0),
+        "high": min(high, most),
+    }
 
 
 def _total_seconds(folds: Mapping[str, Mapping[str, Folds]], method: str) -> float:

@@ -2,6 +2,7 @@
 
 import warnings
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -86,7 +87,7 @@ def make_table(name: str, X: Any, y: Any) -> Table:
     return Table(name, X.loc[:, X.nunique(dropna=False) > 1], codes, tuple(map(str, classes)))
 
 
-def read_table(path: str | Path, target: str) -> Table:
+def read_table(path: str | Path, target: str, *, drop: Sequence[str] = ()) -> Table:
     r"""Return the table of a file, with column types inferred from the values.
 
     Parameters
@@ -95,6 +96,8 @@ def read_table(path: str | Path, target: str) -> Table:
         CSV, TSV, ARFF or Parquet.
     target : str
         The column of the classes.
+    drop : sequence of str, default=()
+        Columns to leave out.
 
     Returns
     -------
@@ -113,7 +116,7 @@ def read_table(path: str | Path, target: str) -> Table:
     from counterpoint.io import read_training_table
 
     path = Path(path)
-    read = read_training_table(path, target)
+    read = read_training_table(path, target, drop=drop)
     X = read.frame.astype(dict.fromkeys(read.of_kind("category"), "category"))
     return make_table(path.stem, X, read.y)
 

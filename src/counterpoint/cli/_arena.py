@@ -23,7 +23,7 @@ counterpoint arena --suite uci15 --jobs 4"""
 
 DEFAULT_SUITE = "uci15"
 # spelled out, since importing them would slow down every command
-METHODS = (
+METHOD_NAMES = (
     "one-net, independent, bagged, joint, joint-logits, ncl, diversity, diversity-0.5, diversity-0.9, diverse-cv, "
     "correlation-0.25, correlation-0.5, correlation-0.9, correlation-1.0, correlation-cv, decorate-tree, decorate-net, "
     "random-forest, extra-trees, hist-gradient-boosting, lightgbm, catboost, tabm, greedy-selection, stack"
@@ -34,7 +34,7 @@ Methods = Annotated[
     typer.Option(
         metavar="A,B,...",
         help="Methods to compare, or all. By default all that are installed; for a file, those in common use. "
-        f"They are: {METHODS}.",
+        f"They are: {METHOD_NAMES}.",
         show_default=False,
     ),
 ]
@@ -54,6 +54,10 @@ Data = Annotated[
 ]
 Target = Annotated[
     str | None, typer.Option(metavar="COLUMN", help="Its column with the classes.", show_default=False)
+]
+Drop = Annotated[
+    list[str] | None,
+    typer.Option(metavar="COLUMN", help="A column to leave out; may be repeated.", show_default=False),
 ]
 Suite = Annotated[
     str | None,
@@ -103,6 +107,7 @@ def arena(
     context: typer.Context,
     data: Data = None,
     target: Target = None,
+    drop: Drop = None,
     suite: Suite = None,
     sets: Sets = None,
     data_dir: DataFolder = None,
@@ -128,7 +133,7 @@ def arena(
         _refuse_settings(context)
         paths = write_report(folder)
     else:
-        tables = _tables(data, target, suite, sets, data_dir, smoke=smoke)
+        tables = _tables(data, target, drop, suite, sets, data_dir, smoke=smoke)
         names = _methods(methods, own=data is not None)
         paths = run(
             tables,
@@ -162,6 +167,7 @@ def _folder(data: Path | None, *, smoke: bool) -> Path:
 def _tables(
     data: Path | None,
     target: str | None,
+    drop: list[str] | None,
     suite: str | None,
     sets: str | None,
     data_dir: Path | None,
@@ -176,7 +182,9 @@ def _tables(
     if (data is None) != (target is None):
         raise ValueError("`--data` and `--target` must be given together; got one of them.")
     if data is not None and target is not None:
-        return [read_table(data, target)]
+        return [read_table(data, target, drop=drop or ())]
+    if drop:
+        raise ValueError("`--drop` must be given together with `--data`.")
     if sets is not None:
         return read_suite(_listed(sets), data_dir)
     if suite is None and smoke:
@@ -197,13 +205,18 @@ def _checked_suite(suite: str | None) -> str:
 
 
 def _methods(given: str | None, *, own: bool) -> list[str]:
-    """Return the names of the methods; an empty list is all that are installed."""
-    from counterpoint.arena import USUAL
+    """Return the names of the methods; by default those that are installed, and a sentence on the others."""
+    from counterpoint.arena import METHODS, USUAL
     from counterpoint.arena.methods import available
 
-    if given is None:
-        return available(USUAL) if own else []
-    return [] if given == "all" else _listed(given)
+    if given not in (None, "all"):
+        return _listed(str(given))
+    wanted = USUAL if own and given is None else tuple(METHODS)
+    found = available(wanted)
+    if missing := [name for name in wanted if name not in found]:
+        what = f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} left out"
+        typer.echo(f'{what}: install what is needed with: pip install "counterpoint[arena]".', err=True)
+    return found
 
 
 def _listed(names: str) -> list[str]:
