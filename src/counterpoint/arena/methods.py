@@ -152,7 +152,7 @@ CANDIDATES: Mapping[str, tuple[Parameters, ...]] = MappingProxyType(
         ),
         "catboost": (
             {},
-            {"one_hot_max_size": 10, "depth": 8},
+            {"one_hot_max_size": 10, "l2_leaf_reg": 10.0},
             {"one_hot_max_size": 10, "depth": 4},
             {"one_hot_max_size": 10, "learning_rate": 0.1},
             {"one_hot_max_size": 10, "learning_rate": 0.1, "l2_leaf_reg": 10.0},
