@@ -7,8 +7,8 @@ import torch
 from counterpoint.arena import SMOKE, networks
 from counterpoint.arena.encoding import for_networks
 from counterpoint.arena.methods import METHODS, Recipe, candidates_of, recipes
-from counterpoint.arena.tables import Split, outer_folds, read_suite
-from counterpoint.estimators import DiverseEnsembleClassifierCV
+from counterpoint.arena.suite import read_suite
+from counterpoint.arena.tables import Split, outer_folds
 from counterpoint.measures import combine
 
 CPU = torch.device("cpu")
@@ -93,7 +93,7 @@ def test_one_network_is_the_first_of_the_independent_ones(labor):
 
 def test_each_training_predicts_with_the_vote_of_its_loss(labor):
     soft = ("one-net", "independent", "bagged", "joint", "ncl")
-    geometric = ("diversity", "diversity-0.0", "diversity-0.9", "joint-logits")
+    geometric = ("diversity", "diversity-0.5", "diversity-0.9", "joint-logits")
     found = trained(labor, *soft, *geometric, "correlation-0.9")
     for training in soft:
         np.testing.assert_allclose(found[training].vote, found[training].proba.mean(axis=0))
@@ -106,12 +106,6 @@ def test_each_training_predicts_with_the_vote_of_its_loss(labor):
     assert not np.allclose(vote, proba.mean(axis=0), atol=1e-3)
     assert not np.allclose(vote, combine(proba, voting="geometric"), atol=1e-3)
     np.testing.assert_allclose(vote.sum(axis=1), 1)
-
-
-def test_diversity_0_is_independent_training_and_1_is_joint_training_of_the_logits(labor):
-    found = trained(labor, "independent", "diversity-0.0", "joint-logits", "diversity-1.0")
-    for one, other in (("independent", "diversity-0.0"), ("joint-logits", "diversity-1.0")):
-        np.testing.assert_allclose(found[one].proba, found[other].proba, atol=1e-5)
 
 
 def test_inner_folds_are_scored_by_the_vote(labor):
@@ -139,23 +133,27 @@ def test_rows_held_out_have_no_part_in_their_own_encoding(labor):
     np.testing.assert_allclose(part.test_x, encoder.transform(labor.X.iloc[split.test]), rtol=1e-6)
 
 
-@pytest.mark.filterwarnings("ignore::counterpoint.exceptions.LearnerWarning")
-@pytest.mark.parametrize("epochs", [2, 40])
-def test_the_search_chooses_as_the_estimator_does(epochs):
-    iris = read_suite(["iris"])[0]
-    X = iris.X.to_numpy()
-    search = DiverseEnsembleClassifierCV(
-        n_estimators=3, hidden_layer_sizes=(4,), diversities=(0.25, 1.0), cv=3, epochs=epochs, random_state=0
-    ).fit(X, iris.y)
-    results = search.cv_results_
-    votes = np.stack([results[f"split{k}_test_score"] for k in range(3)], axis=1)
-    split = Split(np.arange(100), np.arange(50))
-    assert networks._search(votes, [split] * 3) == search.best_index_
+def test_the_search_keeps_independent_training_unless_a_diversity_leads_by_more_than_the_error():
+    splits = [Split(np.arange(100), np.arange(50))] * 3
+    votes = np.array([[0.8, 0.8, 0.8], [0.7, 0.9, 0.86], [0.75, 0.75, 0.75]])
+    assert networks._search(votes, splits) == 0
+    assert networks._search(votes + np.array([[0], [0.2], [0]]), splits) == 1
 
 
-def test_the_search_tries_what_the_estimator_tries():
-    search = DiverseEnsembleClassifierCV()
-    dials = [f"diversity-{dial}" for dial in (0.0, *search.diversities)]
-    assert [recipe.training for recipe in recipes("diverse-cv")] == dials
-    assert {recipe.weight_decay for recipe in recipes("diverse-cv")} == {search.weight_decay}
-    assert recipes("correlation-cv")[0].training == "independent"
+def test_predictions_for_training_rows_come_from_the_inner_folds_that_hold_them_out(labor):
+    folds = outer_folds(labor, 0, 3)
+    parts = networks._parts(labor, [split for fold in folds for split in fold.inner], 0, CPU)
+
+    class Numbered:
+        """Votes that name the place that they were made in."""
+
+        def train(self, parts, wanted):
+            for place, recipe in wanted:
+                vote = np.full((len(parts[place].test_y), 2), place)
+                yield networks.Trained(place, recipe, vote, vote[None][:0], 1.0)
+
+    choices = networks._choices(Numbered(), parts, folds, ["joint"])
+    for k, fold in enumerate(folds):
+        for i, split in enumerate(fold.inner):
+            own = np.isin(fold.outer.train, split.test)
+            assert (choices["joint", k].inner[own] == 3 * k + i).all()

@@ -6,16 +6,21 @@ from matplotlib.figure import Figure
 from scipy import stats
 from sklearn import metrics
 
-from counterpoint.arena.diagram import RankDisplay
+from counterpoint.arena.diagram import RankDisplay, ScoreDisplay
+from counterpoint.arena.ranks import correct_together, rank_methods
 from counterpoint.arena.scores import fold_scores
 from counterpoint.arena.statistics import (
     cliques,
     critical_difference,
     friedman,
     holm,
+    mean_interval,
     mean_ranks,
     nemenyi_p_values,
+    rank_intervals,
+    signed_rank_p_value,
 )
+from counterpoint.estimators import corrected_paired_test
 from counterpoint.measures import calibration_error
 
 # Errors of four methods on 14 data sets, with ties.
@@ -135,3 +140,79 @@ def test_scores_are_those_of_the_vote_and_not_of_the_learners():
     vote = np.array([[0.99, 0.01], [0.02, 0.98]])
     assert fold_scores(y, vote, learners)["log_loss"] == pytest.approx(-np.log([0.99, 0.98]).mean(), abs=1e-6)
     assert fold_scores(y, vote, learners)["learner_accuracy"] == 0.75
+
+
+def test_the_interval_of_a_mean_is_that_of_the_t_test():
+    values = ERRORS[:, 0] - ERRORS[:, 1]
+    expected = stats.ttest_1samp(values, 0).confidence_interval(0.95)
+    assert mean_interval(values) == pytest.approx((expected.low, expected.high))
+    # for folds that share training rows it excludes zero exactly if the corrected test is significant
+    for shift in np.linspace(-0.2, 0.2, 9):
+        low, high = mean_interval(values + shift, share=1 / 9)
+        assert (low > 0 or high < 0) == (corrected_paired_test(values + shift, 1 / 9).p_value < 0.05)
+    assert mean_interval([0.25, 0.25, 0.25]) == (0.25, 0.25)
+    with pytest.raises(ValueError, match=r"`values` must hold at least two numbers; got shape \(1,\)\."):
+        mean_interval([0.1])
+
+
+def test_intervals_of_ranks_hold_the_mean_ranks_and_narrow_with_more_data_sets():
+    low, high = rank_intervals(ERRORS)
+    ranks = mean_ranks(ERRORS)
+    assert ((low < ranks) & (ranks < high)).all()
+    narrow = np.diff(rank_intervals(np.tile(ERRORS, (9, 1))), axis=0)
+    assert (narrow < 0.45 * (high - low)).all()  # a third of the width
+    # the standard error of the mean rank, times 1.96
+    each = stats.rankdata(ERRORS.round(12), axis=1).std(axis=0) / np.sqrt(14)
+    np.testing.assert_allclose(high - low, 2 * 1.96 * each, rtol=0.15)
+
+
+def test_signed_ranks_are_those_of_demsar():
+    # his Table 2: AUC of C4.5 and C4.5+m on 14 data sets; T = 12 is below the critical value at 0.05
+    one = [.763, .599, .954, .628, .882, .936, .661, .583, .775, 1.000, .940, .619, .972, .957]  # fmt: skip
+    other = [.768, .591, .971, .661, .888, .931, .668, .583, .838, 1.000, .962, .666, .981, .978]  # fmt: skip
+    assert signed_rank_p_value(np.subtract(one, other)) < 0.05
+    assert signed_rank_p_value([0.1, -0.1, 0.2, -0.2]) > 0.9
+    assert signed_rank_p_value([0.0, 1e-15, 0.0]) == 1
+
+
+def means(values):
+    methods = ("independent", "ncl", "joint")
+    return {
+        f"t{k}": {m: {"mean": float(value)} for m, value in zip(methods, row, strict=True)}
+        for k, row in enumerate(values)
+    }
+
+
+def test_differences_over_the_tables_are_corrected_over_methods_and_scores():
+    errors, losses = rank_methods(means(ERRORS[:, :3])), rank_methods(means(ERRORS[:, 1:]))
+    assert errors["against"].keys() == {"ncl", "joint"}
+    difference = ERRORS[:, 1] - ERRORS[:, 0]
+    found = errors["against"]["ncl"]
+    assert found["difference"] == pytest.approx(difference.mean())
+    assert (found["low"], found["high"]) == pytest.approx(mean_interval(difference))
+    correct_together(errors["against"], losses["against"])
+    tests = [*errors["against"].values(), *losses["against"].values()]
+    np.testing.assert_allclose(
+        [test["p_corrected"] for test in tests], holm([test["p_value"] for test in tests])
+    )
+
+
+def test_without_independent_networks_ranks_have_no_differences():
+    found = rank_methods({name: {m: {"mean": 0.1} for m in ("bagged", "ncl", "joint")} for name in "ab"})
+    assert found["against"] == {}
+    assert rank_methods({"a": found["mean"]}) is None
+
+
+def test_scores_on_one_table_are_drawn_with_their_intervals():
+    spread = {"mean": 0.2, "low": 0.1, "high": 0.3}
+    errors = {"ncl": spread, "joint": {"mean": 0.1, "low": -0.1, "high": 0.3}}
+    figure = Figure()
+    display = ScoreDisplay({"errors": {"mine": errors}, "log_losses": {"mine": {"ncl": spread}}}).plot(figure)
+    assert display.names == ["joint", "ncl"]
+    np.testing.assert_allclose(display.panels["Error in %"], [[10, 20], [-10, 10], [30, 30]])
+    np.testing.assert_allclose(display.panels["Log-loss"], [[np.nan, 0.2], [np.nan, 0.1], [np.nan, 0.3]])
+    assert [ax.get_xlabel() for ax in figure.axes] == [
+        "Error in %, with its 95 % interval",
+        "Log-loss, with its 95 % interval",
+    ]
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["joint", "ncl"]

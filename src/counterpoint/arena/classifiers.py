@@ -8,24 +8,22 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.compose import ColumnTransformer
 from sklearn.dummy import DummyClassifier
-from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.tree import DecisionTreeClassifier
 
 from counterpoint._validation import FloatArray
+from counterpoint.arena.boosting import BOOSTING, StoppedBoosting
 from counterpoint.arena.encoding import N_PIECES, for_catboost, for_trees, nominal_columns
 from counterpoint.arena.methods import CANDIDATES, Parameters, Settings
+from counterpoint.arena.predictions import Predictions, out_of_fold
 from counterpoint.arena.scores import aligned, fold_scores
 from counterpoint.arena.tables import OuterFold, Split, Table
 from counterpoint.assessment.learners import learner_outputs
 from counterpoint.estimators import DecorateClassifier, TableEncoder
 
 __all__ = ["run_classifier"]
-
-# The name that each library gives to the number of boosting rounds.
-_ROUNDS = {"hist-gradient-boosting": "max_iter", "lightgbm": "n_estimators", "catboost": "iterations"}
 
 
 class Fitted(NamedTuple):
@@ -36,7 +34,13 @@ class Fitted(NamedTuple):
 
 
 def run_classifier(
-    table: Table, fold: OuterFold, method: str, settings: Settings, *, seed: Sequence[int]
+    table: Table,
+    fold: OuterFold,
+    method: str,
+    settings: Settings,
+    *,
+    seed: Sequence[int],
+    device: str = "cpu",
 ) -> dict[str, Any]:
     """Tune a method on the inner folds, train the best candidate and return its results on the outer fold.
 
@@ -52,10 +56,18 @@ def run_classifier(
         Sizes of the learners.
     seed : sequence of int
         Seed of the random draws.
+    device : str, default="cpu"
+        Where TabM trains.
+
+    Returns
+    -------
+    dict
+        The scores, what was chosen, the seconds, and the ``predictions``.
 
     Examples
     --------
-    >>> from counterpoint.arena.tables import outer_folds, read_suite
+    >>> from counterpoint.arena import read_suite
+    >>> from counterpoint.arena.tables import outer_folds
     >>> iris = read_suite(["iris"])[0]
     >>> fold = outer_folds(iris, repeat=0, n_folds=10)[0]
     >>> found = run_classifier(iris, fold, "random-forest", Settings(n_trees=5), seed=[0])
@@ -68,48 +80,59 @@ def run_classifier(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the number of epochs is a setting here
         warnings.filterwarnings("ignore", "X does not have valid feature names")
-        votes = np.zeros((len(CANDIDATES[method]), len(fold.inner)))
-        for c, parameters in enumerate(CANDIDATES[method]):
+        candidates = CANDIDATES[method]
+        votes, inner = np.zeros((len(candidates), len(fold.inner))), []
+        for c, parameters in enumerate(candidates):
+            parts = []
             for k, split in enumerate(fold.inner):
-                fitted = _fitted(table, split, method, parameters, settings, state)
-                proba = _proba(fitted, table.X.iloc[split.test], n_classes)
-                votes[c, k] = np.mean(proba.argmax(axis=1) == table.y[split.test])
+                fitted = _fitted(table, split, method, parameters, settings, state, device)
+                parts.append(_proba(fitted, table.X.iloc[split.test], n_classes))
+                votes[c, k] = np.mean(parts[k].argmax(axis=1) == table.y[split.test])
+            inner.append(out_of_fold(fold, parts))
         mean = votes.mean(axis=1)
-        chosen = CANDIDATES[method][int(mean.round(12).argmax())]
-        fitted = _fitted(table, fold.outer, method, chosen, settings, state)
+        best = int(mean.round(12).argmax())
+        fitted = _fitted(table, fold.outer, method, candidates[best], settings, state, device)
         X, y = table.X.iloc[fold.outer.test], table.y[fold.outer.test]
-        scores = fold_scores(y, _proba(fitted, X, n_classes), _learners(fitted, X, n_classes))
+        proba = _proba(fitted, X, n_classes)
+        scores = fold_scores(y, proba, _learners(fitted, X, n_classes))
     return {
         "n_test": len(y),
         **scores,
-        "chosen": dict(chosen),
+        "chosen": dict(candidates[best]),
         "inner_accuracies": mean.round(6),
         "seconds": round(time.perf_counter() - start, 3),
+        "predictions": Predictions(inner[best], proba.astype(np.float32)),
     }
 
 
 def _fitted(
-    table: Table, split: Split, method: str, parameters: Parameters, settings: Settings, seed: int
+    table: Table,
+    split: Split,
+    method: str,
+    parameters: Parameters,
+    settings: Settings,
+    seed: int,
+    device: str = "cpu",
 ) -> Fitted:
     X, y = table.X.iloc[split.train], table.y[split.train]
     if len(np.unique(y)) == 1:  # if the other class is rare; some classifiers refuse it
         return Fitted(DummyClassifier().fit(X, y), lambda rows: rows)
-    model, encoder = _classifier(method, dict(parameters), X, settings, seed)
+    model, encoder = _classifier(method, dict(parameters), X, settings, seed, device)
     if encoder is None:
         return Fitted(model.fit(X, y), lambda rows: rows)
     return Fitted(model.fit(encoder.fit_transform(X), y), encoder.transform)
 
 
-def _classifier(method: str, given: dict[str, Any], X: Any, settings: Settings, seed: int) -> tuple[Any, Any]:
+def _classifier(
+    method: str, given: dict[str, Any], X: Any, settings: Settings, seed: int, device: str
+) -> tuple[Any, Any]:
     """Return the classifier of a candidate, and the encoder of its rows or None."""
-    codes = for_trees(X)
-    nominal = list(range(len(nominal_columns(X))))  # the encoder puts them first
-    if method.startswith("decorate"):
+    if method == "decorate-tree":  # with the learner of the class
+        return DecorateClassifier(n_estimators=settings.n_learners, random_state=seed, **given), None
+    if method == "decorate-net":
         ratio = given.pop("artificial_ratio", 1.0)
-        network = method == "decorate-net"
-        learner = _decorate_network(X, settings, **given) if network else _decorate_tree(**given)
         return DecorateClassifier(
-            learner,
+            _decorate_network(X, settings, **given),
             settings.n_learners,
             artificial_ratio=ratio,
             max_iter=2 * settings.n_learners,
@@ -117,34 +140,17 @@ def _classifier(method: str, given: dict[str, Any], X: Any, settings: Settings, 
         ), None
     if method in ("random-forest", "extra-trees"):
         forest = RandomForestClassifier if method == "random-forest" else ExtraTreesClassifier
-        return forest(settings.n_trees, random_state=seed, **given), codes
-    if settings.smoke and method in _ROUNDS:
-        given[_ROUNDS[method]] = settings.n_trees
-    if method == "hist-gradient-boosting":
-        boosting = HistGradientBoostingClassifier(
-            categorical_features=nominal or None, early_stopping=False, random_state=seed, **given
-        )
-        return boosting, codes
-    if method == "lightgbm":
-        from lightgbm import LGBMClassifier
-
-        return LGBMClassifier(random_state=seed, n_jobs=1, verbose=-1, **given), codes
-    if method == "catboost":
-        from catboost import CatBoostClassifier
-
-        fixed = {"thread_count": 1, "allow_writing_files": False, "verbose": 0}
-        parameters = {"cat_features": nominal_columns(X), "iterations": 100, **given}
-        return CatBoostClassifier(random_seed=seed, **fixed, **parameters), for_catboost(X)
+        return forest(settings.n_trees, random_state=seed, **given), for_trees(X)
+    if method in BOOSTING:
+        nominal, encoder = nominal_columns(X), for_catboost(X)
+        if method != "catboost":
+            nominal, encoder = list(range(len(nominal))), for_trees(X)  # which puts them first
+        return StoppedBoosting(method, given, nominal, settings.n_rounds, seed), encoder
     from counterpoint.arena.encoding import for_networks
     from counterpoint.arena.tabm import TabMClassifier
 
     sizes = (settings.hidden, settings.epochs, settings.batch_size(len(X)))
-    return TabMClassifier(*sizes, random_state=seed, **given), for_networks()
-
-
-def _decorate_tree(**given: Any) -> DecisionTreeClassifier:
-    """Return the default learner of DECORATE with the parameters of a candidate."""
-    return DecisionTreeClassifier(**{"criterion": "entropy", "min_samples_leaf": 3, **given})
+    return TabMClassifier(*sizes, device=device, random_state=seed, **given), for_networks()
 
 
 def _decorate_network(X: Any, settings: Settings, alpha: float) -> Any:

@@ -1,18 +1,20 @@
-"""The critical-difference diagram: mean ranks, and bars beside methods that do not differ significantly."""
+"""The pictures of a report: mean ranks with a critical difference, or the scores on a single data set."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from counterpoint._validation import FloatArray
+from counterpoint.arena.ranks import LEVEL
 from counterpoint.arena.statistics import cliques
-from counterpoint.arena.summary import LEVEL
+from counterpoint.arena.summary import SCORES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-__all__ = ["RankDisplay"]
+__all__ = ["RankDisplay", "ScoreDisplay"]
 
 
 class RankDisplay:
@@ -112,7 +114,12 @@ class RankDisplay:
 
     @classmethod
     def from_summary(
-        cls, summary: Mapping[str, Any], marked: str | None = None, *, ax: "Axes | None" = None
+        cls,
+        summary: Mapping[str, Any],
+        marked: str | None = None,
+        *,
+        score: str = "error",
+        ax: "Axes | None" = None,
     ) -> Self:
         """Draw the diagram of a summary.
 
@@ -122,6 +129,8 @@ class RankDisplay:
             From :func:`summarise`, with ranks. Methods are joined by Nemenyi's test if Friedman's finds a difference.
         marked : str, optional
             A method to draw in another colour.
+        score : {"error", "log_loss"}, default="error"
+            The score that ranks the methods.
         ax : matplotlib Axes, optional
             Where to draw; by default on a new figure.
 
@@ -137,6 +146,74 @@ class RankDisplay:
         >>> display.ax_.get_xlabel()
         'Mean rank (1 is best)'
         """
-        found = summary["ranks"]
+        found = summary[{"error": "ranks", "log_loss": "log_loss_ranks"}[score]]
         differ = found["friedman"]["p_value"] < LEVEL
         return cls(found["mean_rank"], found["critical_difference"], marked, differ=differ).plot(ax)
+
+
+class ScoreDisplay:
+    """Errors and log-losses of methods on one data set, with 95 % intervals over the folds.
+
+    Parameters
+    ----------
+    summary : mapping
+        From :func:`summarise`, of one data set.
+
+    Attributes
+    ----------
+    names : list of str
+        The methods, lowest error first.
+    panels : dict of str to ndarray
+        By the label of an axis the means and the ends of the intervals, of shape (3, n_methods); NaN where a method has
+        no log-loss.
+    size : (float, float)
+        Width and height of a figure, in inches.
+
+    Examples
+    --------
+    >>> spread = {"a": {"mean": 0.2, "low": 0.1, "high": 0.3}, "b": {"mean": 0.1, "low": 0.0, "high": 0.2}}
+    >>> display = ScoreDisplay({"errors": {"mine": spread}, "log_losses": {"mine": {}}})
+    >>> display.names, list(display.panels)
+    (['b', 'a'], ['Error in %'])
+    """
+
+    def __init__(self, summary: Mapping[str, Any]) -> None:
+        ((self.title, errors),) = summary["errors"].items()
+        losses = summary["log_losses"][self.title]
+        self.names = sorted(errors, key=lambda name: (errors[name]["mean"], name))
+        self.panels = {"Error in %": 100 * _ends(errors, self.names)}
+        if losses:
+            self.panels[SCORES["log_loss"].capitalize()] = _ends(losses, self.names)
+        self.size = (3.8 + 2.6 * len(self.panels), 1.2 + 0.27 * len(self.names))
+
+    def plot(self, figure: "Figure") -> Self:
+        """Draw a panel for each score, with a line for each method.
+
+        Parameters
+        ----------
+        figure : matplotlib Figure
+            Where to draw.
+
+        Returns
+        -------
+        ScoreDisplay
+            The display itself.
+        """
+        from counterpoint.plots.style import PALETTE, house_style
+
+        places = np.arange(len(self.names))
+        with house_style():
+            axes = figure.subplots(1, len(self.panels), sharey=True, squeeze=False)[0]
+            for ax, (label, (mean, low, high)) in zip(axes, self.panels.items(), strict=True):
+                ax.hlines(places, low, high, color=PALETTE["grey"], lw=2)
+                ax.plot(mean, places, "o", color=PALETTE["blue"], ms=5)
+                ax.set(xlabel=f"{label}, with its 95 % interval", ylim=(len(places) - 0.5, -0.5))
+            axes[0].set_yticks(places, self.names)
+            figure.suptitle(self.title, size=10)
+        return self
+
+
+def _ends(found: Mapping[str, Mapping[str, float]], names: list[str]) -> FloatArray:
+    """Return means, low and high ends of methods, NaN for those without."""
+    none = dict.fromkeys(("mean", "low", "high"), np.nan)
+    return np.array([[found.get(name, none)[key] for name in names] for key in none])

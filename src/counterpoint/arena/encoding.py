@@ -29,7 +29,7 @@ def for_networks() -> Pipeline:
 
     Examples
     --------
-    >>> from counterpoint.arena.tables import read_suite
+    >>> from counterpoint.arena import read_suite
     >>> X = read_suite(["labor"])[0].X
     >>> for_networks().fit_transform(X).shape
     (57, 79)
@@ -43,7 +43,7 @@ def for_trees(X: Any) -> Pipeline:
 
     Examples
     --------
-    >>> from counterpoint.arena.tables import read_suite
+    >>> from counterpoint.arena import read_suite
     >>> X = read_suite(["labor"])[0].X
     >>> for_trees(X).fit_transform(X).shape
     (57, 16)

@@ -1,13 +1,13 @@
 """The jobs of the arena: one method on one table in one repeat of all folds, each with a record in the store."""
 
 import platform
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, fields
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from counterpoint.arena.methods import METHODS, Settings, candidates_of
+from counterpoint.arena.methods import METHODS, Settings, available, candidates_of
 from counterpoint.records import RunStore, versions
 
 __all__ = ["COUNTS", "SETTINGS", "ArenaJob", "check_store", "open_store", "read_records"]
@@ -35,9 +35,14 @@ class ArenaJob(NamedTuple):
         """Name of the job in the store."""
         return f"{self.table}/{self.method}-{self.repeat}"
 
-    def config(self, settings: Mapping[str, Any], facts: Mapping[str, Any]) -> dict[str, Any]:
-        """Return everything that the result depends on, in one mapping, so that an error can name what differs."""
-        return {**self._asdict(), **settings, **facts, "candidates": candidates_of(self.method)}
+    def config(
+        self, settings: Mapping[str, Any], facts: Mapping[str, Any], pool: Sequence[str] = ()
+    ) -> dict[str, Any]:
+        """Return everything that the result depends on, in one mapping, so that an error can name what differs.
+
+        The ``pool`` holds the methods that a combined one combines.
+        """
+        return {**self._asdict(), **settings, **facts, "candidates": candidates_of(self.method, pool)}
 
     def about(self) -> dict[str, Any]:
         """Return the machine and the versions of the libraries that the method uses."""
@@ -123,9 +128,12 @@ def check_store(
     """
     for name in (name for name in store if name not in skip):
         record = store.read(name)
-        if record is None or record["config"]["method"] not in METHODS:
+        if record is None or not available(
+            [record["config"]["method"]]
+        ):  # nothing is known of its candidates
             continue
         found = record["config"]
+        pool = [one.get("method", "") for one in found["candidates"]]
         job = ArenaJob(found["table"], found["method"], found["repeat"])
         own = {fact: found[fact] for fact in _FACTS if fact in found}
-        store.read(name, job.config(asdict(settings), facts.get(job.table, own)))
+        store.read(name, job.config(asdict(settings), facts.get(job.table, own), pool))

@@ -7,8 +7,8 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 __all__ = [
-    "BASELINE", "CANDIDATES", "EXPLICIT", "METHODS", "SEARCHES", "SMOKE", "Method", "Recipe", "Settings", "available",
-    "candidates_of", "check_methods", "correlation", "diversity", "family", "recipes",
+    "BASELINE", "CANDIDATES", "EXPLICIT", "METHODS", "SEARCHES", "SMOKE", "USUAL", "Method", "Recipe", "Settings",
+    "available", "candidates_of", "check_methods", "correlation", "diversity", "pool_of", "recipes",
 ]  # fmt: skip
 
 BASELINE = "independent"
@@ -41,12 +41,11 @@ def correlation(dial: float) -> str:
     return f"correlation-{dial}"
 
 
-# Fixed diversities that compete, and those that the searches try besides independent training.
+# Fixed diversities that compete; the search over the paper's loss tries its own besides independent training.
 FIXED_DIVERSITIES = (0.5, 0.9)
-TRIED_DIVERSITIES = (0.25, 0.5, 0.75, 0.9, 1.0)  # as DiverseEnsembleClassifierCV
 CORRELATIONS = (0.25, 0.5, 0.9, 1.0)
 
-# Methods with explicit diversity, in families: the fixed diversities of one loss answer one question.
+# Methods with explicit diversity, in families: of the fixed diversities of one loss, reports name the best.
 EXPLICIT: tuple[tuple[str, ...], ...] = (
     ("diverse-cv",),
     ("diversity",),
@@ -67,11 +66,14 @@ class Method(NamedTuple):
         Whether it trains networks in a batched program.
     package : str or None
         The package that it needs besides those of the library.
+    combined : bool
+        Whether it combines the predictions of the other methods.
     """
 
     title: str
     batched: bool = False
     package: str | None = None
+    combined: bool = False
 
 
 METHODS: Mapping[str, Method] = MappingProxyType(
@@ -89,9 +91,7 @@ METHODS: Mapping[str, Method] = MappingProxyType(
             diversity(dial): Method(f"DiversityLoss at diversity {dial:g}", batched=True)
             for dial in FIXED_DIVERSITIES
         },
-        "diverse-cv": Method(
-            "DiversityLoss, its diversity chosen as DiverseEnsembleClassifierCV does", batched=True
-        ),
+        "diverse-cv": Method("DiversityLoss, searched by DiverseEnsembleClassifierCV", package="torch"),
         **{
             correlation(dial): Method(f"the paper's loss at diversity {dial:g}", batched=True)
             for dial in CORRELATIONS
@@ -105,8 +105,18 @@ METHODS: Mapping[str, Method] = MappingProxyType(
         "lightgbm": Method("LightGBM", package="lightgbm"),
         "catboost": Method("CatBoost", package="catboost"),
         "tabm": Method("TabM", package="tabm"),
+        "greedy-selection": Method(
+            "weighted vote of the other methods, chosen greedily (Caruana)", combined=True
+        ),
+        "stack": Method("logistic regression on the probabilities of the other methods", combined=True),
     }
 )
+
+# The default for a table of one's own: in common use, and fast enough for a few thousand rows.
+USUAL = (
+    BASELINE, "diversity", "diverse-cv", "random-forest", "extra-trees", "hist-gradient-boosting", "lightgbm",
+    "catboost", "tabm", "greedy-selection", "stack",
+)  # fmt: skip
 
 
 _FOREST: tuple[Parameters, ...] = (
@@ -116,13 +126,7 @@ _FOREST: tuple[Parameters, ...] = (
 # Candidates of the other methods, the usual setting first.
 CANDIDATES: Mapping[str, tuple[Parameters, ...]] = MappingProxyType(
     {
-        "decorate-tree": (
-            {},
-            {"min_samples_leaf": 2},
-            {"min_samples_leaf": 5},
-            {"artificial_ratio": 0.5},
-            {"artificial_ratio": 0.5, "min_samples_leaf": 2},
-        ),
+        "decorate-tree": ({}, *({"artificial_ratio": ratio} for ratio in (0.25, 0.5, 0.75, 2.0))),
         "decorate-net": (
             {"alpha": 0.01},
             {"alpha": 0.0001},
@@ -136,22 +140,22 @@ CANDIDATES: Mapping[str, tuple[Parameters, ...]] = MappingProxyType(
             {},
             {"min_samples_leaf": 5},
             {"min_samples_leaf": 5, "max_leaf_nodes": 7},
-            {"min_samples_leaf": 5, "learning_rate": 0.05, "max_iter": 200},
-            {"min_samples_leaf": 10, "learning_rate": 0.05, "max_iter": 200, "l2_regularization": 1.0},
+            {"min_samples_leaf": 5, "learning_rate": 0.05},
+            {"min_samples_leaf": 10, "learning_rate": 0.05, "l2_regularization": 1.0},
         ),
         "lightgbm": (
             {},
             {"min_child_samples": 5},
             {"min_child_samples": 5, "num_leaves": 7},
-            {"min_child_samples": 5, "learning_rate": 0.05, "n_estimators": 200},
-            {"min_child_samples": 10, "learning_rate": 0.05, "n_estimators": 200, "reg_lambda": 1.0},
+            {"min_child_samples": 5, "learning_rate": 0.05},
+            {"min_child_samples": 10, "learning_rate": 0.05, "reg_lambda": 1.0},
         ),
         "catboost": (
             {},
-            {"one_hot_max_size": 10, "depth": 8},
+            {"one_hot_max_size": 10, "l2_leaf_reg": 10.0},
             {"one_hot_max_size": 10, "depth": 4},
-            {"one_hot_max_size": 10, "learning_rate": 0.1, "iterations": 200},
-            {"one_hot_max_size": 10, "learning_rate": 0.1, "iterations": 200, "l2_leaf_reg": 10.0},
+            {"one_hot_max_size": 10, "learning_rate": 0.1},
+            {"one_hot_max_size": 10, "learning_rate": 0.1, "l2_leaf_reg": 10.0},
         ),
         "tabm": tuple({"weight_decay": decay} for decay in WEIGHT_DECAYS),
     }
@@ -161,7 +165,7 @@ CANDIDATES: Mapping[str, tuple[Parameters, ...]] = MappingProxyType(
 class Recipe(NamedTuple):
     """A way to train networks."""
 
-    training: str  # a batched method other than a search, or `diversity` of a number
+    training: str  # a batched method other than the search
     weight_decay: float
 
 
@@ -183,6 +187,8 @@ class Settings:
         Learning rate of AdamW.
     n_trees : int, default=300
         Number of trees of a forest.
+    n_rounds : int, default=1000
+        Largest number of rounds of boosting, which stops early.
     smoke : bool, default=False
         Whether this is a smoke run.
     """
@@ -193,6 +199,7 @@ class Settings:
     epochs: int = 100
     learning_rate: float = 0.003
     n_trees: int = 300
+    n_rounds: int = 1000
     smoke: bool = False
 
     def batch_size(self, n_rows: int) -> int:
@@ -207,18 +214,19 @@ class Settings:
 
 
 # Small enough for a check of the program; the numbers mean nothing.
-SMOKE = Settings(n_folds=3, n_learners=3, hidden=4, epochs=3, n_trees=5, smoke=True)
+SMOKE = Settings(n_folds=3, n_learners=3, hidden=4, epochs=3, n_trees=5, n_rounds=5, smoke=True)
 
 
 def available(names: Sequence[str] = tuple(METHODS)) -> list[str]:
-    """Return the methods whose packages are installed.
+    """Return the methods that are known and whose packages are installed.
 
     Examples
     --------
     >>> available(["one-net", "ncl"])
     ['one-net', 'ncl']
     """
-    return [name for name in names if (needed := _package(METHODS[name])) is None or find_spec(needed)]
+    known = [name for name in names if name in METHODS]
+    return [name for name in known if (needed := _package(METHODS[name])) is None or find_spec(needed)]
 
 
 def _package(method: Method) -> str | None:
@@ -243,29 +251,30 @@ def check_methods(names: Sequence[str]) -> list[str]:
     return [name for name in METHODS if name in names]
 
 
-def family(method: str) -> tuple[str, ...]:
-    """Return the methods whose tests are corrected together with that of a method.
+def pool_of(methods: Sequence[str]) -> list[str]:
+    """Return the methods that the combined ones of a run combine; raise ValueError if there are too few.
 
     Examples
     --------
-    >>> family("diversity-0.5"), family("ncl")
-    (('diversity-0.5', 'diversity-0.9', 'joint-logits'), ('ncl',))
+    >>> pool_of(["ncl", "random-forest", "stack"])
+    ['ncl', 'random-forest']
     """
-    return next((some for some in EXPLICIT if method in some), (method,))
+    pool = [method for method in methods if not METHODS[method].combined]
+    if len(pool) < 2 and (combined := [method for method in methods if METHODS[method].combined]):
+        raise ValueError(
+            f"`methods` must name at least two methods for {combined[0]} to combine; got {len(pool)}."
+        )
+    return pool
 
 
 def recipes(method: str) -> list[Recipe]:
-    """Return the candidates of a batched method: a search tries diversities, the others try weight decays.
+    """Return the candidates of a batched method: the search tries diversities, the others try weight decays.
 
     Examples
     --------
     >>> len(recipes("joint")), recipes("correlation-cv")[:2]
     (5, [Recipe(training='independent', weight_decay=0.1), Recipe(training='correlation-0.25', weight_decay=0.1)])
-    >>> recipes("diverse-cv")[0]  # independent training, with the vote of DiversityLoss
-    Recipe(training='diversity-0.0', weight_decay=0.1)
     """
-    if method == "diverse-cv":
-        return [Recipe(diversity(dial), WEIGHT_DECAYS[0]) for dial in (0.0, *TRIED_DIVERSITIES)]
     if method == "correlation-cv":
         return [
             Recipe(training, WEIGHT_DECAYS[0]) for training in (BASELINE, *map(correlation, CORRELATIONS))
@@ -273,14 +282,24 @@ def recipes(method: str) -> list[Recipe]:
     return [Recipe(method, decay) for decay in WEIGHT_DECAYS]
 
 
-def candidates_of(method: str) -> list[dict[str, Any]]:
+def candidates_of(method: str, pool: Sequence[str] = ()) -> list[dict[str, Any]]:
     """Return the candidates of a method in their order, as a record holds them.
+
+    Those of a combined method are the methods of its ``pool``; those of ``diverse-cv`` are the defaults of its class.
 
     Examples
     --------
     >>> candidates_of("decorate-net")[0], candidates_of("joint")[0]
     ({'alpha': 0.01}, {'training': 'joint', 'weight_decay': 0.1})
+    >>> candidates_of("stack", ["ncl", "bagged"])
+    [{'method': 'ncl'}, {'method': 'bagged'}]
     """
     if METHODS[method].batched:
         return [recipe._asdict() for recipe in recipes(method)]
+    if METHODS[method].combined:
+        return [{"method": one} for one in pool]
+    if method == "diverse-cv":
+        from counterpoint.estimators import DiverseEnsembleClassifierCV
+
+        return [DiverseEnsembleClassifierCV().get_params()]
     return [dict(parameters) for parameters in CANDIDATES[method]]

@@ -18,15 +18,16 @@ from torch import Tensor, nn
 from counterpoint._validation import FloatArray, IntArray
 from counterpoint.arena.encoding import for_networks
 from counterpoint.arena.methods import (
+    BASELINE,
     CORRELATIONS,
-    SEARCHES,
-    TRIED_DIVERSITIES,
+    FIXED_DIVERSITIES,
     Recipe,
     Settings,
     correlation,
     diversity,
     recipes,
 )
+from counterpoint.arena.predictions import Float32Array, Predictions, out_of_fold
 from counterpoint.arena.scores import fold_scores
 from counterpoint.arena.tables import OuterFold, Split, Table
 from counterpoint.estimators import choose_diversity
@@ -75,11 +76,12 @@ class Trained(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """The recipe that a method chose in a fold, the accuracies behind the choice, and the seconds that it took."""
+    """The recipe that a method chose in a fold, the accuracies and votes behind the choice, and its seconds."""
 
     recipe: Recipe
     accuracies: FloatArray  # (n_recipes,), means over the inner folds
     seconds: float
+    inner: Float32Array  # (n_train, n_classes), votes of the recipe on the rows held out
 
 
 def run_networks(
@@ -133,6 +135,7 @@ def run_networks(
                 "chosen": choice.recipe._asdict(),
                 "inner_accuracies": choice.accuracies.round(6),
                 "seconds": round(choice.seconds + one.seconds, 3),
+                "predictions": Predictions(choice.inner, one.vote.astype(np.float32)),
             }
         )
     return results
@@ -147,18 +150,21 @@ def _choices(
     wanted = [(place, recipe) for place in range(len(folds) * n_inner) for recipe in tried]
     right: dict[tuple[int, Recipe], float] = {}
     seconds: dict[tuple[int, Recipe], float] = {}
+    votes: dict[tuple[int, Recipe], Float32Array] = {}
     for one in trainer.train(parts, wanted):
         right[one.place, one.recipe] = float(np.mean(one.vote.argmax(axis=1) == parts[one.place].test_y))
         seconds[one.place, one.recipe] = one.seconds
+        votes[one.place, one.recipe] = one.vote.astype(np.float32)
     choices = {}
     for method in methods:
-        choice, own = _search if method in SEARCHES else _best, recipes(method)
+        choice, own = _search if method == "correlation-cv" else _best, recipes(method)
         for k, fold in enumerate(folds):
             places = range(k * n_inner, (k + 1) * n_inner)
             accuracies = np.array([[right[place, recipe] for place in places] for recipe in own])
             spent = sum(seconds[place, recipe] for place in places for recipe in own)
             chosen = own[choice(accuracies, fold.inner)]
-            choices[method, k] = Choice(chosen, accuracies.mean(axis=1), spent)
+            inner = out_of_fold(fold, [votes[place, chosen] for place in places])
+            choices[method, k] = Choice(chosen, accuracies.mean(axis=1), spent, inner)
     return choices
 
 
@@ -169,14 +175,14 @@ class _Trainer:
         self.table, self.settings, self.report = table, settings, report
         self.n_classes = len(table.classes)
         self.losses: dict[str, EnsembleLoss] = {
+            **dict.fromkeys((BASELINE, *ALONE), IndependentLoss()),
             "joint": JointLoss(),
             "joint-logits": JointLoss(pool="logits"),
             "ncl": NegativeCorrelationLoss(),
             "diversity": DiversityLoss(),
-            **{diversity(dial): DiversityLoss(dial) for dial in (0.0, *TRIED_DIVERSITIES)},
+            **{diversity(dial): DiversityLoss(dial) for dial in FIXED_DIVERSITIES},
             **{correlation(dial): CorrelationLoss(dial) for dial in CORRELATIONS},
         }
-        self.independent = IndependentLoss()
 
     def train(
         self, parts: Sequence[Part], wanted: Sequence[tuple[int, Recipe]], *, learners: bool = False
@@ -230,7 +236,7 @@ class _Trainer:
                 networks[place] = self._networks(parts[place])
             if (place, kind) not in folds:
                 folds[place, kind] = _folds(parts[place], networks[place], kind)
-            loss = self.losses.get(recipe.training, self.independent)
+            loss = self.losses[recipe.training]
             for fold in folds[place, kind]:
                 groups.append(Group(fold, loss, weight_decay=recipe.weight_decay))
                 owners.append((place, recipe))
@@ -318,7 +324,7 @@ def _best(votes: FloatArray, _: Sequence[Split]) -> int:
 
 
 def _search(votes: FloatArray, inner: Sequence[Split]) -> int:
-    """Return the choice of DiverseEnsembleClassifierCV."""
+    """Return the best diversity if it leads independent training by more than the standard error."""
     share = float(np.mean([len(split.test) / len(split.train) for split in inner]))
     return choose_diversity(votes, share).chosen
 

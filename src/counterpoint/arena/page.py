@@ -5,26 +5,29 @@ import io
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
-from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import counterpoint
-from counterpoint.arena.diagram import RankDisplay
+from counterpoint.arena.diagram import RankDisplay, ScoreDisplay
 from counterpoint.arena.jobs import read_records
-from counterpoint.arena.methods import BASELINE, METHODS, SEARCHES
+from counterpoint.arena.methods import BASELINE, METHODS
+from counterpoint.arena.overview import rank_grids, scored, search_of, shown
 from counterpoint.arena.post_hoc import describe_search, post_hoc_search
-from counterpoint.arena.summary import LEVEL, SCORES, STANDING, points, summarise
+from counterpoint.arena.ranks import LEVEL
+from counterpoint.arena.suite import list_suite
+from counterpoint.arena.summary import SCORES, STANDING, points, summarise
 from counterpoint.plots import house_style
-from counterpoint.records import Grid, escaped, lines, number, refill, write_figure, write_json, write_text
+from counterpoint.records import Grid, escaped, lines, refill, write_figure, write_json, write_text
 from counterpoint.records import markdown as in_markdown
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["fill_document", "grids", "html", "overview", "sentences", "write_report"]
+__all__ = ["fill_document", "grids", "html", "sentences", "write_report"]
 
 TITLE = "Does explicit diversity beat independent training?"
-FIGURE = "arena-ranks"
+FIGURES = {"ranks": ("arena-ranks", "error"), "log_loss_ranks": ("arena-log-loss-ranks", "log_loss")}
+SINGLE = "arena-scores"  # the figure of a single data set
 NO_SCORES = "No method has them on all tables: jobs of earlier versions did not record them.\n"
 
 
@@ -39,7 +42,8 @@ def write_report(out: str | Path) -> list[Path]:
     Returns
     -------
     list of Path
-        The files; a diagram is among them if at least three methods have run on each of at least two tables.
+        The files. On one table, a figure shows errors and log-losses with intervals; on several, diagrams of mean
+        ranks show those of at least three methods that have run on each of them.
 
     Examples
     --------
@@ -49,7 +53,7 @@ def write_report(out: str | Path) -> list[Path]:
     ...     _ = arena(read_suite(["iris"]), folder, methods=["extra-trees"], smoke=True)
     ...     paths = write_report(folder)
     >>> [path.name for path in paths]
-    ['summary.json', 'arena.html', 'arena.md']
+    ['summary.json', 'arena.html', 'arena.md', 'arena-scores.png', 'arena-scores.svg']
     """
     out = Path(out)
     summary = summarise(read_records(out))
@@ -57,8 +61,8 @@ def write_report(out: str | Path) -> list[Path]:
     write_json(numbers, summary)
     for path, text in zip(pages, (html(summary), markdown(summary)), strict=True):
         write_text(path, text)
-    if summary["ranks"]:
-        paths += write_figure(_drawn(summary), out, FIGURE)
+    for name, figure in _figures(summary).items():
+        paths += write_figure(figure, out, name)
     return paths
 
 
@@ -74,7 +78,7 @@ def fill_document(out: str | Path, document: str | Path) -> None:
 
     Examples
     --------
-    >>> names = ["errors", "scores", "learner_accuracy", "r_tl", "r_ll", "optimality", "seconds", "paid"]
+    >>> names = ["errors", "scores", "learner_accuracy", "r_tl", "r_ll", "optimality", "seconds", "paid", "suite"]
     >>> marks = [f"<!-- arena-{name} -->\n<!-- end of arena-{name} -->\n" for name in names]
     >>> import tempfile
     >>> from counterpoint.arena import arena, read_suite
@@ -88,66 +92,29 @@ def fill_document(out: str | Path, document: str | Path) -> None:
     """
     records = read_records(out)
     summary = summarise(records)
-    found = grids(summary)
+    found, figures = grids(summary), _figures(summary)
+    figures.pop(SINGLE, None)
     parts = {f"arena-{name}": in_markdown([grid]) for name, grid in found.items() if name not in SCORES}
+    if summary["ranks"]:
+        parts["arena-log_loss_ranks"] = _with_diagram(parts.get("arena-log_loss_ranks"))
     parts["arena-scores"] = in_markdown([found[key] for key in SCORES if key in found]) or NO_SCORES
     parts["arena-paid"] = sentences(summary)
+    parts["arena-suite"] = in_markdown([list_suite("all")])
     if tried := post_hoc_search(records):
         parts["arena-tried"] = describe_search(tried)
-    refill(Path(document), parts, {FIGURE: _drawn(summary)} if summary["ranks"] else {})
+    refill(Path(document), parts, figures)
 
 
 def grids(summary: Mapping[str, Any]) -> dict[str, Grid]:
-    """Return the tables by name: ranks, errors, scores, tests, the learners' measures, and seconds."""
-    found = {
+    """Return the tables by name: ranks, differences, errors, scores, tests, the learners' measures, and seconds."""
+    return {
+        **rank_grids(summary),
         "errors": _errors(summary),
-        **{key: _scores(summary, key) for key in SCORES if _scored(summary, key)},
+        **{key: _scores(summary, key) for key in SCORES if scored(summary, key)},
         **({"tests": _tests(summary)} if any(summary["against"].values()) else {}),
         **{key: grid for key in STANDING if (grid := _standing(summary, key)).headings[1:]},
         "seconds": _seconds(summary),
     }
-    return {"ranks": _ranks(summary), **found} if summary["ranks"] else found
-
-
-def overview(summary: Mapping[str, Any]) -> Grid:
-    """Return a table of the methods that have run on every data set, best first, with ranks, errors and scores.
-
-    Parameters
-    ----------
-    summary : mapping
-        From :func:`summarise`.
-
-    Returns
-    -------
-    Grid
-        Means over the data sets; without ranks if there are none.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from counterpoint.arena import arena, read_suite
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = arena(read_suite(["iris"]), folder, methods=["extra-trees"], smoke=True)
-    ...     grid = overview(summarise(read_records(folder)))
-    >>> grid.title, grid.headings[:2]
-    ('Means on iris', ['method', 'error, %'])
-    """
-    names, ranks = list(summary["errors"]), summary["ranks"]
-    methods = [m for m in METHODS if all(m in summary["errors"][name] for name in names)]
-    errors = {m: fmean(summary["errors"][name][m]["mean"] for name in names) for m in methods}
-    scores = [words for key, words in SCORES.items() if _scored(summary, key)]
-    rows = [
-        [
-            method,
-            *([f"{ranks['mean_rank'][method]:.2f}"] if ranks else []),
-            f"{100 * errors[method]:.2f}",
-            *_mean_scores(summary, method),
-        ]
-        for method in sorted(methods, key=lambda m: (ranks["mean_rank"][m] if ranks else errors[m], m))
-    ]
-    where = names[0] if len(names) == 1 else f"{len(names)} data sets"
-    headings = ["method", *(["mean rank"] if ranks else []), "error, %", *scores]
-    return Grid(f"Means on {where}", headings, rows)
 
 
 def sentences(summary: Mapping[str, Any]) -> str:
@@ -177,7 +144,7 @@ def html(summary: Mapping[str, Any]) -> str:
     return environment.get_template("arena.html").render(
         title=_title(summary),
         style=Markup(style),
-        diagram=_picture(summary) if summary["ranks"] else None,
+        pictures={name: _picture(figure) for name, figure in _figures(summary).items()},
         sentences=_sentences(summary),
         grids=grids(summary),
         settings=summary["settings"],
@@ -198,77 +165,43 @@ def _methods(summary: Mapping[str, Any]) -> list[str]:
     return [method for method in METHODS if any(method in found for found in summary["errors"].values())]
 
 
-def _drawn(summary: Mapping[str, Any]) -> "Figure":
+def _figures(summary: Mapping[str, Any]) -> "dict[str, Figure]":
+    """Return the diagrams of mean ranks, or the scores on a single data set, by the names of their files."""
     from matplotlib.figure import Figure
 
+    found: dict[str, Figure] = {}
     with house_style():
-        figure = Figure()
-        display = RankDisplay.from_summary(summary, marked=_search(summary), ax=figure.subplots())
-        figure.set_size_inches(display.size)
-    return figure
+        if len(summary["errors"]) == 1:
+            figure = found[SINGLE] = Figure(layout="constrained")
+            figure.set_size_inches(ScoreDisplay(summary).plot(figure).size)
+        for key, (name, score) in FIGURES.items():
+            if summary[key]:
+                figure = found[name] = Figure()
+                marked = search_of(summary)
+                display = RankDisplay.from_summary(summary, marked, score=score, ax=figure.subplots())
+                figure.set_size_inches(display.size)
+    return found
 
 
-def _picture(summary: Mapping[str, Any]) -> str:
-    """Return the diagram as SVG in base 64, the same each time."""
+def _picture(figure: "Figure") -> str:
+    """Return a figure as SVG in base 64, the same each time."""
     drawn = io.BytesIO()
     with house_style():
-        _drawn(summary).savefig(drawn, format="svg", metadata={"Creator": None, "Date": None})
+        figure.savefig(drawn, format="svg", metadata={"Creator": None, "Date": None})
     return base64.b64encode(drawn.getvalue()).decode()
 
 
-def _search(summary: Mapping[str, Any]) -> str | None:
-    """Return the search that the others are tested against, if one has a rank."""
-    return next((method for method in SEARCHES if method in summary["ranks"]["methods"]), None)
-
-
-def _ranks(summary: Mapping[str, Any]) -> Grid:
-    ranks, search = summary["ranks"], _search(summary)
-    tables = ranks["tables"]
-    rows = []
-    for method in sorted(ranks["methods"], key=lambda method: (ranks["mean_rank"][method], method)):
-        standing = [_mean([summary["standing"][name][method][key] for name in tables]) for key in STANDING]
-        p = [] if search is None else ["" if method == search else f"{ranks['nemenyi'][search][method]:.2g}"]
-        rows.append(
-            [
-                method,
-                f"{ranks['mean_rank'][method]:.2f}",
-                f"{100 * ranks['mean_error'][method]:.2f}",
-                *_mean_scores(summary, method),
-                *p,
-                *(_number(value) for value in standing),
-                f"{fmean(summary['seconds'][name][method] for name in tables):.1f}",
-            ]
-        )
-    test = ranks["friedman"]
-    title = (
-        f"Mean ranks of {len(rows)} methods over {len(tables)} data sets (Friedman: p = {test['p_value']:.2g}; "
-        f"critical difference {ranks['critical_difference']:.2f})"
-    )
-    scores = [words for key, words in SCORES.items() if _scored(summary, key)]
-    against = [] if search is None else [f"p against {search}"]
-    headings = ["method", "mean rank", "mean error, %", *scores, *against, *STANDING.values()]
-    return Grid(title, [*headings, "seconds a fold"], rows)
-
-
-def _scored(summary: Mapping[str, Any], key: str) -> list[str]:
-    """Return the methods that have a score on every data set."""
-    found = summary["scores"].values()
-    return [m for m in METHODS if all(key in own.get(m, {}) for own in found)]
-
-
-def _mean_scores(summary: Mapping[str, Any], method: str) -> list[str]:
-    """Return a method's means over the data sets of the scores that are shown; nothing where it lacks one."""
-    cells = []
-    for key in SCORES:
-        if methods := _scored(summary, key):
-            own = summary["scores"].values()
-            cells.append(_number(fmean(one[method][key] for one in own)) if method in methods else "")
-    return cells
+def _with_diagram(grid: str | None) -> str:
+    """Return the ranks by log-loss below their diagram, or a sentence if there are none."""
+    if grid is None:
+        return NO_SCORES
+    image = f"images/{FIGURES['log_loss_ranks'][0]}.png"
+    return f"![Mean ranks of the methods by log-loss, with the critical difference]({image})\n\n{grid}"
 
 
 def _scores(summary: Mapping[str, Any], key: str) -> Grid:
-    methods = _scored(summary, key)
-    rows = [[name, *(_number(one[m][key]) for m in methods)] for name, one in summary["scores"].items()]
+    methods = scored(summary, key)
+    rows = [[name, *(shown(one[m][key]) for m in methods)] for name, one in summary["scores"].items()]
     return Grid(
         f"{SCORES[key].capitalize()} of what a method predicts, mean over folds", ["data", *methods], rows
     )
@@ -304,7 +237,7 @@ def _tests(summary: Mapping[str, Any]) -> Grid:
         rows.append([name, *cells])
     title = (
         f"Error less that of {BASELINE}, in points; a star: p < {LEVEL:g} "
-        "(corrected resampled t-test, Holm's correction over the data sets)"
+        "(corrected resampled t-test, Holm's correction over all data sets and methods)"
     )
     return Grid(title, ["data", *methods], rows)
 
@@ -312,7 +245,7 @@ def _tests(summary: Mapping[str, Any]) -> Grid:
 def _standing(summary: Mapping[str, Any], key: str) -> Grid:
     found = summary["standing"]
     methods = [m for m in _methods(summary) if any(s.get(m, {}).get(key) is not None for s in found.values())]
-    rows = [[name, *(_number(one.get(m, {}).get(key)) for m in methods)] for name, one in found.items()]
+    rows = [[name, *(shown(one.get(m, {}).get(key)) for m in methods)] for name, one in found.items()]
     return Grid(f"On the rows held out: {STANDING[key]}", ["data", *methods], rows)
 
 
@@ -323,12 +256,3 @@ def _seconds(summary: Mapping[str, Any]) -> Grid:
         for name, found in summary["seconds"].items()
     ]
     return Grid("Seconds to tune and train on one fold", ["data", *methods], rows)
-
-
-def _mean(values: list[float | None]) -> float | None:
-    defined = [value for value in values if value is not None]
-    return sum(defined) / len(defined) if defined else None
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else number(value)

@@ -11,7 +11,21 @@ from scipy import stats
 
 from counterpoint._validation import FloatArray, check_count, check_interval, check_real
 
-__all__ = ["Friedman", "cliques", "critical_difference", "friedman", "holm", "mean_ranks", "nemenyi_p_values"]
+__all__ = [
+    "Friedman",
+    "Interval",
+    "cliques",
+    "critical_difference",
+    "friedman",
+    "holm",
+    "mean_interval",
+    "mean_ranks",
+    "nemenyi_p_values",
+    "rank_intervals",
+    "signed_rank_p_value",
+]
+
+_RESAMPLES = 2000
 
 
 class Friedman(NamedTuple):
@@ -19,6 +33,13 @@ class Friedman(NamedTuple):
 
     statistic: float
     p_value: float
+
+
+class Interval(NamedTuple):
+    """The ends of a confidence interval."""
+
+    low: float
+    high: float
 
 
 def mean_ranks(errors: ArrayLike) -> FloatArray:
@@ -40,6 +61,90 @@ def mean_ranks(errors: ArrayLike) -> FloatArray:
     """
     ranks: FloatArray = stats.rankdata(_matrix(errors).round(12), axis=1).mean(axis=0)
     return ranks
+
+
+def rank_intervals(errors: ArrayLike, level: float = 0.05, *, random_state: int = 0) -> FloatArray:
+    """Return bootstrap intervals of the mean ranks, over the data sets.
+
+    Parameters
+    ----------
+    errors : array-like of shape (n_sets, n_methods)
+        Lower is better.
+    level : float, default=0.05
+        One less the coverage.
+    random_state : int, default=0
+        Seed of the resamples.
+
+    Returns
+    -------
+    ndarray of shape (2, n_methods)
+        Quantiles of the mean ranks over 2,000 resamples of the data sets.
+
+    Examples
+    --------
+    >>> rank_intervals([[0.1, 0.2, 0.3], [0.2, 0.3, 0.1], [0.1, 0.3, 0.2]])
+    array([[1., 2., 1.],
+           [2., 3., 3.]])
+    """
+    ranks = stats.rankdata(_matrix(errors).round(12), axis=1)
+    alpha = float(check_interval(level, "level", 0, 1, closed=False))
+    drawn = np.random.default_rng(random_state).integers(len(ranks), size=(_RESAMPLES, len(ranks)))
+    intervals: FloatArray = np.quantile(ranks[drawn].mean(axis=1), [alpha / 2, 1 - alpha / 2], axis=0)
+    return intervals
+
+
+def mean_interval(values: ArrayLike, level: float = 0.05, *, share: float = 0.0) -> Interval:
+    """Return the interval of a mean by Student's t.
+
+    Parameters
+    ----------
+    values : array-like of shape (n,)
+        Independent values, such as differences on data sets, or scores of folds that share training rows.
+    level : float, default=0.05
+        One less the coverage.
+    share : float, default=0.0
+        Number of test rows over that of training rows in a fold, which corrects the variance of the mean for shared
+        training rows (Nadeau and Bengio 2003); 0 for independent values.
+
+    Returns
+    -------
+    Interval
+        Without any width if all values are equal.
+
+    Examples
+    --------
+    >>> low, high = mean_interval([1.0, 2.0, 3.0])
+    >>> round(low, 3), round(high, 3)
+    (-0.484, 4.484)
+    """
+    x = check_real(values, "values")
+    alpha = float(check_interval(level, "level", 0, 1, closed=False))
+    if x.ndim != 1 or len(x) < 2:
+        raise ValueError(f"`values` must hold at least two numbers; got shape {x.shape}.")
+    half = stats.t.ppf(1 - alpha / 2, len(x) - 1) * np.sqrt((1 / len(x) + share) * x.var(ddof=1))
+    return Interval(float(x.mean() - half), float(x.mean() + half))
+
+
+def signed_rank_p_value(differences: ArrayLike) -> float:
+    """Return the p-value of Wilcoxon's signed-rank test that paired differences are symmetric around zero.
+
+    Parameters
+    ----------
+    differences : array-like of shape (n_sets,)
+        One for each data set; zeros count half for each sign, as Demšar advises.
+
+    Returns
+    -------
+    float
+        From ``scipy.stats.wilcoxon``; 1 if all differences are zero.
+
+    Examples
+    --------
+    >>> signed_rank_p_value([0.1, 0.2, 0.3, 0.4, 0.5])
+    0.0625
+    """
+    d = check_real(differences, "differences").round(12)
+    return float(stats.wilcoxon(d, zero_method="zsplit").pvalue) if d.any() else 1.0
 
 
 def friedman(errors: ArrayLike) -> Friedman:

@@ -8,20 +8,14 @@ import numpy as np
 
 from counterpoint._validation import FloatArray
 from counterpoint.arena.jobs import COUNTS, SETTINGS
-from counterpoint.arena.methods import BASELINE, EXPLICIT, METHODS, family
-from counterpoint.arena.statistics import (
-    critical_difference,
-    friedman,
-    holm,
-    mean_ranks,
-    nemenyi_p_values,
-)
+from counterpoint.arena.methods import BASELINE, EXPLICIT, METHODS
+from counterpoint.arena.ranks import LEVEL, correct_together, rank_methods
+from counterpoint.arena.statistics import mean_interval
 from counterpoint.estimators import corrected_paired_test
 from counterpoint.records import number
 
-__all__ = ["LEVEL", "SCORES", "STANDING", "collect_folds", "points", "summarise", "values"]
+__all__ = ["SCORES", "STANDING", "collect_folds", "points", "summarise", "values"]
 
-LEVEL = 0.05  # significance level of every test
 # Scores of the probabilities of the vote, and their names in tables; lower is better.
 SCORES = {"log_loss": "log-loss", "brier_score": "Brier score", "calibration_error": "calibration error"}
 # Measures of the learners, and their names in tables.
@@ -48,9 +42,10 @@ def summarise(records: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``errors``, ``scores`` where all folds have them, ``standing``, ``seconds`` and the tests ``against`` the
-        baseline by table and method, ``paid`` by table, ``uneven`` for tables on which methods have run different
-        repeats, and ``ranks`` over the tables for the methods that have run on all of them.
+        ``errors`` and ``log_losses`` with intervals, ``scores`` where all folds have them, ``standing``, ``seconds`` a
+        fold and the tests ``against`` the baseline by table and method; ``total_seconds`` by method; ``paid`` by
+        table; ``uneven`` for tables on which methods have run different repeats; and ``ranks`` by error and
+        ``log_loss_ranks`` over the tables, for the methods that have run on all of them.
 
     Raises
     ------
@@ -71,14 +66,19 @@ def summarise(records: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     if not results:
         raise ValueError("`records` must hold at least one finished job; got none.")
     share = 1 / (settings["n_folds"] - 1)
-    against = _corrected({name: _against(found, share) for name, found in results.items()})
+    against = {name: _against(found, share) for name, found in results.items()}
+    correct_together(*against.values())
     folds = {name: {m: _all(repeats) for m, repeats in found.items()} for name, found in results.items()}
-    errors = {name: {m: _spread(f, "error") for m, f in found.items()} for name, found in folds.items()}
+    errors = _spreads(folds, "error", share)
+    log_losses = _spreads(folds, "log_loss", share)
+    ranks, log_loss_ranks = rank_methods(errors), rank_methods(log_losses)
+    correct_together(*(found["against"] for found in (ranks, log_loss_ranks) if found))
     uneven = {name: _uneven(name, found) for name, found in results.items()}
     return {
         "settings": settings,
         "data": data,
         "errors": errors,
+        "log_losses": log_losses,
         "scores": {
             name: {m: own for m, f in found.items() if (own := _scores(f))} for name, found in folds.items()
         },
@@ -87,10 +87,14 @@ def summarise(records: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
             name: {m: float(np.mean([one["seconds"] for one in f])) for m, f in found.items()}
             for name, found in folds.items()
         },
+        "total_seconds": {
+            m: _total_seconds(folds, m) for m in METHODS if any(m in f for f in folds.values())
+        },
         "against": against,
         "paid": {name: _paid(name, errors[name], tests) for name, tests in against.items() if tests},
         "uneven": {name: sentence for name, sentence in uneven.items() if sentence},
-        "ranks": _ranks(errors),
+        "ranks": ranks,
+        "log_loss_ranks": log_loss_ranks,
     }
 
 
@@ -143,9 +147,34 @@ def points(difference: float) -> str:
     return "0.00" if text == "+0.00" else text
 
 
-def _spread(folds: Folds, key: str) -> dict[str, float | int]:
+def _spreads(
+    folds: Mapping[str, Mapping[str, Folds]], key: str, share: float
+) -> dict[str, dict[str, dict[str, float | int]]]:
+    """Return mean, standard deviation, number and interval of a score by table and method, if all folds have it."""
+    return {
+        name: {
+            m: _spread(f, key, share) for m, f in found.items() if all(one.get(key) is not None for one in f)
+        }
+        for name, found in folds.items()
+    }
+
+
+def _spread(folds: Folds, key: str, share: float) -> dict[str, float | int]:
     found = values(folds, key)
-    return {"mean": float(found.mean()), "sd": float(found.std(ddof=1)), "n": len(found)}
+    low, high = mean_interval(found, LEVEL, share=share)
+    most = 1.0 if key == "error" else np.inf
+    return {
+        "mean": float(found.mean()),
+        "sd": float(found.std(ddof=1)),
+        "n": len(found),
+        "low": max(low, 0.0),
+        "high": min(high, most),
+    }
+
+
+def _total_seconds(folds: Mapping[str, Mapping[str, Folds]], method: str) -> float:
+    seconds = [one["seconds"] for found in folds.values() for one in found.get(method, [])]
+    return round(float(np.sum(seconds)), 1)
 
 
 def _scores(folds: Folds) -> dict[str, float]:
@@ -168,7 +197,7 @@ def _standing(folds: Folds) -> dict[str, float | None]:
     return found
 
 
-def _against(found: Mapping[str, Repeats], share: float) -> dict[str, dict[str, float]]:
+def _against(found: Mapping[str, Repeats], share: float) -> dict[str, dict[str, Any]]:
     """Return the corrected paired test of each method against the baseline, on the repeats that the two share."""
     tests = {}
     for method, repeats in found.items():
@@ -178,17 +207,6 @@ def _against(found: Mapping[str, Repeats], share: float) -> dict[str, dict[str, 
             differences = values(own, "error") - values(base, "error")  # below 0 is a lower error
             tests[method] = corrected_paired_test(differences, share)._asdict()
     return tests
-
-
-def _corrected(against: Mapping[str, Mapping[str, Mapping[str, float]]]) -> dict[str, dict[str, Any]]:
-    """Add ``p_corrected`` to the tests: by Holm's method over the tables, and the methods of a family."""
-    corrected: dict[str, dict[str, Any]] = {name: dict(tests) for name, tests in against.items()}
-    for methods in {family(method) for tests in against.values() for method in tests}:
-        asked = [(name, m) for name, tests in against.items() for m in methods if m in tests]
-        p = holm([against[name][m]["p_value"] for name, m in asked])
-        for (name, m), value in zip(asked, p.tolist(), strict=True):
-            corrected[name][m] = {**against[name][m], "p_corrected": value}
-    return corrected
 
 
 def _paid(
@@ -238,25 +256,3 @@ def _uneven(name: str, found: Mapping[str, Repeats]) -> str | None:
         f"Methods have run different repeats on {name} ({having}): errors and ranks are over all repeats of a "
         f"method{shared}."
     )
-
-
-def _ranks(found: Mapping[str, Mapping[str, Mapping[str, float]]]) -> dict[str, Any] | None:
-    """Return mean ranks and their tests, over the methods that have run on every table."""
-    tables = list(found)
-    methods = [m for m in METHODS if all(m in found[name] for name in tables)]
-    if len(methods) < 3 or len(tables) < 2:
-        return None
-    errors = np.array([[found[name][m]["mean"] for m in methods] for name in tables])
-    ranks = mean_ranks(errors)
-    p = nemenyi_p_values(ranks, len(tables))
-    return {
-        "tables": tables,
-        "methods": methods,
-        "mean_rank": dict(zip(methods, ranks.tolist(), strict=True)),
-        "mean_error": dict(zip(methods, errors.mean(axis=0).tolist(), strict=True)),
-        "friedman": friedman(errors)._asdict(),
-        "critical_difference": critical_difference(len(methods), len(tables), LEVEL),
-        "nemenyi": {
-            m: dict(zip(methods, row.tolist(), strict=True)) for m, row in zip(methods, p, strict=True)
-        },
-    }

@@ -10,24 +10,18 @@ import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
 from counterpoint._validation import IntArray
-from counterpoint.datasets import DATASETS, load
 
 __all__ = [
-    "UCI15",
+    "INNER_FOLDS",
     "OuterFold",
     "Split",
     "Table",
     "check_folds",
+    "make_table",
     "outer_folds",
-    "read_suite",
     "read_table",
 ]
 
-# Tables of the DECORATE study, small ones first, so that an interrupted run has finished as many as possible.
-UCI15 = (
-    "labor", "lymph", "iris", "hepatitis", "autos", "glass", "audiology", "heart-c", "colic", "soybean",
-    "credit-a", "breast-w", "anneal", "segment", "splice",
-)  # fmt: skip
 INNER_FOLDS = 3
 
 
@@ -79,36 +73,21 @@ class OuterFold(NamedTuple):
     inner: tuple[Split, ...]
 
 
-def read_suite(names: Sequence[str], data_dir: str | Path | None = None) -> list[Table]:
-    """Return tables of the DECORATE study, small ones first.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Names in ``UCI15``.
-    data_dir : path, optional
-        Folder of the tables that the package does not hold; by default the one that ``COUNTERPOINT_DATA`` names.
-
-    Returns
-    -------
-    list of Table
+def make_table(name: str, X: Any, y: Any) -> Table:
+    """Return a table without its constant columns, with classes in sorted order.
 
     Examples
     --------
-    >>> [(table.name, len(table.y)) for table in read_suite(["iris", "labor"])]
-    [('labor', 57), ('iris', 150)]
+    >>> import pandas as pd
+    >>> table = make_table("mine", pd.DataFrame({"x": [1.0, 2.0], "same": [0.0, 0.0]}), ["no", "yes"])
+    >>> list(table.X), table.y, table.classes
+    (['x'], array([0, 1]), ('no', 'yes'))
     """
-    for name in names:
-        if name not in DATASETS:
-            raise ValueError(f"`sets` must be among {', '.join(UCI15)}; got {name!r}.")
-    tables = []
-    for name in sorted(set(names), key=UCI15.index):
-        data = load(name, data_dir)
-        tables.append(_table(name, data.X, data.y))
-    return tables
+    classes, codes = np.unique(y, return_inverse=True)
+    return Table(name, X.loc[:, X.nunique(dropna=False) > 1], codes, tuple(map(str, classes)))
 
 
-def read_table(path: str | Path, target: str) -> Table:
+def read_table(path: str | Path, target: str, *, drop: Sequence[str] = ()) -> Table:
     r"""Return the table of a file, with column types inferred from the values.
 
     Parameters
@@ -117,6 +96,8 @@ def read_table(path: str | Path, target: str) -> Table:
         CSV, TSV, ARFF or Parquet.
     target : str
         The column of the classes.
+    drop : sequence of str, default=()
+        Columns to leave out.
 
     Returns
     -------
@@ -135,9 +116,9 @@ def read_table(path: str | Path, target: str) -> Table:
     from counterpoint.io import file_stem, read_training_table
 
     path = Path(path)
-    read = read_training_table(path, target)
+    read = read_training_table(path, target, drop=drop)
     X = read.frame.astype(dict.fromkeys(read.of_kind("category"), "category"))
-    return _table(file_stem(path), X, read.y)
+    return make_table(file_stem(path), X, read.y)
 
 
 def check_folds(table: Table, n_folds: int) -> None:
@@ -145,6 +126,7 @@ def check_folds(table: Table, n_folds: int) -> None:
 
     Examples
     --------
+    >>> from counterpoint.arena import read_suite
     >>> check_folds(read_suite(["labor"])[0], 40)
     Traceback (most recent call last):
     ...
@@ -169,6 +151,7 @@ def outer_folds(table: Table, repeat: int, n_folds: int) -> list[OuterFold]:
 
     Examples
     --------
+    >>> from counterpoint.arena import read_suite
     >>> folds = outer_folds(read_suite(["iris"])[0], repeat=0, n_folds=10)
     >>> len(folds), len(folds[0].outer.test), [len(split.train) for split in folds[0].inner]
     (10, 15, [90, 90, 90])
@@ -177,11 +160,6 @@ def outer_folds(table: Table, repeat: int, n_folds: int) -> list[OuterFold]:
         OuterFold(outer, tuple(_splits(table.y, outer.train, INNER_FOLDS, [repeat, k])))
         for k, outer in enumerate(_splits(table.y, np.arange(len(table.y)), n_folds, [repeat]))
     ]
-
-
-def _table(name: str, X: Any, y: Any) -> Table:
-    classes, codes = np.unique(y, return_inverse=True)
-    return Table(name, X.loc[:, X.nunique(dropna=False) > 1], codes, tuple(map(str, classes)))
 
 
 def _splits(y: IntArray, rows: IntArray, n_folds: int, seed: list[int]) -> list[Split]:

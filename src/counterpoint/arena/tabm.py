@@ -12,7 +12,7 @@ from torch import Tensor
 
 from counterpoint._validation import FloatArray, IntArray
 from counterpoint.exceptions import LearnerWarning
-from counterpoint.training import IndependentLoss, SharedTrunk, fit, seeded
+from counterpoint.training import IndependentLoss, SharedTrunk, fit, pick_device, seeded
 
 __all__ = ["TabMClassifier"]
 
@@ -34,6 +34,8 @@ class TabMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Learning rate of AdamW.
     weight_decay : float, default=0.1
         Weight decay of AdamW.
+    device : str, default="cpu"
+        Where to train.
     random_state : int, default=0
         Seed of the weights, the batches and dropout.
 
@@ -58,6 +60,7 @@ class TabMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         batch_size: int = 32,
         learning_rate: float = 0.002,
         weight_decay: float = 0.1,
+        device: str = "cpu",
         random_state: int = 0,
     ) -> None:
         self.hidden = hidden
@@ -65,6 +68,7 @@ class TabMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.batch_size = batch_size
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
+        self.device = device
         self.random_state = random_state
 
     def fit(self, X: FloatArray, y: IntArray) -> Self:
@@ -72,7 +76,9 @@ class TabMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         from tabm import TabM
 
         self.classes_, codes = np.unique(y, return_inverse=True)
-        x, target = torch.as_tensor(X, dtype=torch.float32), torch.as_tensor(codes)
+        device = pick_device(self.device)
+        x = torch.as_tensor(X, dtype=torch.float32, device=device)
+        target = torch.as_tensor(codes, device=device)
         seed, order = np.random.SeedSequence(self.random_state).generate_state(2).tolist()
         generator = torch.Generator().manual_seed(order)
 
@@ -83,7 +89,7 @@ class TabMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             ):
                 yield x[rows], target[rows]
 
-        with seeded(torch.device("cpu"), seed), warnings.catch_warnings():
+        with seeded(device, seed), warnings.catch_warnings():
             warnings.simplefilter("ignore", LearnerWarning)  # the scores of a fold show weak learners
             network = TabM.make(
                 n_num_features=x.shape[1],
@@ -92,7 +98,7 @@ class TabMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 d_block=self.hidden,
                 k=N_LEARNERS,
             )
-            self.ensemble_ = SharedTrunk(network, N_LEARNERS)
+            self.ensemble_ = SharedTrunk(network, N_LEARNERS).to(device)
             fit(
                 self.ensemble_,
                 batches,
@@ -108,7 +114,6 @@ class TabMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the mean of the learners' probabilities."""
-        proba: FloatArray = (
-            self.ensemble_.predict_proba(torch.as_tensor(X, dtype=torch.float32)).double().numpy()
-        )
+        rows = torch.as_tensor(X, dtype=torch.float32, device=pick_device(self.device))
+        proba: FloatArray = self.ensemble_.predict_proba(rows).double().cpu().numpy()
         return proba

@@ -9,6 +9,7 @@ from counterpoint.io import TABLE_FORMATS, file_stem, format_names
 
 if TYPE_CHECKING:
     from counterpoint.arena import Table
+    from counterpoint.records import Grid
 
 EXAMPLES = """[b]Examples[/b]
 
@@ -16,21 +17,24 @@ counterpoint arena --sets labor,iris --methods independent,diversity,random-fore
 
 counterpoint arena --data animals.csv --target species --out out/animals
 
-counterpoint arena --suite uci15 --jobs 4 --repeats 3"""
+counterpoint arena --suite all --list
 
-SUITES = ("uci15",)
+counterpoint arena --suite uci15 --jobs 4"""
+
+DEFAULT_SUITE = "uci15"
 # spelled out, since importing them would slow down every command
-METHODS = (
+METHOD_NAMES = (
     "one-net, independent, bagged, joint, joint-logits, ncl, diversity, diversity-0.5, diversity-0.9, diverse-cv, "
     "correlation-0.25, correlation-0.5, correlation-0.9, correlation-1.0, correlation-cv, decorate-tree, decorate-net, "
-    "random-forest, extra-trees, hist-gradient-boosting, lightgbm, catboost, tabm"
+    "random-forest, extra-trees, hist-gradient-boosting, lightgbm, catboost, tabm, greedy-selection, stack"
 )
 
 Methods = Annotated[
     str | None,
     typer.Option(
         metavar="A,B,...",
-        help=f"Methods to compare; by default all that are installed: {METHODS}.",
+        help="Methods to compare, or all. By default all that are installed; for a file, those in common use. "
+        f"They are: {METHOD_NAMES}.",
         show_default=False,
     ),
 ]
@@ -51,11 +55,29 @@ Data = Annotated[
 Target = Annotated[
     str | None, typer.Option(metavar="COLUMN", help="Its column with the classes.", show_default=False)
 ]
+Drop = Annotated[
+    list[str] | None,
+    typer.Option(metavar="COLUMN", help="A column to leave out; may be repeated.", show_default=False),
+]
 Suite = Annotated[
-    str | None, typer.Option(help="uci15: the fifteen tables of the DECORATE study.", show_default=False)
+    str | None,
+    typer.Option(
+        help="uci15: the fifteen tables of the DECORATE study; real: these and six more; all: also twelve that a rule "
+        "defines. Tables that cannot be had are left out with a sentence.",
+        show_default=False,
+    ),
 ]
 Sets = Annotated[
-    str | None, typer.Option(metavar="A,B,...", help="Some tables of that suite.", show_default=False)
+    str | None, typer.Option(metavar="A,B,...", help="Some tables of the suites.", show_default=False)
+]
+List = Annotated[
+    bool, typer.Option("--list", help="List the tables of the suite, their sources and terms; run nothing.")
+]
+Repeats = Annotated[
+    int | None,
+    typer.Option(
+        min=1, help="Repeats of the cross-validation; by default 3, with --smoke 1.", show_default=False
+    ),
 ]
 DataFolder = Annotated[
     Path | None,
@@ -85,29 +107,34 @@ def arena(
     context: typer.Context,
     data: Data = None,
     target: Target = None,
+    drop: Drop = None,
     suite: Suite = None,
     sets: Sets = None,
     data_dir: DataFolder = None,
     methods: Methods = None,
-    repeats: Annotated[int, typer.Option(min=1, help="Repeats of the cross-validation.")] = 1,
+    repeats: Repeats = None,
     folds: Folds = None,
     out: Results = None,
     jobs: Jobs = 1,
     device: Annotated[str, typer.Option(help="Device for the networks, such as cpu or cuda.")] = "auto",
     smoke: Smoke = False,
     report_only: ReportOnly = False,
+    list_tables: List = False,
 ) -> None:
     """Compare ensembles on the same folds, and see whether explicit diversity pays."""
     from counterpoint.arena import arena as run
-    from counterpoint.arena import write_report
+    from counterpoint.arena import list_suite, write_report
 
+    if list_tables:
+        _print(list_suite(_checked_suite(suite)))
+        return
     folder = out or _folder(data, smoke=smoke)
     if report_only:
         _refuse_settings(context)
         paths = write_report(folder)
     else:
-        tables = _tables(data, target, suite, sets, data_dir, smoke=smoke)
-        names = [] if methods is None else _listed(methods)
+        tables = _tables(data, target, drop, suite, sets, data_dir, smoke=smoke)
+        names = _methods(methods, own=data is not None)
         paths = run(
             tables,
             folder,
@@ -140,14 +167,14 @@ def _folder(data: Path | None, *, smoke: bool) -> Path:
 def _tables(
     data: Path | None,
     target: str | None,
+    drop: list[str] | None,
     suite: str | None,
     sets: str | None,
     data_dir: Path | None,
     *,
     smoke: bool,
 ) -> "list[Table]":
-    from counterpoint._validation import check_choice
-    from counterpoint.arena import UCI15, read_suite, read_table
+    from counterpoint.arena import SUITES, read_available, read_suite, read_table
 
     given = [name for name, value in (("data", data), ("suite", suite), ("sets", sets)) if value is not None]
     if len(given) > 1:
@@ -155,13 +182,41 @@ def _tables(
     if (data is None) != (target is None):
         raise ValueError("`--data` and `--target` must be given together; got one of them.")
     if data is not None and target is not None:
-        return [read_table(data, target)]
+        return [read_table(data, target, drop=drop or ())]
+    if drop:
+        raise ValueError("`--drop` must be given together with `--data`.")
     if sets is not None:
         return read_suite(_listed(sets), data_dir)
     if suite is None and smoke:
         return read_suite(["labor", "iris"])
-    check_choice(suite or SUITES[0], "--suite", SUITES)
-    return read_suite(UCI15, data_dir)
+    tables, missing = read_available(SUITES[_checked_suite(suite)], data_dir)
+    for name, reason in missing.items():
+        typer.echo(f"{name} is left out: {reason}", err=True)
+    if not tables:
+        raise ValueError("`--suite` must have a table that can be had; got none.")
+    return tables
+
+
+def _checked_suite(suite: str | None) -> str:
+    from counterpoint._validation import check_choice
+    from counterpoint.arena import SUITES
+
+    return str(check_choice(suite or DEFAULT_SUITE, "--suite", tuple(SUITES)))
+
+
+def _methods(given: str | None, *, own: bool) -> list[str]:
+    """Return the names of the methods; by default those that are installed, and a sentence on the others."""
+    from counterpoint.arena import METHODS, USUAL
+    from counterpoint.arena.methods import available
+
+    if given not in (None, "all"):
+        return _listed(str(given))
+    wanted = USUAL if own and given is None else tuple(METHODS)
+    found = available(wanted)
+    if missing := [name for name in wanted if name not in found]:
+        what = f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} left out"
+        typer.echo(f'{what}: install what is needed with: pip install "counterpoint[arena]".', err=True)
+    return found
 
 
 def _listed(names: str) -> list[str]:
@@ -174,13 +229,9 @@ def _show(folder: Path, paths: list[Path]) -> None:
     from counterpoint.arena import overview
 
     summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
-    title, headings, rows, _ = overview(summary)
-    if rows:
-        typer.echo(title)
-        widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
-        for first, *numbers in (headings, *rows):
-            cells = [first.ljust(widths[0]), *map(str.rjust, numbers, widths[1:])]
-            typer.echo("  ".join(cells).rstrip())
+    grid = overview(summary)
+    if grid.rows:
+        _print(grid)
         typer.echo()
     for paid in summary["paid"].values():
         if paid:
@@ -189,3 +240,16 @@ def _show(folder: Path, paths: list[Path]) -> None:
         typer.echo(sentence)
     for path in paths:
         typer.echo(f"  {path}")
+
+
+def _print(grid: "Grid") -> None:
+    """Print a table with aligned columns: words to the left, numbers to the right."""
+    typer.echo(grid.title)
+    columns = zip(grid.headings, *grid.rows, strict=True)
+    cells = []
+    for column in columns:
+        words = not all(cell[:1] in "0123456789[" for cell in column[1:])
+        width = max(map(len, column))
+        cells.append([cell.ljust(width) if words else cell.rjust(width) for cell in column])
+    for row in zip(*cells, strict=True):
+        typer.echo("  ".join(row).rstrip())
