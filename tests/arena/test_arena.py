@@ -198,7 +198,7 @@ def test_an_inner_fold_of_one_class_breaks_nothing(method):
 
 def test_the_first_candidate_of_decorate_has_the_default_learner(labor):
     first = CANDIDATES["decorate-tree"][0]
-    model, encoder = classifiers._classifier("decorate-tree", dict(first), labor.X, SMOKE, 0)
+    model, encoder = classifiers._classifier("decorate-tree", dict(first), labor.X, SMOKE, 0, "cpu")
     assert encoder is None
     default = DecorateClassifier(random_state=0).set_params(
         **{name: getattr(model, name) for name in ("n_estimators", "artificial_ratio", "max_iter")}
