@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from counterpoint import assess
+from counterpoint.theory import VoteCurve
 from counterpoint.exceptions import UndefinedMeasureWarning
 
 
@@ -45,8 +46,11 @@ def thousand():
     truth = rng.integers(0, 3, 500)
     hundred = assess(truth, noisy_votes(truth, rng.uniform(0.4, 0.6, 100), rng, 3), name="Thousand")
     matrix = np.tile(hundred.correlations.matrix, (10, 10))
+    sizes, curve = hundred.prediction.sizing
+    sizing = VoteCurve(np.append(sizes, 1000), np.append(curve, curve[-1]))
     return replace(
         hundred,
+        prediction=replace(hundred.prediction, sizing=sizing),
         n_learners=1000,
         learners=tuple(f"L{i + 1}" for i in range(1000)),
         correlations=replace(ten_times(hundred.correlations, "r_tl_learners"), matrix=matrix),

@@ -196,7 +196,7 @@ def _vote_of_equals(p: float, c: float, n: int, wrong: dict[str, Any]) -> float:
 
 def _sizing(p: float, c: float, n: int, wrong: dict[str, Any]) -> VoteCurve:
     """Return the predicted accuracy by size; the curve ends where learners cannot be so opposed."""
-    largest = max(10 * n, 101) if wrong["n_classes"] == 2 else max(min(10 * n, 301), 101, n)
+    largest = max(10 * n, 101) if wrong["n_classes"] == 2 else max(min(10 * n, 301), 101)
     sizes = np.unique(np.round(np.geomspace(1, largest, 40)).astype(np.int64) | 1)
     sizes = np.unique(np.append(sizes, n))
     if np.isnan(c):

@@ -114,16 +114,16 @@ def _ensemble(
 def _tiles(a: Assessment) -> list[tuple[str, str, str]]:
     """Return the four key numbers as (label, value, note)."""
     p = a.accuracies
-    bound, c = a.optimality, a.correlations.error_correlation
+    votes, c = a.effective.votes, a.correlations.error_correlation
     return [
         ("Vote accuracy", percent(a.vote.value), f"{a.voting} vote, 95 % interval {interval(a.vote)}"),
         ("Mean learner", percent(float(p.mean())), f"best {percent(p.max())}, lowest {percent(p.min())}"),
         (
-            "Share of the bound",
-            percent(bound, 0),
-            "needs two learners whose outputs vary"
-            if math.isnan(bound)
-            else f"r_TL {number(a.r_tl)} of at most {number(a.correlations.bound)}",
+            f"Effective votes of {a.n_learners:,}",
+            number(votes.value, 1),
+            "needs learners that are sometimes wrong, and better than chance"
+            if math.isnan(votes.value)
+            else f"independent learners that vote as well, 95 % interval {votes.low:.1f} to {votes.high:.1f}",
         ),
         (
             "Error correlation",

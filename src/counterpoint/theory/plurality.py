@@ -22,6 +22,7 @@ __all__ = ["plurality_accuracy"]
 
 _ALIKE = 0.999  # an agreement above it is 1
 _NODES = 401  # of the common factor
+_MOST = 301  # learners; of more than two classes, larger votes are taken to be as accurate as this one
 
 
 def plurality_accuracy(
@@ -57,7 +58,8 @@ def plurality_accuracy(
     The number of right votes has the distribution behind :func:`jury_accuracy`. The ``w`` wrong votes are a
     Dirichlet-multinomial over :math:`M = m - 1` classes whose concentration :math:`\alpha` gives the agreement:
     :math:`a = (1 + \alpha / M) / (1 + \alpha)`. The probability that no wrong class has as many votes as the true one
-    is a coefficient of a power of a truncated series, found by Fourier transform; ties are counted exactly.
+    is a coefficient of a power of a truncated series, found by Fourier transform; ties are counted exactly. With more
+    than two classes, more than 301 learners are taken to be as accurate as 301.
 
     Examples
     --------
@@ -89,6 +91,7 @@ def check_agreement(agreement: float | None, n_classes: int) -> float:
 def _accuracy(p: float, c: float, n: int, n_classes: int, agreement: float) -> float:
     if n == 1 or p in (0.0, 1.0):
         return p
+    n = n if n_classes == 2 else min(n, _MOST)
     counts = _right_votes(p, max(c, float(least_error_correlation(np.array(p), np.array(n)))), n)
     return float(np.clip(counts @ plurality_credit(n, n_classes, agreement), 0, 1))
 
