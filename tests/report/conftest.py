@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from counterpoint import assess
-from counterpoint.theory import VoteCurve
 from counterpoint.exceptions import UndefinedMeasureWarning
+from counterpoint.theory import VoteCurve
 
 
 def noisy_votes(truth, accuracies, rng, n_classes=2):
