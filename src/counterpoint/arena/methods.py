@@ -43,7 +43,7 @@ def correlation(dial: float) -> str:
 
 # Fixed diversities that compete, and those that the searches try besides independent training.
 FIXED_DIVERSITIES = (0.5, 0.9)
-TRIED_DIVERSITIES = (0.25, 0.5, 0.75, 0.9, 1.0)  # as DiverseEnsembleClassifierCV
+TRIED_DIVERSITIES = (0.25, 0.5, 0.75, 0.9, 1.0)
 CORRELATIONS = (0.25, 0.5, 0.9, 1.0)
 
 # Methods with explicit diversity, in families: the fixed diversities of one loss answer one question.
@@ -90,7 +90,7 @@ METHODS: Mapping[str, Method] = MappingProxyType(
             for dial in FIXED_DIVERSITIES
         },
         "diverse-cv": Method(
-            "DiversityLoss, its diversity chosen as DiverseEnsembleClassifierCV does", batched=True
+            "DiversityLoss, its diversity chosen by the rule of DiverseEnsembleClassifierCV", batched=True
         ),
         **{
             correlation(dial): Method(f"the paper's loss at diversity {dial:g}", batched=True)

@@ -318,7 +318,7 @@ def _best(votes: FloatArray, _: Sequence[Split]) -> int:
 
 
 def _search(votes: FloatArray, inner: Sequence[Split]) -> int:
-    """Return the choice of DiverseEnsembleClassifierCV."""
+    """Return the diversity that DiverseEnsembleClassifierCV would choose by these accuracies."""
     share = float(np.mean([len(split.test) / len(split.train) for split in inner]))
     return choose_diversity(votes, share).chosen
 

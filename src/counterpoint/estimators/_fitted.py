@@ -21,6 +21,7 @@ from torch.nn import functional as F
 
 from counterpoint._validation import FloatArray, check_labels
 from counterpoint.estimators._rows import Rows
+from counterpoint.estimators._settings import count_pieces
 from counterpoint.estimators.table_encoder import TableEncoder
 from counterpoint.exceptions import LearnerWarning
 from counterpoint.training import Ensemble, History, Readout, Vote, autocast
@@ -53,6 +54,8 @@ class FittedNetworks(ClassifierMixin, BaseEstimator):
     """Classifier whose learners are networks; subclasses implement ``fit``."""
 
     categorical_features: ArrayLike | str | None
+    module: Any
+    n_pieces: int | str
     standardize: bool
     voting: str
     ensemble_: Ensemble
@@ -204,6 +207,11 @@ class FittedNetworks(ClassifierMixin, BaseEstimator):
         check_classification_targets(y)
         check_labels(y, "y")
         return X, np.asarray(y)
+
+    def _learn_encoding(self, rows: Rows) -> None:
+        """Learn the encoding of distinct rows: then it does not matter if a row is repeated or has a weight."""
+        self.encoder_.n_pieces = count_pieces(self, len(rows.codes))
+        self.encoder_._learn(rows.X, rows.weight)
 
     def _logits(self, X: Any) -> Tensor:
         """Return the outputs of the networks for a table, before the read-out, in double precision on the CPU."""

@@ -74,7 +74,8 @@ def load(cls: Any, path: str | os.PathLike[str], module: Module, loss: nn.Module
         raise ValueError(f"`module` must be given, for networks of {state['module']}; got None.")
     if loss is None and isinstance(state["loss"], str):
         loss = state["loss"]  # else None, with which the estimator predicts, and refuses to train
-    estimator = cls(**state["parameters"], module=module, loss=loss)
+    parameters = {"n_pieces": 0} | state["parameters"]  # as in files from before there were pieces
+    estimator = cls(**parameters, module=module, loss=loss)
     classes = state["classes"]
     estimator.classes_ = np.array(classes["values"], dtype=classes["dtype"])
     estimator.n_features_in_ = state["n_features"]
@@ -99,7 +100,7 @@ def _ensemble(estimator: "DiverseEnsembleClassifier", states: list[dict[str, tor
             estimator.module,
             len(states),
             estimator.hidden_layer_sizes,
-            estimator.encoder_._n_out,
+            estimator.encoder_,
             len(estimator.classes_),
         )
     if len(networks) != len(states):
@@ -143,6 +144,8 @@ def _encoder_state(encoder: TableEncoder) -> dict[str, Any]:
         "standardize": bool(encoder.standardize),
         "means": torch.as_tensor(encoder._means),
         "missing": encoder.missing_features_.tolist(),
+        "n_pieces": int(encoder.n_pieces),
+        "knots": [torch.as_tensor(knots) for knots in encoder._knots],
         "nominal": [
             {
                 "position": int(j),
@@ -174,6 +177,9 @@ def _encoder(estimator: "DiverseEnsembleClassifier", state: dict[str, Any]) -> T
         columns.append(NominalColumn.with_values(values, categories, infrequent))
     encoder._set_columns(columns, np.array(learned["missing"], dtype=np.int64))
     encoder._means, encoder.scaler_ = learned["means"].numpy(), scaler
+    encoder.n_pieces = learned.get("n_pieces", 0)
+    if "knots" in learned:
+        encoder._knots = [knots.numpy() for knots in learned["knots"]]
     return encoder
 
 
