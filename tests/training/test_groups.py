@@ -244,3 +244,10 @@ def test_losses_that_differ_in_more_than_their_dial_are_not_computed_as_one(fold
         torch.testing.assert_close(own, other.logits([rows])[0])
     first, second = together.logits([rows, rows])
     assert not torch.allclose(first, second)
+
+
+def test_progress_is_text_where_there_is_no_terminal(folds, capsys):
+    fit_groups([Group(folds[0], IndependentLoss())], SCHEDULE, progress=True)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[-1].startswith(f"epoch {SCHEDULE.epochs}/{SCHEDULE.epochs}, ")
+    assert len(lines) <= SCHEDULE.epochs

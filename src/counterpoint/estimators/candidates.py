@@ -45,7 +45,7 @@ class Scores(NamedTuple):
 
 
 def most_accurate(accuracy: FloatArray, log_loss: FloatArray, test_share: float) -> int:
-    """Return the most accurate setting among those whose log-loss is within one standard error of the lowest.
+    """Return the most accurate setting among those whose log-loss is within two standard errors of the lowest.
 
     Accuracy alone is coarse, since few rows tell two settings apart, and log-loss alone prefers settings that are
     cautious to those that are right more often.
@@ -70,7 +70,7 @@ def most_accurate(accuracy: FloatArray, log_loss: FloatArray, test_share: float)
     loss = log_loss.mean(axis=1)
     differences = log_loss - log_loss[loss.argmin()]
     error = np.sqrt((1 / log_loss.shape[1] + test_share) * differences.var(axis=1, ddof=1))
-    is_close = differences.mean(axis=1) <= error + 1e-12
+    is_close = differences.mean(axis=1) <= 2 * error + 1e-12
     right = np.where(is_close, accuracy.mean(axis=1).round(12), -1)
     return int(np.lexsort((loss.round(12), -right))[0])
 

@@ -105,7 +105,7 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
     value that no training row of the fold has is left out of its test rows.
 
     Each diversity, and independent training, takes the best epoch for each weight decay, then the best weight decay:
-    the one with the most accurate vote among those whose log-loss is within one standard error of the lowest. Then the
+    the one with the most accurate vote among those whose log-loss is within two standard errors of the lowest. Then the
     diversity with the most accurate vote is chosen if it leads independent training by more than the standard error of
     the difference, else independent training. Errors and p-value are those of the corrected resampled t-test (Nadeau
     and Bengio 2003), the p-value multiplied by the number of diversities times that of weight decays.
