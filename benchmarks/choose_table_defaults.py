@@ -39,7 +39,7 @@ DEVELOPMENT = (
 )  # fmt: skip
 JUDGING = (
     "autos", "bupa", "contraceptive", "credit-a", "hepatitis", "lymph", "mammographic", "saheart", "segment-challenge",
-    "soybean", "tae", "wdbc",
+    "tae", "wdbc",
 )  # fmt: skip
 SEARCHED = ("hepatitis", "tae")  # small tables, on which the search is run too
 FOREST, TREES, DEFAULT, EARLIER, SEARCH = (

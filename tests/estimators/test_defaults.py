@@ -82,3 +82,15 @@ def test_what_is_said_of_the_earlier_default_is_on_record(script):
     )
     page = script.PAGE.read_text(encoding="utf-8")
     assert f"right on {ours:.2f} % with it and on {theirs:.2f} % with independent training" in page
+
+
+@pytest.fixture(scope="module")
+def table_script(load_benchmark):
+    return load_benchmark("choose_table_defaults")
+
+
+def test_the_page_shows_the_tables_of_the_table_record(table_script):
+    record = json.loads(table_script.RESULTS.read_text(encoding="utf-8"))
+    page = table_script.PAGE.read_text(encoding="utf-8")
+    assert all(table in page for table in table_script.markdown(record).split("\n\n"))
+    assert not set(table_script.DEVELOPMENT) & set(table_script.JUDGING)
