@@ -35,11 +35,11 @@ def iris(_short):
 def search_that_found(independent, diverse, p_value):
     """Return a fitted search with these accuracies on the folds and this p-value."""
     votes = np.array([independent, diverse])
-    candidates = [Candidate(0.0, 0.1), Candidate(demo.DIVERSITY, 0.1)]
+    candidates = [Candidate(0.0, 0.1, 20), Candidate(demo.DIVERSITY, 0.1, 20)]
     search = demo._search(1, 100, 0)
     search.test_ = PairedTest(float(np.subtract(diverse, independent).mean()), 0.01, p_value)
     search.cv_results_ = results(candidates, Scores(*[votes] * len(Scores._fields)))
-    search.verdict_ = verdict(candidates, 1, 0, votes, search.test_)
+    search.verdict_ = verdict(candidates, 1, 1, 0, votes, search.test_)
     return search
 
 

@@ -1,11 +1,11 @@
 """The default diversity is the one that was judged, and the page shows the measurement."""
 
-import inspect
 import json
 
 import pytest
 
-from counterpoint.estimators import DiverseEnsembleClassifier, DiverseEnsembleClassifierCV
+from counterpoint.estimators import DiverseEnsembleClassifier
+from counterpoint.estimators._settings import count_batch
 from counterpoint.training import DiversityLoss
 
 
@@ -29,12 +29,14 @@ def test_the_page_shows_the_tables_of_the_record(script, record):
     assert all(table in page for table in script.markdown(record).split("\n\n"))
 
 
-@pytest.mark.parametrize("kind", [DiverseEnsembleClassifier, DiverseEnsembleClassifierCV])
-def test_the_defaults_are_those_that_were_judged(record, kind):
-    defaults = {name: p.default for name, p in inspect.signature(kind).parameters.items()}
+def test_the_dial_was_judged_with_the_default_networks_and_optimizer(script, record):
     judged = record["config"]["defaults"]
-    assert {name: defaults[name] for name in judged} == judged
-    assert defaults["voting"] == "auto"
+    assert judged == script.DEFAULTS
+    defaults = DiverseEnsembleClassifier().get_params()
+    assert {name: defaults[name] for name in judged if name != "batch_size"} == {
+        name: value for name, value in judged.items() if name != "batch_size"
+    }
+    assert count_batch(defaults["batch_size"], script.ROWS) == judged["batch_size"]
 
 
 def test_the_default_loss_has_the_dial_that_was_judged(record):
@@ -80,3 +82,15 @@ def test_what_is_said_of_the_earlier_default_is_on_record(script):
     )
     page = script.PAGE.read_text(encoding="utf-8")
     assert f"right on {ours:.2f} % with it and on {theirs:.2f} % with independent training" in page
+
+
+@pytest.fixture(scope="module")
+def table_script(load_benchmark):
+    return load_benchmark("choose_table_defaults")
+
+
+def test_the_page_shows_the_tables_of_the_table_record(table_script):
+    record = json.loads(table_script.RESULTS.read_text(encoding="utf-8"))
+    page = table_script.PAGE.read_text(encoding="utf-8")
+    assert all(table in page for table in table_script.markdown(record).split("\n\n"))
+    assert not set(table_script.DEVELOPMENT) & set(table_script.JUDGING)

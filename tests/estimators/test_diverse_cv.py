@@ -19,8 +19,9 @@ from counterpoint.estimators import (
 )
 from counterpoint.estimators._path import train_path
 from counterpoint.estimators._rows import Rows
-from counterpoint.estimators.candidates import Candidate, Scores, verdict
-from counterpoint.training import Ensemble, Fold, Schedule
+from counterpoint.estimators.candidates import Candidate, Scores, most_accurate, verdict
+from counterpoint.measures import brier_score, calibration_error, log_loss
+from counterpoint.training import DiversityLoss, Ensemble, Fold, Group, Schedule
 
 DIVERSITIES = (0.0, 0.5, 1.0)
 SCHEDULE = Schedule(epochs=8, n_batches=3, learning_rate=0.01, weight_decay=0.01)
@@ -32,8 +33,27 @@ def table():
 
 
 def small(**more):
-    settings = {"n_estimators": 3, "hidden_layer_sizes": (8,), "epochs": 8, "random_state": 0, "cv": 3}
-    return DiverseEnsembleClassifierCV(**{"diversities": (0.5, 1.0), "learning_rate": 0.01} | settings | more)
+    settings = {"n_estimators": 3, "hidden_layer_sizes": (8,), "epochs": (8,), "random_state": 0, "cv": 3}
+    settings |= {"diversities": (0.5, 1.0), "learning_rate": 0.01, "weight_decay": 0.1}
+    return DiverseEnsembleClassifierCV(**settings | more)
+
+
+def trained(folds, diversities):
+    """Return the ensembles that the program of a search trains, of each diversity on each fold."""
+    found = {}
+
+    def keep(places, epoch, grouped):
+        if epoch == SCHEDULE.epochs:
+            found.update(
+                zip(
+                    [(c, k) for c in range(len(diversities)) for k in places],
+                    grouped.ensembles(),
+                    strict=True,
+                )
+            )
+
+    train_path([[Group(fold, DiversityLoss(d), 2) for fold in folds] for d in diversities], SCHEDULE, keep)
+    return [[found[c, k] for k in range(len(folds))] for c in range(len(diversities))]
 
 
 def folds_of_unequal_size(make, weighted=False):
@@ -76,10 +96,10 @@ class Branching(nn.Module):
 def test_the_groups_of_the_program_train_as_if_they_were_alone(make, weighted):
     folds = folds_of_unequal_size(make, weighted)
     start = copy.deepcopy([[net.state_dict() for net in fold.networks] for fold in folds])
-    together = train_path(folds, DIVERSITIES, SCHEDULE, warmup_epochs=2)
+    together = trained(folds, DIVERSITIES)
     for k, fold in enumerate(folds):
         for c, diversity in enumerate(DIVERSITIES):
-            alone = train_path([fold], [diversity], SCHEDULE, warmup_epochs=2)[-1][0]
+            alone = trained([fold], [diversity])[0][0]
             for one, other in zip(together[c][k].learners, alone.learners, strict=True):
                 for name, value in one.state_dict().items():
                     torch.testing.assert_close(value, other.state_dict()[name], atol=1e-4, rtol=1e-4)
@@ -91,7 +111,7 @@ def test_the_groups_of_the_program_train_as_if_they_were_alone(make, weighted):
 
 
 def test_candidates_of_a_fold_part_company():
-    path = train_path(folds_of_unequal_size(mlp), DIVERSITIES, SCHEDULE, warmup_epochs=2)
+    path = trained(folds_of_unequal_size(mlp), DIVERSITIES)
     weights = [path[c][0].learners[0][0].weight for c in range(3)]
     assert all((weights[0] - other).abs().max() > 1e-3 for other in weights[1:])
 
@@ -99,7 +119,7 @@ def test_candidates_of_a_fold_part_company():
 def test_a_group_is_the_estimator_trained_on_its_fold(table):
     X, y = table
     splits = list(StratifiedKFold(3).split(X, y))
-    search = small(cv=splits, batch_size=32, weight_decay=(0.1, 3.0)).fit(X, y)
+    search = small(cv=splits, batch_size=32, weight_decay=(0.1, 3.0), n_pieces=0).fit(X, y)
     candidates = [(diversity, decay) for diversity in (0.0, 0.5, 1.0) for decay in (0.1, 3.0)]
     # the seeds of the folds follow the two of the search, as in draw_seeds
     rng = np.random.RandomState(0)
@@ -122,7 +142,8 @@ def test_the_results_look_like_those_of_a_grid_search(table):
     assert results["rank_test_score"].min() == 1
     assert results["param_diversity"].tolist() == [0.0, 0.5, 1.0]
     assert results["param_weight_decay"].tolist() == [0.1, 0.1, 0.1]
-    assert results["params"][2] == {"diversity": 1.0, "weight_decay": 0.1}
+    assert results["param_epochs"].tolist() == [8, 8, 8]
+    assert results["params"][2] == {"diversity": 1.0, "weight_decay": 0.1, "epochs": 8}
     for name in ("log_loss", "brier_score", "calibration_error"):
         assert (results[f"mean_test_{name}"] > 0).all()
     for params in results["params"]:
@@ -145,7 +166,7 @@ def test_the_choice_is_trained_on_all_rows_and_answers(table):
 def test_learners_that_underfit_gain_and_the_choice_follows():
     # nets of one hidden unit cannot tell seven classes apart
     X, y = segment(7)
-    search = tiny(n_estimators=9, epochs=15, cv=3).fit(X, y)
+    search = tiny(n_estimators=9, epochs=(15,), cv=3).fit(X, y)
     assert search.test_.difference > search.test_.standard_error
     assert search.best_diversity_ == 1.0
     assert search.best_estimator_.diversity == 1.0
@@ -155,10 +176,8 @@ def test_learners_that_underfit_gain_and_the_choice_follows():
 @pytest.mark.slow
 def test_the_verdict_is_that_diversity_pays_where_learners_underfit():
     X, y = segment(4)
-    search = tiny(epochs=30, learning_rate=0.03, cv=8).fit(X, y)
-    assert search.verdict_.startswith(
-        "Explicit diversity pays on this data: at diversity 1 the vote is right on"
-    )
+    search = tiny(epochs=(30,), learning_rate=0.03, cv=8).fit(X, y)
+    assert search.verdict_.startswith("Explicit diversity pays on this data: at diversity 1, weight decay")
     assert "over 8 folds for one diversity" in search.verdict_
     assert search.test_.p_value < 0.05
 
@@ -170,6 +189,7 @@ def segment(every):
 
 def tiny(**more):
     settings = {"hidden_layer_sizes": (1,), "diversities": (1.0,), "learning_rate": 0.05, "random_state": 0}
+    settings |= {"weight_decay": 0.1, "n_pieces": 0}
     return DiverseEnsembleClassifierCV(**settings | more)
 
 
@@ -177,16 +197,19 @@ def test_a_lead_within_the_standard_error_is_left_for_independent_training(monke
     X, y = load_iris(return_X_y=True)
     for lead, expected in ((0.01, 0.0), (0.1, 0.5)):
         # accuracies of the vote: the spread of the differences is 0.03 either way
-        votes = iter([0.8, 0.8, 0.8, *(0.8 + lead + np.array([-0.03, 0.0, 0.03]))])
-        monkeypatch.setattr(diverse_cv.SearchFold, "score", lambda *_, v=votes: scores(next(v)))
-        search = small(epochs=1, diversities=(0.5,)).fit(X, y)
+        votes = np.array([[0.8, 0.8, 0.8], 0.8 + lead + np.array([-0.03, 0.0, 0.03])])
+        given = scores(votes[:, None])
+        monkeypatch.setattr(DiverseEnsembleClassifierCV, "_scores", lambda *_, given=given: given)
+        search = small(epochs=(1,), diversities=(0.5,)).fit(X, y)
         assert search.test_.difference == pytest.approx(lead)
         assert search.best_diversity_ == expected
         assert search.best_estimator_.diversity == expected
 
 
-def scores(accuracy, learners=0.9):
-    return Scores(accuracy, 0.5, 0.4, 0.1, learners)
+def scores(accuracy, log_loss=0.5, learners=0.9):
+    """Return scores of candidates after some epochs on some folds, with these accuracies."""
+    same = np.ones_like(accuracy)
+    return Scores(accuracy, log_loss * same, 0.4 * same, 0.1 * same, learners * same)
 
 
 # (candidates, folds): independent, 0.5, 1.0, each at two weight decays
@@ -204,10 +227,9 @@ GRID = np.array(
 
 def scored(monkeypatch, grid, **more):
     """Return a search whose candidates are given these accuracies; a learner of candidate c is right on c tenths."""
-    flat = iter(grid.ravel())
-    places = iter(np.repeat(np.arange(len(grid)), 3) / 10)
-    monkeypatch.setattr(diverse_cv.SearchFold, "score", lambda *_: scores(next(flat), next(places)))
-    settings = {"epochs": 1, "weight_decay": (0.3, 0.03)} | more
+    given = scores(grid[:, None], learners=np.arange(len(grid))[:, None, None] / 10)
+    monkeypatch.setattr(DiverseEnsembleClassifierCV, "_scores", lambda *_: given)
+    settings = {"epochs": (1,), "weight_decay": (0.3, 0.03)} | more
     return small(**settings).fit(*load_iris(return_X_y=True))
 
 
@@ -218,11 +240,73 @@ def test_each_candidate_is_judged_at_its_best_weight_decay(monkeypatch):
     assert (search.best_estimator_.diversity, search.best_estimator_.weight_decay) == (1.0, 0.3)
     results = search.cv_results_
     assert results["param_weight_decay"].tolist() == [0.3, 0.03] * 3
-    assert results["params"][1] == {"diversity": 0.0, "weight_decay": 0.03}
+    assert results["params"][1] == {"diversity": 0.0, "weight_decay": 0.03, "epochs": 1}
     np.testing.assert_allclose(results["mean_learner_train_score"], np.arange(6) / 10)
-    assert "at diversity 1 and weight decay 0.3 the vote is right on 90.0 %" in search.verdict_
-    assert "trained independently at weight decay 0.03 on 80.0 %" in search.verdict_
+    assert "at diversity 1, weight decay 0.3 and 1 epoch, the vote is right on 90.0 %" in search.verdict_
+    assert "trained independently, weight decay 0.03 and 1 epoch, on 80.0 %" in search.verdict_
     assert "for the best of 4 pairs of diversity and weight decay: p = 0)" in search.verdict_
+
+
+def test_the_verdict_names_the_choice_where_no_difference_can_be_told(monkeypatch):
+    noise = np.array([0.1, -0.05, 0.0])
+    votes = np.stack([np.full(3, 0.7), np.full(3, 0.8), 0.81 + noise, 0.6 + noise, 0.7 + noise, 0.7 + noise])
+    search = scored(monkeypatch, votes)
+    assert search.best_diversity_ == 0
+    assert search.verdict_.startswith(
+        "No difference can be told on this data, and independent training is chosen:"
+    )
+    search = scored(monkeypatch, votes + np.array([0, 0, 0.1, 0, 0, 0])[:, None])
+    assert search.best_diversity_ == 0.5
+    assert search.test_.p_value > 0.05
+    assert search.verdict_.startswith(
+        "No difference can be told on this data, and diversity 0.5 is chosen, as it leads"
+    )
+
+
+def test_the_epoch_is_the_most_accurate_of_those_with_a_low_log_loss(monkeypatch):
+    # (candidates, epochs, folds): the third epoch is more accurate still, but its log-loss is high
+    accuracy = np.array([[0.7, 0.8, 0.9]] * 2)[:, :, None] + np.zeros(3)
+    log_loss = np.array([[0.5, 0.5, 0.9]] * 2)[:, :, None] + np.array([0.0, 0.01, -0.01])
+    monkeypatch.setattr(DiverseEnsembleClassifierCV, "_scores", lambda *_: scores(accuracy, log_loss))
+    search = small(epochs=(2, 5, 7), diversities=(0.5,)).fit(*load_iris(return_X_y=True))
+    assert search.best_epoch_ == 5
+    assert search.cv_results_["param_epochs"].tolist() == [5, 5]
+    assert len(search.history_) == search.best_estimator_.epochs == 5
+
+
+def test_of_equal_epochs_the_first_is_taken():
+    accuracy, log_loss = np.full((4, 3), 0.8), np.full((4, 3), 0.5)
+    assert most_accurate(accuracy, log_loss, test_share=0.5) == 0
+    log_loss[2] = 0.4
+    assert most_accurate(accuracy, log_loss, test_share=0.5) == 2
+
+
+def test_the_scores_of_an_epoch_are_those_of_a_search_that_ends_there(table):
+    many, one = (small(epochs=epochs, n_pieces=2, weight_decay=(0.1, 1.0)) for epochs in ((3, 6), (3,)))
+    seen = []
+    for search in (many, one):
+        judge = search._judge
+        search._judge = lambda *given, judge=judge: (seen.append(given[2]), judge(*given))
+        search.fit(*table)
+    for long, short in zip(*seen, strict=True):
+        np.testing.assert_allclose(long[:, 0], short[:, 0])
+
+
+def test_the_scores_are_those_of_the_measures(table):
+    X, y = table
+    splits = list(StratifiedKFold(3).split(X, y))
+    search = small(cv=splits, batch_size=32, n_pieces=0, weight_decay=0.1).fit(X, y)
+    rng = np.random.RandomState(0)
+    rng.randint(np.iinfo(np.int32).max, size=2)
+    seeds = rng.randint(np.iinfo(np.int32).max, size=3)
+    found = []
+    for (train, test), seed in zip(splits, seeds, strict=True):
+        proba = search.estimator(0.5, int(seed)).fit(X[train], y[train]).predict_proba(X[test])
+        found.append([m(y[test], proba) for m in (log_loss, brier_score, calibration_error)])
+    for name, expected in zip(
+        ("log_loss", "brier_score", "calibration_error"), np.mean(found, axis=0), strict=True
+    ):
+        assert search.cv_results_[f"mean_test_{name}"][1] == pytest.approx(expected, abs=1e-3)
 
 
 def test_independent_training_is_left_with_its_own_best_weight_decay(monkeypatch):
@@ -265,7 +349,7 @@ def test_one_weight_decay_in_a_row_is_that_number(table):
 
 
 def test_networks_that_cannot_be_stacked_have_weight_decays_of_their_own_too(table):
-    search = small(module=Branching, weight_decay=(0.0, 50.0), epochs=30).fit(*table)
+    search = small(module=Branching, weight_decay=(0.0, 50.0), epochs=(30,)).fit(*table)
     learners = search.cv_results_["mean_learner_train_score"].reshape(3, 2)
     assert (learners[:, 0] != learners[:, 1]).all()
 
@@ -273,11 +357,11 @@ def test_networks_that_cannot_be_stacked_have_weight_decays_of_their_own_too(tab
 def test_the_verdict_can_be_that_diversity_costs():
     votes = np.array([[0.9, 0.91, 0.92], [0.7, 0.72, 0.7], [0.8, 0.8, 0.81]])
     test = corrected_paired_test(votes[2] - votes[0], 0.5)
-    text = verdict([Candidate(d, 0.1) for d in (0.0, 0.5, 1.0)], 2, 0, votes, test)
+    text = verdict([Candidate(d, 0.1, 20) for d in (0.0, 0.5, 1.0)], 0, 2, 0, votes, test)
     assert text.startswith(
-        "Explicit diversity costs on this data: at diversity 1 the vote is right on 80.3 %"
+        "Explicit diversity costs on this data: at diversity 1, weight decay 0.1 and 20 epochs, the vote is right on 80"
     )
-    assert "independently on 91.0 %" in text
+    assert "independently, weight decay 0.1 and 20 epochs, on 91.0 %" in text
     assert "the best of 2 diversities" in text
 
 
@@ -285,7 +369,7 @@ def test_a_fold_may_lack_a_class_and_rows_may_weigh_nothing():
     X, y = load_iris(return_X_y=True)
     weight = np.ones(150)
     weight[:10] = 0
-    search = small(cv=KFold(3), epochs=5).fit(
+    search = small(cv=KFold(3), epochs=(5,)).fit(
         X, y, weight
     )  # sorted by class: each fold trains on two of three
     assert (search.cv_results_["mean_test_score"] < 0.2).all()
@@ -294,7 +378,7 @@ def test_a_fold_may_lack_a_class_and_rows_may_weigh_nothing():
 def test_folds_of_any_size_train_as_the_estimator_does_on_them(table):
     X, y = table
     splits = [(np.arange(n), np.arange(100, 121)) for n in (96, 13, 6, 92)]
-    search = small(cv=splits, batch_size=4).fit(X, y)
+    search = small(cv=splits, batch_size=4, n_pieces=0).fit(X, y)
     rng = np.random.RandomState(0)
     rng.randint(np.iinfo(np.int32).max, size=2)
     seeds = rng.randint(np.iinfo(np.int32).max, size=4)
@@ -315,7 +399,7 @@ def test_a_window_that_grows_is_a_cross_validation_too():
 
 def test_rows_of_a_class_without_weight_are_not_trained_on():
     X, y = load_iris(return_X_y=True)
-    settings = {"class_weight": {0: 0, 1: 1, 2: 1}, "batch_size": 4, "learning_rate": 0.02}
+    settings = {"class_weight": {0: 0, 1: 1, 2: 1}, "batch_size": 4, "learning_rate": 0.02, "n_pieces": 0}
     search = small(**settings).fit(X, y)
     assert (search.cv_results_["mean_test_score"] <= 2 / 3).all()
     assert (search.cv_results_["mean_learner_train_score"] > 0.8).all()  # of the rows with a weight
@@ -380,6 +464,9 @@ BAD = [
     ({"weight_decay": (0.1, np.inf)}, ValueError, r"`weight_decay` must be between 0 and 1e\+15; got inf"),
     ({"diversities": (0.5, np.inf)}, ValueError, "`diversities` must be between 0 and 1; got inf"),
     ({"epochs": 0}, ValueError, "`epochs` must be at least 1; got 0"),
+    ({"epochs": (5, 5)}, ValueError, "`epochs` must be an integer or a sequence of distinct integers"),
+    ({"epochs": ()}, ValueError, "`epochs` must be an integer or a sequence of distinct integers"),
+    ({"epochs": (3, 9), "warmup_epochs": 3}, ValueError, "`warmup_epochs` must be less than 3; got 3"),
     ({"voting": "loud"}, ValueError, "`voting` must be one of"),
     ({"cv": [(np.arange(90), np.arange(90, 121))]}, ValueError, "`cv` must yield at least two folds; got 1"),
     ({"verbose": "x"}, TypeError, "`verbose` must be an integer; got 'x'"),
@@ -436,9 +523,9 @@ def test_a_fold_is_scored_where_there_is_no_double_precision(table, voting):
     search = small(voting=voting)
     search.classes_ = np.unique(y)
     search.encoder_ = TableEncoder().fit(rows.X)
-    part = diverse_cv.SearchFold(search, rows, np.arange(0, len(y), 2), np.arange(1, len(y), 2), 0)
-    ensemble = Ensemble(part.fold.networks, voting=voting)
-    expected = part.score(ensemble)
-    part.fold = part.fold._replace(x=part.fold.x.as_subclass(OnAppleGPU))
-    part.test_x, part.test_y = part.test_x.as_subclass(OnAppleGPU), part.test_y.as_subclass(OnAppleGPU)
-    assert part.score(ensemble) == expected
+    part = diverse_cv.SearchFold(search, rows, np.arange(0, len(y), 2), np.arange(1, len(y), 2), 0, 3)
+    ensemble = Ensemble(part.fold.networks)
+    held, seen = (ensemble(x).detach()[None] for x in (part.test_x, part.seen_x))
+    expected = part.score(held, seen, voting)
+    found = part.score(held.as_subclass(OnAppleGPU), seen.as_subclass(OnAppleGPU), voting)
+    np.testing.assert_array_equal(found, expected)

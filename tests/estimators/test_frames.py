@@ -75,7 +75,7 @@ def test_nominal_and_missing_values_decide(fitted):
 
 def test_the_networks_see_what_the_encoder_returns(fitted):
     X, _ = animals()
-    encoded = TableEncoder().fit_transform(X)
+    encoded = TableEncoder(n_pieces=8).fit_transform(X)
     np.testing.assert_allclose(fitted.encoder_.transform(X), encoded, atol=1e-12)
     rows = torch.as_tensor(encoded, dtype=torch.float32)
     for network, proba in zip(fitted.estimators_, fitted.learner_predict_proba(X), strict=True):
@@ -99,7 +99,7 @@ def test_a_frame_of_numbers_is_an_array(model):
     np.testing.assert_array_equal(model.predict_proba(X), expected.predict_proba(X.to_numpy()))
     objects = clone(model).fit(X.astype(object), y)
     np.testing.assert_array_equal(objects.predict_proba(X), expected.predict_proba(X.to_numpy()))
-    assert model.encoder_.transform(X).shape == X.shape
+    assert model.set_params(n_pieces=0).fit(X, y).encoder_.transform(X).shape == X.shape
 
 
 def test_a_missing_number_in_an_array_is_a_value():
@@ -187,6 +187,7 @@ def test_training_goes_on_with_the_columns_of_the_first_rows():
     weights = TableEncoder().fit(X)
     np.testing.assert_allclose(model.scaler_.mean_[0], weights.scaler_.mean_[0], atol=0.05)
     model = clone(SMALL).set_params(warm_start=True).fit(X, y)
+    names = model.encoder_.get_feature_names_out().tolist()
     assert model.fit(new, y[100:]).encoder_.get_feature_names_out().tolist() == names
     assert np.isfinite(model.predict_proba(new)).all()
 
@@ -281,12 +282,13 @@ def test_a_file_without_an_encoder_is_a_table_of_numbers(tmp_path, standardize, 
     from counterpoint.estimators import _saving
 
     def without_encoder(path, state):
-        parameters = {k: v for k, v in state["parameters"].items() if k != "categorical_features"}
+        newer = ("categorical_features", "early_stopping", "n_pieces")
+        parameters = {k: v for k, v in state["parameters"].items() if k not in newer}
         older = {k: v for k, v in state.items() if k != "encoder"}
         save_checkpoint(path, older | {"parameters": parameters})
 
     X, y = load_iris(return_X_y=True)
-    model = clone(SMALL).set_params(standardize=standardize).fit(X, y)
+    model = clone(SMALL).set_params(standardize=standardize, n_pieces=0).fit(X, y)
     monkeypatch.setattr(_saving, "save_checkpoint", without_encoder)
     model.save(tmp_path / "model")
     with safe_open(tmp_path / "model", framework="numpy") as file:

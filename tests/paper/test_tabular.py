@@ -123,7 +123,13 @@ def test_the_trees_of_the_record_are_grown_again():
 def test_the_choice_is_that_of_the_estimator(seed):
     X, y = load("iris").X.to_numpy(), load("iris").y
     search = DiverseEnsembleClassifierCV(
-        n_estimators=3, diversities=(0.0, 0.9), cv=3, epochs=4, learning_rate=0.02, random_state=seed
+        n_estimators=3,
+        diversities=(0.0, 0.9),
+        weight_decay=0.1,
+        cv=3,
+        epochs=(4,),
+        learning_rate=0.02,
+        random_state=seed,
     ).fit(X, y)
     votes = np.stack([search.cv_results_[f"split{k}_test_score"] for k in range(3)], axis=1)
     assert choose_diversity(votes, test_share=0.5).chosen == search.best_index_

@@ -4,7 +4,6 @@ import pytest
 import torch
 from torch import nn
 
-from counterpoint.estimators._path import train_path
 from counterpoint.training import (
     CorrelationLoss,
     DiversityLoss,
@@ -159,7 +158,7 @@ def test_a_fold_by_itself_trains_as_a_plain_loop_does_with_batches_of_any_size(n
     fold = Fold(
         torch.randn(n_rows, 4), torch.randint(3, (n_rows,)), None, [normalised() for _ in range(3)], 0
     )
-    found = train_path([fold], [0.0], SCHEDULE)[0][0].learners
+    found = fit_groups([Group(fold, DiversityLoss(0.0))], SCHEDULE).ensembles()[0].learners
     nets = copy.deepcopy(fold.networks)
     optimizer = torch.optim.AdamW([p for net in nets for p in net.parameters()], lr=0.02, weight_decay=0.1)
     order = torch.Generator().manual_seed(fold.random_state)
@@ -245,3 +244,10 @@ def test_losses_that_differ_in_more_than_their_dial_are_not_computed_as_one(fold
         torch.testing.assert_close(own, other.logits([rows])[0])
     first, second = together.logits([rows, rows])
     assert not torch.allclose(first, second)
+
+
+def test_progress_is_text_where_there_is_no_terminal(folds, capsys):
+    fit_groups([Group(folds[0], IndependentLoss())], SCHEDULE, progress=True)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[-1].startswith(f"epoch {SCHEDULE.epochs}/{SCHEDULE.epochs}, ")
+    assert len(lines) <= SCHEDULE.epochs

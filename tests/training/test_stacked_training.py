@@ -5,10 +5,16 @@ import torch
 from torch import nn
 
 from counterpoint.training import CorrelationLoss, Ensemble, IndependentLoss, fit
+from counterpoint.training.networks import FeatureMask
 
 
 def mlp():
     return nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Tanh(), nn.Dropout(0.0), nn.Linear(8, 3))
+
+
+def masked():
+    """Return a network that sees half of the inputs, drawn anew each time."""
+    return nn.Sequential(FeatureMask(torch.randperm(4) < 2), nn.BatchNorm1d(4), nn.Linear(4, 3))
 
 
 def convnet(activation=nn.ReLU, pool=nn.MaxPool2d):
@@ -37,10 +43,11 @@ def looped(ensemble):
     [
         (mlp, (4,), torch.float32, 1e-5),
         (mlp, (4,), torch.float64, 1e-12),
+        (masked, (4,), torch.float64, 1e-12),
         (smooth_convnet, (1, 6, 6), torch.float32, 1e-5),
         (convnet, (1, 6, 6), torch.float64, 1e-12),
     ],
-    ids=["mlp", "mlp-double", "convnet", "convnet-double"],
+    ids=["mlp", "mlp-double", "masked", "convnet", "convnet-double"],
 )
 def test_after_fifty_steps_weights_and_statistics_are_the_same(make, shape, dtype, tolerance, loss):
     torch.manual_seed(0)

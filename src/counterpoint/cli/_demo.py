@@ -190,13 +190,16 @@ def _search(n_units: int, n_rows: int, seed: int) -> "DiverseEnsembleClassifierC
 
     from counterpoint.estimators import DiverseEnsembleClassifierCV
 
+    settings = _settings(n_rows)
     return DiverseEnsembleClassifierCV(
         n_estimators=N_LEARNERS,
         hidden_layer_sizes=(n_units,),
         diversities=(DIVERSITY,),
         cv=RepeatedStratifiedKFold(**FOLDS, random_state=seed),
+        weight_decay=0.1,
+        n_pieces=0,
         random_state=seed,
-        **_settings(n_rows),
+        **settings | {"epochs": (settings["epochs"],)},  # the dial is the only difference
     )
 
 

@@ -204,15 +204,6 @@ def _show_fit(found: "TableFit") -> None:
     console = Console()
     if found.verdict is not None:
         console.print(Text(found.verdict))
-        if found.diversity == 0:
-            choice = (
-                "Chosen: independent training, because no diversity leads by more than the standard error."
-            )
-        else:
-            choice = (
-                f"Chosen: diversity {found.diversity:g}, because it leads by more than the standard error."
-            )
-        console.print(Text(choice, style="bold"))
         console.print()
     show_assessment(found.assessment)
     console.print()

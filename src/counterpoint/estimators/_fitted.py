@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from counterpoint._validation import FloatArray, check_labels
 from counterpoint.estimators._network_estimator import NetworkEstimator, all_or_nothing, warn_of_learners
 from counterpoint.estimators._rows import Rows
+from counterpoint.estimators._settings import count_pieces
 from counterpoint.training import Readout, Vote
 from counterpoint.training.watch import learner_complaints
 
@@ -35,6 +36,8 @@ def _has_probabilities(estimator: "FittedNetworks") -> bool:
 class FittedNetworks(ClassifierMixin, NetworkEstimator):
     """Classifier whose learners are networks; subclasses implement ``fit``."""
 
+    module: Any
+    n_pieces: int | str
     voting: str
     classes_: NDArray[Any]
     _onnx_output = "probabilities"
@@ -140,6 +143,11 @@ class FittedNetworks(ClassifierMixin, NetworkEstimator):
         check_classification_targets(y)
         check_labels(y, "y")
         return X, np.asarray(y)
+
+    def _learn_encoding(self, rows: Rows) -> None:
+        """Learn the encoding of distinct rows: then it does not matter if a row is repeated or has a weight."""
+        self.encoder_.n_pieces = count_pieces(self, len(rows.codes))
+        self.encoder_._learn(rows.X, rows.weight)
 
     def _vote(self, X: Any) -> FloatArray:
         """Return the probabilities of the vote, or the shares of the votes under hard voting."""

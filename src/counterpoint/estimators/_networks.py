@@ -9,7 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from counterpoint._validation import check_count
+from counterpoint.estimators.table_encoder import TableEncoder
 from counterpoint.training import Ensemble, mlp
+from counterpoint.training.networks import FeatureMask
 
 __all__ = ["Module", "check_networks", "check_trained", "make_networks", "network_parameters"]
 
@@ -20,19 +22,21 @@ def make_networks(
     module: Module,
     n_estimators: int,
     hidden_layer_sizes: int | Sequence[int],
-    n_features: int,
+    encoder: TableEncoder,
     n_classes: int | None,
 ) -> list[nn.Module]:
     """Return networks for the task: new ones, or copies of those given. Torch's generator draws their weights.
 
     Without classes, for regression, they have one output.
     """
-    n_outputs = 1 if n_classes is None else n_classes
+    n_features, n_outputs = encoder._n_out, 1 if n_classes is None else n_classes
     if module is None:
         sizes = np.ravel(hidden_layer_sizes).tolist()
         if sizes:
             check_count(hidden_layer_sizes, "hidden_layer_sizes", minimum=1)
         networks: list[nn.Module] = [mlp([n_features, *sizes, n_outputs]) for _ in range(n_estimators)]
+        if encoder._is_piece.any():
+            networks = [_with_view(network, encoder, i) for i, network in enumerate(networks)]
     elif callable(module) and not isinstance(module, nn.Module):
         networks = [module(n_features, n_outputs) for _ in range(n_estimators)]
     elif isinstance(module, list | tuple):
@@ -44,6 +48,16 @@ def make_networks(
     for network in networks:
         _check_network(network, n_features, n_classes)
     return networks
+
+
+@torch.no_grad()
+def _with_view(network: nn.Module, encoder: TableEncoder, place: int) -> nn.Module:
+    """Return a perceptron that sees all columns if its place is even, else those that are no pieces."""
+    is_seen = torch.as_tensor(~encoder._is_piece | (place % 2 == 0))
+    first = next(part for part in network.modules() if isinstance(part, nn.Linear))
+    for parameter in (first.weight, first.bias):  # as for a layer with as many inputs as are seen
+        parameter *= (len(is_seen) / int(is_seen.sum())) ** 0.5
+    return nn.Sequential(FeatureMask(is_seen), *network)  # type: ignore[misc]
 
 
 def check_trained(ensemble: Ensemble) -> list[nn.Parameter]:
@@ -58,9 +72,10 @@ def check_trained(ensemble: Ensemble) -> list[nn.Parameter]:
 
 def network_parameters(estimator: Any) -> dict[str, Any]:
     """Return the parameters that define the networks, without a callable `module`: two callables cannot be compared."""
+    inputs = {"n_pieces": estimator.n_pieces}
     if isinstance(estimator.module, list | tuple):
-        return {"module": list(estimator.module)}
-    counted = {"n_estimators": int(estimator.n_estimators)}
+        return {"module": list(estimator.module), **inputs}
+    counted = {"n_estimators": int(estimator.n_estimators), **inputs}
     if estimator.module is not None:
         return counted
     return {"module": None, **counted, "hidden_layer_sizes": np.ravel(estimator.hidden_layer_sizes).tolist()}

@@ -32,6 +32,9 @@ class _Encoding(nn.Module):
     mean: Tensor
     scale: Tensor
     missing: Tensor
+    column: Tensor
+    left: Tensor
+    width: Tensor
 
     def __init__(self, encoder: TableEncoder) -> None:
         super().__init__()
@@ -43,13 +46,23 @@ class _Encoding(nn.Module):
         self.register_buffer("mean", torch.as_tensor(mean))
         self.register_buffer("scale", torch.as_tensor(scale))
         self.register_buffer("missing", torch.as_tensor(encoder.missing_features_))
+        counts = [len(knots) - 1 for knots in encoder._knots]
+        self.register_buffer("column", torch.arange(n_features).repeat_interleave(torch.tensor(counts)))
+        left = np.concatenate([knots[:-1] for knots in encoder._knots])
+        width = np.concatenate([np.diff(knots) for knots in encoder._knots])
+        self.register_buffer("left", torch.as_tensor(left))
+        self.register_buffer("width", torch.as_tensor(width))
 
     def forward(self, features: Tensor) -> Tensor:
         is_missing = torch.isnan(features)
         # as the estimator does: the mean may be large beside the scale, and then float32 keeps little of the difference
         filled = torch.where(is_missing | self.is_empty, self.means, features.double())
-        x = ((filled - self.mean) / self.scale).float()
-        return torch.cat([x, is_missing[:, self.missing].float()], dim=1) if len(self.missing) else x
+        parts = [((filled - self.mean) / self.scale).float()]
+        if len(self.column):
+            parts.append(((filled[:, self.column] - self.left) / self.width).clamp(0, 1).float())
+        if len(self.missing):
+            parts.append(is_missing[:, self.missing].float())
+        return torch.cat(parts, dim=1)
 
 
 class _Deployed(nn.Module):

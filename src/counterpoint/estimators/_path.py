@@ -1,59 +1,45 @@
-"""The candidates of a search, trained on all folds as one batched program."""
+"""Candidates trained on all folds as one batched program."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from counterpoint.training import (
-    DiversityLoss,
-    Ensemble,
-    Fold,
-    Group,
-    Schedule,
-    can_train_together,
-    fit_groups,
-)
+from counterpoint.training import Fold, Group, GroupedEnsembles, Schedule, can_train_together, fit_groups
+from counterpoint.training.device import threads_for
 
 __all__ = ["train_path"]
 
 
 def train_path(
-    folds: Sequence[Fold],
-    diversities: Sequence[float],
+    candidates: Sequence[Sequence[Group]],
     schedule: Schedule,
+    on_epoch: Callable[[list[int], int, GroupedEnsembles], None],
     *,
-    weight_decays: Sequence[float | None] = (None,),
-    warmup_epochs: int = 0,
-    voting: str = "auto",
     progress: bool = False,
-) -> list[list[Ensemble]]:
-    """Return the trained ensemble of each candidate on each fold.
+) -> None:
+    """Train each candidate on each fold.
 
-    The candidates are the diversities, each with all weight decays in a row. Where networks have batch normalisation,
-    folds of unequal size are trained one after the other.
+    Where networks have batch normalisation, folds of unequal size are trained one after the other.
 
     Parameters
     ----------
-    folds : sequence of Fold
-        Training rows and initial networks, which are left as they are.
-    diversities : sequence of float
-        Diversities to try; 0 is independent training.
+    candidates : sequence of sequences of Group
+        The groups of each candidate, one for each fold; the folds are the same for all candidates.
     schedule : Schedule
         Length of the training and settings of the optimizer.
-    weight_decays : sequence of float or None, default=(None,)
-        Weight decays to try with each diversity; None is that of the schedule.
-    warmup_epochs : int, default=0
-        Number of initial epochs with independent training.
-    voting : str, default="auto"
-        Vote of the ensembles.
+    on_epoch : callable
+        Called after each epoch of a program with the positions of its folds, the number of epochs so far and the
+        ensembles: those of the first candidate on these folds, then those of the second, and so on.
     progress : bool, default=False
-        Whether to show a progress bar over the epochs.
+        Whether to show the progress over the epochs.
     """
-    losses = [DiversityLoss(diversity) for diversity in diversities]
-    candidates = [(loss, decay) for loss in losses for decay in weight_decays]
-    path: list[list[Ensemble]] = [[] for _ in candidates]
+    folds = [group.fold for group in candidates[0] if isinstance(group.fold, Fold)]
     together = can_train_together(folds, int(schedule.n_batches or 1))
-    for some in [list(folds)] if together else [[fold] for fold in folds]:
-        groups = [Group(fold, loss, warmup_epochs, decay) for loss, decay in candidates for fold in some]
-        trained = fit_groups(groups, schedule, progress=progress).ensembles(voting)
-        for c, ensembles in enumerate(path):
-            ensembles += trained[c * len(some) : (c + 1) * len(some)]
-    return path
+    for places in [list(range(len(folds)))] if together else [[k] for k in range(len(folds))]:
+        groups = [groups[k] for groups in candidates for k in places]
+
+        def report(epoch: int, grouped: GroupedEnsembles, places: list[int] = places) -> None:
+            on_epoch(places, epoch, grouped)
+
+        weights = sum(p.numel() for network in folds[0].networks for p in network.parameters())
+        batch = max(len(folds[k].y) for k in places) / int(schedule.n_batches or 1)
+        with threads_for(int(len(groups) * weights * batch), folds[0].device):
+            fit_groups(groups, schedule, on_epoch=report, progress=progress)

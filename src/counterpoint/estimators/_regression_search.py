@@ -53,7 +53,7 @@ class RegressionFold:
         net_seed, order_seed = draw_seeds(seed)
         with seeded(device, net_seed):
             networks = make_networks(
-                search.module, search.n_estimators, search.hidden_layer_sizes, x.shape[1], None
+                search.module, search.n_estimators, search.hidden_layer_sizes, encoder, None
             )
         self.fold = Fold(x, y, weight, networks, order_seed)
         self.held = rows.take(test)

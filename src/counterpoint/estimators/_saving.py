@@ -84,8 +84,12 @@ def load(cls: Any, path: str | os.PathLike[str], module: Module, loss: nn.Module
         raise ValueError(f"`path` must be the file of a {cls.__name__}; got that of a {kind}.")
     if loss is None and isinstance(state.get("loss"), str):
         loss = state["loss"]  # else None, with which the estimator predicts, and refuses to train
-    own = {"loss": loss} if "classes" in state else {}
-    estimator = cls(**state["parameters"], module=module, **own)
+    own: dict[str, Any] = {}
+    parameters = dict(state["parameters"])
+    if "classes" in state:
+        own = {"loss": loss}
+        parameters = {"n_pieces": 0} | parameters  # as in files from before there were pieces
+    estimator = cls(**parameters, module=module, **own)
     if "classes" in state:
         classes = state["classes"]
         estimator.classes_ = np.array(classes["values"], dtype=classes["dtype"])
@@ -113,7 +117,7 @@ def _ensemble(estimator: Any, states: list[dict[str, torch.Tensor]]) -> Ensemble
             estimator.module,
             len(states),
             estimator.hidden_layer_sizes,
-            estimator.encoder_._n_out,
+            estimator.encoder_,
             len(estimator.classes_) if is_classifier(estimator) else None,
         )
     if len(networks) != len(states):
@@ -158,6 +162,8 @@ def _encoder_state(encoder: TableEncoder) -> dict[str, Any]:
         "standardize": bool(encoder.standardize),
         "means": torch.as_tensor(encoder._means),
         "missing": encoder.missing_features_.tolist(),
+        "n_pieces": int(encoder.n_pieces),
+        "knots": [torch.as_tensor(knots) for knots in encoder._knots],
         "nominal": [
             {
                 "position": int(j),
@@ -189,6 +195,9 @@ def _encoder(estimator: Any, state: dict[str, Any]) -> TableEncoder:
         columns.append(NominalColumn.with_values(values, categories, infrequent))
     encoder._set_columns(columns, np.array(learned["missing"], dtype=np.int64))
     encoder._means, encoder.scaler_ = learned["means"].numpy(), scaler
+    encoder.n_pieces = learned.get("n_pieces", 0)
+    if "knots" in learned:
+        encoder._knots = [knots.numpy() for knots in learned["knots"]]
     return encoder
 
 

@@ -21,11 +21,21 @@ from counterpoint.training import (
 from counterpoint.training.arguments import check_loss_value
 from counterpoint.training.voting import VOTES
 
-__all__ = ["LOSSES", "check_loss", "check_settings", "make_loss"]
+__all__ = [
+    "LARGE",
+    "LOSSES",
+    "check_loss",
+    "check_settings",
+    "count_batch",
+    "count_pieces",
+    "make_loss",
+]
 
 LOSSES = ("diversity", "independent", "joint", "ncl", "correlation")
 
 _LARGEST = 1e15  # rates; torch holds their product in float32
+LARGE = 10_000  # rows; larger tables have defaults of their own
+_PIECES = 8  # of a numeric column
 
 
 def check_settings(estimator: Any) -> None:
@@ -37,7 +47,7 @@ def check_settings(estimator: Any) -> None:
     check_whole(estimator.epochs, "epochs", minimum=1)
     if hasattr(estimator, "voting"):  # a classifier
         _check_classifier(estimator)
-    check_whole(estimator.batch_size, "batch_size", minimum=1)
+    _check_auto(estimator.batch_size, "batch_size", check_whole, minimum=1)
     check_number(estimator.learning_rate, "learning_rate", 0, _LARGEST, closed=False)
     check_number(estimator.weight_decay, "weight_decay", 0, _LARGEST)
     check_number(estimator.validation_fraction, "validation_fraction", 0, 0.9)
@@ -60,9 +70,33 @@ def _check_classifier(estimator: Any) -> None:
         raise ValueError(
             f"`warmup_epochs` must be less than {estimator.epochs}; got {estimator.warmup_epochs}."
         )
+    _check_auto(estimator.n_pieces, "n_pieces", check_whole, minimum=0)
+    check_flag(estimator.early_stopping, "early_stopping")
     check_choice(estimator.voting, "voting", ("auto", *VOTES))
     check_choice(estimator.reduction, "reduction", ("mean", "sum"))
     check_class_weight(estimator.class_weight)
+
+
+def count_pieces(estimator: Any, n_rows: int) -> int:
+    """Return the number of pieces of a numeric column.
+
+    "auto" is none for networks that are given, which may expect a number of inputs, and for large tables, which would
+    take several times as long.
+    """
+    if not _is_auto(estimator.n_pieces):
+        return int(estimator.n_pieces)
+    return _PIECES if estimator.module is None and n_rows <= LARGE else 0
+
+
+def count_batch(batch_size: int | str, n_rows: int) -> int:
+    """Return the largest size of a batch; "auto" is a hundredth of the rows, from 32 to 1,024.
+
+    Examples
+    --------
+    >>> [count_batch("auto", n) for n in (150, 10_000, 1_000_000)]
+    [32, 100, 1024]
+    """
+    return min(max(n_rows // 100, 32), 1024) if _is_auto(batch_size) else int(batch_size)
 
 
 def make_loss(
@@ -104,6 +138,18 @@ def check_loss(
         except (IndexError, RuntimeError, TypeError, ValueError) as error:
             raise ValueError(f"`loss` must {rule} do; got {loss!r}, which says: {error}") from error
     check_loss_value(found, loss)
+
+
+def _is_auto(value: Any) -> bool:
+    return isinstance(value, str) and value == "auto"
+
+
+def _check_auto(value: Any, name: str, check: Callable[..., Any], *limits: float, **more: Any) -> None:
+    """Refuse what is neither "auto" nor a number that a check accepts."""
+    if isinstance(value, str) and value != "auto":
+        raise ValueError(f"`{name}` must be 'auto' or a number; got {value!r}.")
+    if not _is_auto(value):
+        check(value, name, *limits, **more)
 
 
 def _refuse_dials(loss: Any, **dials: float | None) -> None:

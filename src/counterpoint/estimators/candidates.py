@@ -1,7 +1,8 @@
-"""The candidates of a search for the diversity, and the choice among them.
+"""The candidates of a search, and the choice among them.
 
 Candidates are in one order: independent training, which is diversity 0, then the other diversities, each with all
-weight decays. Scores are arrays ``(n_candidates, n_folds)``.
+weight decays. Scores are arrays ``(n_candidates, n_folds)``, or ``(n_candidates, n_epochs, n_folds)`` before the choice
+of the epoch.
 """
 
 from typing import Any, NamedTuple
@@ -9,19 +10,28 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import rankdata
 
-from counterpoint._validation import FloatArray, IntArray
+from counterpoint._validation import FloatArray
 from counterpoint.estimators.paired import PairedTest, corrected_paired_test
 
-__all__ = ["Candidate", "Choice", "Scores", "at_best_decay", "choose_diversity", "results", "verdict"]
+__all__ = [
+    "Candidate",
+    "Choice",
+    "Scores",
+    "choose_diversity",
+    "most_accurate",
+    "results",
+    "verdict",
+]
 
 _LEVEL = 0.05  # of the test behind the verdict
 
 
 class Candidate(NamedTuple):
-    """A diversity, 0 for independent training, with a weight decay."""
+    """A diversity, 0 for independent training, with a weight decay and a number of epochs."""
 
     diversity: float
     weight_decay: float
+    epochs: int
 
 
 class Scores(NamedTuple):
@@ -34,18 +44,35 @@ class Scores(NamedTuple):
     learner_train_accuracy: Any
 
 
-def at_best_decay(votes: FloatArray, n_decays: int) -> IntArray:
-    """Return the row of the best mean over the folds for each diversity, the first of equals.
+def most_accurate(accuracy: FloatArray, log_loss: FloatArray, test_share: float) -> int:
+    """Return the most accurate setting among those whose log-loss is within two standard errors of the lowest.
+
+    Accuracy alone is coarse, since few rows tell two settings apart, and log-loss alone prefers settings that are
+    cautious to those that are right more often.
+
+    Parameters
+    ----------
+    accuracy, log_loss : ndarray of shape (n_settings, n_folds)
+        Scores on the folds; of settings with equal accuracy, the one with the lower log-loss is taken, and then the
+        first.
+    test_share : float
+        Number of test rows over that of training rows, in a fold. The standard error of the difference from the lowest
+        log-loss is the corrected one of :func:`corrected_paired_test`.
 
     Examples
     --------
     >>> import numpy as np
-    >>> at_best_decay(np.array([[0.8, 0.9], [0.9, 0.9], [0.7, 0.7], [0.7, 0.7]]), n_decays=2)
-    array([1, 2])
+    >>> accuracy = np.array([[0.8, 0.8], [0.9, 0.8], [0.9, 0.9]])
+    >>> log_loss = np.array([[0.5, 0.4], [0.4, 0.6], [0.8, 0.8]])
+    >>> most_accurate(accuracy, log_loss, test_share=1.0)
+    1
     """
-    mean = votes.mean(axis=1).round(12).reshape(-1, n_decays)
-    found: IntArray = mean.argmax(axis=1) + n_decays * np.arange(len(mean))
-    return found
+    loss = log_loss.mean(axis=1)
+    differences = log_loss - log_loss[loss.argmin()]
+    error = np.sqrt((1 / log_loss.shape[1] + test_share) * differences.var(axis=1, ddof=1))
+    is_close = differences.mean(axis=1) <= 2 * error + 1e-12
+    right = np.where(is_close, accuracy.mean(axis=1).round(12), -1)
+    return int(np.lexsort((loss.round(12), -right))[0])
 
 
 class Choice(NamedTuple):
@@ -102,6 +129,7 @@ def results(candidates: list[Candidate], scores: Scores) -> dict[str, Any]:
     found: dict[str, Any] = {
         "param_diversity": np.array([c.diversity for c in candidates]),
         "param_weight_decay": np.array([c.weight_decay for c in candidates]),
+        "param_epochs": np.array([c.epochs for c in candidates]),
         "params": [c._asdict() for c in candidates],
     }
     found |= {f"split{k}_test_score": votes[:, k] for k in range(votes.shape[1])}
@@ -116,24 +144,29 @@ def results(candidates: list[Candidate], scores: Scores) -> dict[str, Any]:
 
 
 def verdict(
-    candidates: list[Candidate], best: int, independent: int, votes: FloatArray, test: PairedTest
+    candidates: list[Candidate], chosen: int, best: int, independent: int, votes: FloatArray, test: PairedTest
 ) -> str:
-    """Return a sentence that compares the best diversity with independent training."""
+    """Return a sentence that compares the best diversity with independent training, and names the choice."""
     n_decays = sum(candidate.diversity == 0 for candidate in candidates)
     n_tried = len(candidates) - n_decays
     what = "diversities" if n_decays == 1 else "pairs of diversity and weight decay"
     tried = f"the best of {n_tried} {what}" if n_tried > 1 else "one diversity"
-    ours, theirs = f"diversity {candidates[best].diversity:g}", "independently"
-    if n_decays > 1:
-        ours += f" and weight decay {candidates[best].weight_decay:g}"
-        theirs += f" at weight decay {candidates[independent].weight_decay:g}"
+    ours, theirs = candidates[best], candidates[independent]
     numbers = (
-        f"at {ours} the vote is right on {100 * votes[best].mean():.1f} % of the rows held out, with the same networks "
-        f"trained {theirs} on {100 * votes[independent].mean():.1f} % (corrected paired t-test over {votes.shape[1]} "
-        f"folds for {tried}: p = {test.p_value:.2g})."
+        f"at diversity {ours.diversity:g}, {_setting(ours)}, the vote is right on {100 * votes[best].mean():.1f} % of "
+        f"the rows held out; with the same networks trained independently, {_setting(theirs)}, on "
+        f"{100 * votes[independent].mean():.1f} % (corrected paired t-test over {votes.shape[1]} folds for {tried}: "
+        f"p = {test.p_value:.2g})."
     )
-    if test.p_value >= _LEVEL:
-        return f"No difference can be told on this data: {numbers}"
-    if test.difference > 0:
-        return f"Explicit diversity pays on this data: {numbers}"
-    return f"Explicit diversity costs on this data: {numbers}"
+    if test.p_value < _LEVEL:
+        return f"Explicit diversity {'pays' if test.difference > 0 else 'costs'} on this data: {numbers}"
+    if chosen == best:
+        what = f"diversity {ours.diversity:g} is chosen, as it leads by more than the standard error"
+    else:
+        what = "independent training is chosen"
+    return f"No difference can be told on this data, and {what}: {numbers}"
+
+
+def _setting(candidate: Candidate) -> str:
+    epochs = "1 epoch" if candidate.epochs == 1 else f"{candidate.epochs} epochs"
+    return f"weight decay {candidate.weight_decay:g} and {epochs}"

@@ -1,7 +1,6 @@
 """A scikit-learn classifier: an ensemble of networks trained to be accurate and diverse."""
 
 import os
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
@@ -20,10 +19,10 @@ from counterpoint.estimators._networks import (
 )
 from counterpoint.estimators._rows import Rows, check_classes, check_sample_weight, coded_rows
 from counterpoint.estimators._seeds import draw_seeds
-from counterpoint.estimators._settings import check_loss, check_settings, make_loss
-from counterpoint.estimators._table_batches import TableBatches
-from counterpoint.exceptions import LearnerWarning
-from counterpoint.training import Ensemble, History, IndependentLoss, autocast, fit, pick_device, seeded
+from counterpoint.estimators._settings import check_settings, make_loss
+from counterpoint.estimators._stopping import Stopping, plan_stopping
+from counterpoint.estimators._training import train_networks
+from counterpoint.training import Ensemble, History, pick_device, seeded
 
 __all__ = ["DiverseEnsembleClassifier"]
 
@@ -59,8 +58,14 @@ class DiverseEnsembleClassifier(FittedNetworks):
         Number of passes over the rows.
     learning_rate, weight_decay : float, default=0.003, 0.1
         Settings of the AdamW optimizer.
-    batch_size : int, default=32
-        Largest size of a batch. An epoch is split into batches whose sizes differ by at most one.
+    batch_size : int or "auto", default="auto"
+        Largest size of a batch. An epoch is split into batches whose sizes differ by at most one. "auto" is a hundredth
+        of the rows, from 32 to 1,024.
+    early_stopping : bool, default=True
+        Whether training may end before ``epochs`` where ``validation_fraction`` is 0. Up to 10,000 rows, the number of
+        epochs is chosen on five folds, and the networks are then trained on all rows. For more rows, a tenth is set
+        aside, with a patience of 5 epochs. There is none for fewer than 50 rows, for a warm start, and for losses that
+        need a read-out or are not of counterpoint.
     validation_fraction : float, default=0.0
         Share of each class that is set aside for validation. The weights of the epoch with the lowest validation loss
         are kept, at the end of the warm-up and at the end.
@@ -71,6 +76,10 @@ class DiverseEnsembleClassifier(FittedNetworks):
         geometric for "diversity", soft for "independent".
     standardize : bool, default=True
         Whether numeric features are scaled to mean 0 and standard deviation 1.
+    n_pieces : int or "auto", default="auto"
+        Number of pieces per numeric column, between quantiles, which are added to its value; see
+        :class:`TableEncoder`. "auto" is 8 for perceptrons on up to 10,000 rows, else 0. Every second perceptron
+        does not see the pieces.
     categorical_features : "from_dtype", None, or array-like of int, str or bool, default="from_dtype"
         The nominal columns: by default those of text, categories, objects and booleans of a pandas or polars frame;
         see :class:`TableEncoder`.
@@ -98,7 +107,7 @@ class DiverseEnsembleClassifier(FittedNetworks):
     voting_ : {"soft", "geometric", "hard"}
         The vote in use.
     encoder_ : TableEncoder
-        The encoder of the table. Numbers without missing values are standardised and otherwise left as they are.
+        The encoder of the table.
     scaler_ : StandardScaler or None
         Its scaler of the numeric columns.
     history_ : History
@@ -148,12 +157,14 @@ class DiverseEnsembleClassifier(FittedNetworks):
         warmup_epochs: int = 0,
         epochs: int = 100,
         learning_rate: float = 0.003,
-        batch_size: int = 32,
+        batch_size: int | str = "auto",
         weight_decay: float = 0.1,
+        early_stopping: bool = True,
         validation_fraction: float = 0.0,
         patience: int | None = None,
         voting: str = "auto",
         standardize: bool = True,
+        n_pieces: int | str = "auto",
         categorical_features: ArrayLike | str | None = "from_dtype",
         class_weight: Mapping[Any, float] | str | None = None,
         warm_start: bool = False,
@@ -173,10 +184,12 @@ class DiverseEnsembleClassifier(FittedNetworks):
         self.learning_rate = learning_rate
         self.batch_size = batch_size
         self.weight_decay = weight_decay
+        self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
         self.patience = patience
         self.voting = voting
         self.standardize = standardize
+        self.n_pieces = n_pieces
         self.categorical_features = categorical_features
         self.class_weight = class_weight
         self.warm_start = warm_start
@@ -214,10 +227,14 @@ class DiverseEnsembleClassifier(FittedNetworks):
             check_networks(self, self._networks)
             self.encoder_ = self.encoder_._rescaled(rows.X, rows.weight, standardize=self.standardize)
         else:
-            self.encoder_._learn(rows.X, rows.weight)
+            self._learn_encoding(rows)
             self._begin(classes, seeds[0])
-        rows, held = rows.set_aside(self.validation_fraction, seeds[1])
-        self.history_ = self._train(rows, held, self._optimizer(), int(self.epochs), seeds[1])
+        optimizer = self._optimizer()
+        stopping = Stopping.of(self) if go_on else plan_stopping(self, rows, seeds[1])
+        rows, held = rows.set_aside(stopping.held_out, seeds[1])
+        self.history_ = train_networks(
+            self, rows, held, optimizer, stopping.epochs, seeds[1], patience=stopping.patience
+        )
         self._warn_of_learners(rows)
         return self
 
@@ -258,7 +275,7 @@ class DiverseEnsembleClassifier(FittedNetworks):
             raise ValueError(f"`classes` must be those of the first call, {self.classes_}; got {classes!r}.")
         rows = coded_rows(X, y, every, check_sample_weight(sample_weight, len(y)))
         if first:
-            self.encoder_._learn(rows.X, rows.weight)
+            self._learn_encoding(rows)
             self._begin(every, draw_seeds(self.random_state)[0])
             self.history_ = History()
         elif self.standardize != self.encoder_.standardize:  # no scaler has seen the rows so far
@@ -271,7 +288,7 @@ class DiverseEnsembleClassifier(FittedNetworks):
         optimizer = self._continued = self._optimizer(getattr(self, "_continued", None))
         seed = draw_seeds(self.random_state)[1] + len(self.history_)
         known = self.readout_
-        for record in self._train(rows, None, optimizer, 1, seed):
+        for record in train_networks(self, rows, None, optimizer, 1, seed):
             self.history_.append({**record, "epoch": len(self.history_) + 1})
         if known is not None and self.readout_ is not None:  # few rows move a read-out of many rows a little
             x, codes, weight = self._tensors(rows)
@@ -337,7 +354,7 @@ class DiverseEnsembleClassifier(FittedNetworks):
         device = pick_device(self.device)
         with seeded(device, seed):
             networks = make_networks(
-                self.module, self.n_estimators, self.hidden_layer_sizes, self.encoder_._n_out, len(classes)
+                self.module, self.n_estimators, self.hidden_layer_sizes, self.encoder_, len(classes)
             )
         self.classes_, self.ensemble_, self._continued = classes, Ensemble(networks).to(device), None
         self._networks = network_parameters(self)
@@ -345,33 +362,3 @@ class DiverseEnsembleClassifier(FittedNetworks):
     def _tensors(self, rows: Rows) -> tuple[Tensor, Tensor, Tensor | None]:
         device = next(self.ensemble_.parameters()).device
         return rows.balanced(self.class_weight, self.classes_).tensors(self.encoder_, device)
-
-    def _train(
-        self, rows: Rows, held: Rows | None, optimizer: torch.optim.Optimizer, epochs: int, seed: int
-    ) -> History:
-        """Train; during a warm-up, each network independently."""
-        device = next(self.ensemble_.parameters()).device
-        x, y, weight = self._tensors(rows)
-        batches = TableBatches(x, y, weight, int(self.batch_size), torch.Generator().manual_seed(seed))
-        more: dict[str, Any] = {"optimizer": optimizer, "precision": "float32", "progress": self.verbose > 0}
-        if held is not None:
-            validation = [tensor for tensor in self._tensors(held) if tensor is not None]
-            more |= {"validation": [validation], "metric": "loss", "patience": self.patience}
-        check_loss(self._loss(), self.ensemble_, x, y, weight)
-        warmup = int(self.warmup_epochs) if epochs > 1 else 0
-        self.ensemble_.voting = self.voting  # the parameter may have changed
-        self.ensemble_.readout = None  # fit adds one if the loss needs it
-        history = History()
-        with seeded(device, seed), autocast("float32", device), warnings.catch_warnings():
-            # After a few small batches a learner may still be near its start; the check is at the end.
-            warnings.simplefilter("ignore", LearnerWarning)
-            for loss, count in ((IndependentLoss(), warmup), (self._loss(), epochs - warmup)):
-                if count:
-                    part = fit(self.ensemble_, batches, loss=loss, epochs=count, **more)
-                    before = len(history)
-                    for record in part:
-                        history.append({**record, "epoch": before + record["epoch"]})
-                    history.best_epoch = None if part.best_epoch is None else before + part.best_epoch
-        self.ensemble_.eval()
-        self.__dict__.pop("_modules", None)  # of the weights before
-        return history

@@ -1,8 +1,7 @@
-"""Cross-validated choice of the diversity and the weight decay, and a test of whether diversity pays."""
+"""Cross-validated choice of diversity, weight decay and epochs, and a test of whether diversity pays."""
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import product
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -12,56 +11,66 @@ from sklearn.model_selection import StratifiedKFold, check_cv
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from counterpoint._validation import FloatArray, IntArray, check_interval
+from counterpoint._validation import FloatArray, IntArray, check_interval, check_whole
 from counterpoint.estimators._fitted import FittedNetworks, all_or_nothing
 from counterpoint.estimators._networks import Module
 from counterpoint.estimators._path import train_path
-from counterpoint.estimators._rows import Rows, check_sample_weight
-from counterpoint.estimators._search_fold import SearchFold
+from counterpoint.estimators._rows import Rows, check_sample_weight, distinct_rows
+from counterpoint.estimators._search_fold import SearchFold, score_folds
 from counterpoint.estimators._seeds import draw_seeds
+from counterpoint.estimators._settings import count_batch
+from counterpoint.estimators._stopping import epochs_up_to
 from counterpoint.estimators.candidates import (
     Candidate,
     Scores,
-    at_best_decay,
     choose_diversity,
+    most_accurate,
     results,
     verdict,
 )
 from counterpoint.estimators.diverse import DiverseEnsembleClassifier
 from counterpoint.estimators.diversity_path import DiversityPathDisplay
-from counterpoint.training import Schedule
+from counterpoint.training import DiversityLoss, Group, GroupedEnsembles, Schedule
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["DiverseEnsembleClassifierCV"]
 
-_DIVERSITIES = (0.25, 0.5, 0.75, 0.9, 1.0)
+_DIVERSITIES = (0.5, 1.0)
+_WEIGHT_DECAYS = (0.1, 1.0)
 # Folds that train as one program take the same number of steps. The batches of a fold smaller than this share of the
 # largest would be too small, so it trains in a program of its own.
 _SIMILAR = 0.8
 
 
 class DiverseEnsembleClassifierCV(FittedNetworks):
-    """Choose the diversity by cross-validation, and test whether it beats independent training of the same networks.
+    """Choose diversity, weight decay and epochs by cross-validation, and test whether diversity pays.
 
-    All diversities, weight decays and networks train as one batched program, on all folds of similar size. The choice
-    is then trained on all rows.
+    All diversities, weight decays and networks train as one batched program, on all folds of similar size, and are
+    scored on held-out rows after many of the epochs. The choice is then trained on all rows. The test compares it with
+    independent training of the same networks.
 
     Parameters
     ----------
     module, n_estimators, hidden_layer_sizes
         The networks, as for :class:`DiverseEnsembleClassifier`.
-    diversities : sequence of float, default=(0.25, 0.5, 0.75, 0.9, 1.0)
+    diversities : sequence of float, default=(0.5, 1.0)
         Dials of :class:`~counterpoint.training.DiversityLoss` to try, besides independent training, diversity 0.
     cv : int, splitter or iterable, default=5
         Number of stratified folds, or any splitter of scikit-learn. Repeated folds sharpen the verdict.
-    warmup_epochs, epochs, learning_rate, batch_size
+    epochs : int or sequence of int, default=100
+        Largest number of passes over the rows: about thirty numbers up to this one are tried, each of the first ten and
+        then every tenth more. Or the numbers to try; one number in a list is not searched. The candidates train once,
+        for the largest number.
+    warmup_epochs, learning_rate, batch_size
         How to train, as for :class:`DiverseEnsembleClassifier`.
-    weight_decay : float or sequence of float, default=0.1
+    weight_decay : float or sequence of float, default=(0.1, 1.0)
         Weight decay, or several to try with each diversity and with independent training.
-    voting, standardize, categorical_features, class_weight, device, random_state, verbose
+    voting, standardize, n_pieces, categorical_features, class_weight, device, random_state
         As for :class:`DiverseEnsembleClassifier`.
+    verbose : int, default=0
+        Whether to show progress on stderr: a bar in a terminal, else a line now and then.
 
     Attributes
     ----------
@@ -69,15 +78,19 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
         The chosen diversity; 0 is independent training.
     best_weight_decay_ : float
         The chosen weight decay.
+    best_epoch_ : int
+        The chosen number of epochs.
     verdict_ : str
-        Whether explicit diversity beats independent training of the same networks on this data, with the test.
+        Whether explicit diversity beats independent training of the same networks on this data, with the test and the
+        choice.
     test_ : PairedTest
-        Test of the best diversity against independent training, each at its best weight decay: mean difference in
-        accuracy, standard error, p-value.
+        Test of the best diversity against independent training, each at its best weight decay and epoch: mean
+        difference in accuracy, standard error, p-value.
     cv_results_ : dict of arrays
-        As that of ``GridSearchCV``, one row for each diversity and weight decay, independent training first: the
-        accuracy of the vote, ``mean_test_log_loss``, ``mean_test_brier_score`` and
-        ``mean_test_calibration_error``, and the accuracy of the learners on their own training rows.
+        As that of ``GridSearchCV``, one row for each diversity and weight decay, independent training first. Each is
+        scored at its best epoch, ``param_epochs``: the accuracy of the vote, ``mean_test_log_loss``,
+        ``mean_test_brier_score`` and ``mean_test_calibration_error``, and the accuracy of the learners on their own
+        training rows.
     best_index_ : int
         Row of the choice in ``cv_results_``.
     best_estimator_ : DiverseEnsembleClassifier
@@ -87,15 +100,15 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
 
     Notes
     -----
-    In each fold, numeric columns are scaled by the training rows. The values of nominal columns, and which columns
-    have an indicator of missing values, are the same for all folds. A value that no training row of the fold has is
-    left out of its test rows.
+    In each fold, numeric columns are scaled by the training rows. The quantiles between the pieces of a numeric column,
+    the values of nominal columns, and which columns have an indicator of missing values, are the same for all folds. A
+    value that no training row of the fold has is left out of its test rows.
 
-    Each diversity, and independent training, takes its weight decay with the most accurate vote over the folds, the
-    first of equals. Then the diversity with the most accurate vote is chosen if it leads independent training by more
-    than the standard error of the difference, else independent training. Error and p-value are those of the corrected
-    resampled t-test (Nadeau and Bengio 2003), the p-value multiplied by the number of diversities times that of weight
-    decays.
+    Each diversity, and independent training, takes the best epoch for each weight decay, then the best weight decay:
+    the one with the most accurate vote among those whose log-loss is within two standard errors of the lowest. Then the
+    diversity with the most accurate vote is chosen if it leads independent training by more than the standard error of
+    the difference, else independent training. Errors and p-value are those of the corrected resampled t-test (Nadeau
+    and Bengio 2003), the p-value multiplied by the number of diversities times that of weight decays.
 
     Examples
     --------
@@ -104,13 +117,15 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
     >>> search = DiverseEnsembleClassifierCV(
     ...     n_estimators=3, diversities=(0.5, 1.0), cv=3, epochs=20, learning_rate=0.02, random_state=0
     ... ).fit(X, y)
-    >>> search.cv_results_["mean_test_score"].shape  # independent training and two diversities
-    (3,)
-    >>> bool(search.score(X, y) > 0.9)
-    True
-    >>> search = search.set_params(diversities=(1.0,), weight_decay=(0.01, 0.1)).fit(X, y)
+    >>> search.cv_results_["mean_test_score"].shape  # independent training and two diversities, two weight decays
+    (6,)
+    >>> bool(search.score(X, y) > 0.9), search.best_epoch_ <= 20
+    (True, True)
+    >>> search = search.set_params(diversities=(1.0,), weight_decay=(0.01, 0.1), epochs=(5, 20)).fit(X, y)
     >>> search.cv_results_["param_weight_decay"]
     array([0.01, 0.1 , 0.01, 0.1 ])
+    >>> search.best_epoch_ in (5, 20)
+    True
     """
 
     best_estimator_: DiverseEnsembleClassifier
@@ -124,12 +139,13 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
         cv: Any = 5,
         hidden_layer_sizes: int | Sequence[int] = (64,),
         warmup_epochs: int = 0,
-        epochs: int = 100,
+        epochs: int | Sequence[int] = 100,
         learning_rate: float = 0.003,
-        batch_size: int = 32,
-        weight_decay: float | Sequence[float] = 0.1,
+        batch_size: int | str = "auto",
+        weight_decay: float | Sequence[float] = _WEIGHT_DECAYS,
         voting: str = "auto",
         standardize: bool = True,
+        n_pieces: int | str = "auto",
         categorical_features: ArrayLike | str | None = "from_dtype",
         class_weight: Mapping[Any, float] | str | None = None,
         device: str | torch.device = "auto",
@@ -148,6 +164,7 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
         self.weight_decay = weight_decay
         self.voting = voting
         self.standardize = standardize
+        self.n_pieces = n_pieces
         self.categorical_features = categorical_features
         self.class_weight = class_weight
         self.device = device
@@ -171,7 +188,7 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
         -------
         self
         """
-        diversities, decays = self._check_parameters()
+        candidates, epochs = self._check_parameters()
         table, given = self._check_table(X, y)
         n_samples = len(table)
         weight = check_sample_weight(sample_weight, n_samples)
@@ -182,17 +199,20 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
                 f"`y` must hold at least two classes; got one class, {self.classes_.tolist()[0]!r}."
             )
         rows = Rows(table[kept], codes, weight[kept])
-        self.encoder_._learn(rows.X, rows.weight)
+        self._learn_encoding(distinct_rows(*rows))
         rng = check_random_state(self.random_state)
         splitting, refitting = draw_seeds(rng)
         splits = self._splits(rows, n_samples, kept, splitting)
         if len(splits) < 2:
             raise ValueError(f"`cv` must yield at least two folds; got {len(splits)}.")
         seeds = draw_seeds(rng, len(splits))
-        folds = [SearchFold(self, rows, *split, seed) for split, seed in zip(splits, seeds, strict=True)]
-        self._judge(diversities, decays, folds)
+        folds = [
+            SearchFold(self, rows, *split, seed, self.n_estimators)
+            for split, seed in zip(splits, seeds, strict=True)
+        ]
+        self._judge(candidates, epochs, self._scores(candidates, epochs, folds), folds)
         self.best_estimator_ = self.estimator(
-            self.best_diversity_, refitting, weight_decay=self.best_weight_decay_
+            self.best_diversity_, refitting, weight_decay=self.best_weight_decay_, epochs=self.best_epoch_
         )
         self.best_estimator_.fit(X, y, sample_weight)
         for name in ("ensemble_", "encoder_", "history_"):
@@ -200,9 +220,14 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
         return self
 
     def estimator(
-        self, diversity: float, random_state: Any = None, *, weight_decay: float | None = None
+        self,
+        diversity: float,
+        random_state: Any = None,
+        *,
+        weight_decay: float | None = None,
+        epochs: int | None = None,
     ) -> DiverseEnsembleClassifier:
-        """Return the unfitted estimator of one diversity.
+        """Return the unfitted estimator of one candidate.
 
         Parameters
         ----------
@@ -212,6 +237,8 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
             Source of randomness.
         weight_decay : float, optional
             Weight decay of the candidate; by default the only one, or the first to try.
+        epochs : int, optional
+            Number of epochs; by default the largest.
 
         Returns
         -------
@@ -223,10 +250,13 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
         shared["weight_decay"] = (
             float(np.ravel(self.weight_decay)[0]) if weight_decay is None else weight_decay
         )
-        return DiverseEnsembleClassifier(**shared, diversity=diversity, random_state=random_state)
+        shared["epochs"] = np.max(self.epochs) if epochs is None else epochs
+        return DiverseEnsembleClassifier(
+            **shared, diversity=diversity, early_stopping=False, random_state=random_state
+        )
 
     def plot_path(self, ax: "Axes | None" = None) -> "DiversityPathDisplay":
-        """Draw the accuracy over the diversities, beside independent training, each at its best weight decay.
+        """Draw the accuracy over the diversities, beside independent training, each at its best weight decay and epoch.
 
         Parameters
         ----------
@@ -240,8 +270,8 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
         check_is_fitted(self)
         return DiversityPathDisplay.from_estimator(self, ax=ax)
 
-    def _check_parameters(self) -> tuple[list[float], list[float]]:
-        """Return the diversities and the weight decays to try, independent training first."""
+    def _check_parameters(self) -> tuple[list[tuple[float, float]], list[int]]:
+        """Return the pairs of diversity and weight decay to try, independent training first, and the epochs."""
         if not np.size(self.diversities):
             raise ValueError(f"`diversities` must hold at least one number; got {self.diversities!r}.")
         diversities: FloatArray = check_interval(np.asarray(self.diversities), "diversities", 0, 1)
@@ -254,12 +284,14 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
             raise ValueError(
                 f"`weight_decay` must be a number or a sequence of distinct numbers; got {self.weight_decay!r}."
             )
-        for diversity, decay in product(diversities.tolist(), decays.ravel().tolist()):
-            self.estimator(diversity, weight_decay=decay)._check_parameters()
+        epochs = _epochs_to_try(self.epochs, self.warmup_epochs)
         others = [diversity for diversity in diversities.tolist() if diversity]
         if not others:
             raise ValueError(f"`diversities` must hold a number above 0; got {self.diversities!r}.")
-        return [0.0, *others], np.atleast_1d(decays).tolist()
+        candidates = [(d, decay) for d in (0.0, *others) for decay in decays.ravel().tolist()]
+        for diversity, decay in candidates:
+            self.estimator(diversity, weight_decay=decay, epochs=epochs[0])._check_parameters()
+        return candidates, epochs
 
     def _splits(
         self, rows: Rows, n_samples: int, kept: IntArray, seed: int
@@ -276,45 +308,73 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
         splits = [(place[train], place[test]) for train, test in found]
         return [(train[train >= 0], test[test >= 0]) for train, test in splits]
 
-    def _judge(self, diversities: list[float], decays: list[float], folds: list[SearchFold]) -> None:
-        """Train and score all candidates, choose one, and set the verdict."""
-        candidates = [Candidate(d, decay) for d in diversities for decay in decays]
-        scores = self._scores(diversities, decays, folds)
-        votes = scores.accuracy
-        rows = at_best_decay(votes, len(decays))  # independent training first
-        self._test_share = float(np.mean([fold.n_test / fold.n_train for fold in folds]))
-        chosen, best, test = choose_diversity(votes[rows], self._test_share)
-        n_tried = len(candidates) - len(decays)
+    def _judge(
+        self, pairs: list[tuple[float, float]], epochs: list[int], scores: Scores, folds: list[SearchFold]
+    ) -> None:
+        """Choose among the candidates by their scores, (n_candidates, n_epochs, n_folds), and set the verdict."""
+        self._test_share = share = float(np.mean([fold.n_test / fold.n_train for fold in folds]))
+        each = zip(scores.accuracy, scores.log_loss, strict=True)
+        at = np.array([most_accurate(right, loss, share) for right, loss in each])
+        scores = Scores(*(np.take_along_axis(part, at[:, None, None], 1)[:, 0] for part in scores))
+        candidates = [Candidate(*pair, epochs[e]) for pair, e in zip(pairs, at.tolist(), strict=True)]
+        votes, n_decays = scores.accuracy, sum(diversity == 0 for diversity, _ in pairs)
+        parts = np.split(np.arange(len(pairs)), len(pairs) // n_decays)
+        rows = [  # of each diversity at its best weight decay, independent training first
+            int(own[most_accurate(votes[own], scores.log_loss[own], share)]) for own in parts
+        ]
+        chosen, best, test = choose_diversity(votes[rows], share)
+        n_tried = len(candidates) - n_decays
         self.test_ = test._replace(p_value=min(1.0, test.p_value * n_tried))
-        self.best_index_ = int(rows[chosen])
-        self.best_diversity_, self.best_weight_decay_ = candidates[self.best_index_]
+        self._at_best_decay, self.best_index_ = rows, rows[chosen]
+        self.best_diversity_, self.best_weight_decay_, self.best_epoch_ = candidates[self.best_index_]
         self.cv_results_ = results(candidates, scores)
-        self.verdict_ = verdict(candidates, rows[best], rows[0], votes, self.test_)
+        self.verdict_ = verdict(candidates, rows[chosen], rows[best], rows[0], votes, self.test_)
 
-    def _scores(self, diversities: list[float], decays: list[float], folds: list[SearchFold]) -> Scores:
-        """Return the scores of each candidate on each fold."""
-        scores = np.empty((len(Scores._fields), len(diversities) * len(decays), len(folds)))
+    def _scores(
+        self, candidates: list[tuple[float, float]], epochs: list[int], folds: list[SearchFold]
+    ) -> Scores:
+        """Return the scores of each candidate after each number of epochs on each fold."""
+        found = np.empty((len(Scores._fields), len(candidates), len(epochs), len(folds)))
+        voting = "geometric" if self.voting == "auto" else self.voting  # as DiversityLoss trains
+        losses = {diversity: DiversityLoss(diversity) for diversity, _ in candidates}
         for places in _similar([fold.n_rows for fold in folds]):
-            some = [folds[k] for k in places]
+            n_rows = max(folds[k].n_rows for k in places)
             schedule = Schedule(
-                epochs=int(self.epochs),
-                n_batches=math.ceil(max(fold.n_rows for fold in some) / int(self.batch_size)),
+                epochs=max(epochs),
+                n_batches=math.ceil(n_rows / count_batch(self.batch_size, n_rows)),
                 learning_rate=float(self.learning_rate),
-                weight_decay=decays[0],
             )
-            path = train_path(
-                [fold.fold for fold in some],
-                diversities,
-                schedule,
-                weight_decays=decays,
-                warmup_epochs=int(self.warmup_epochs),
-                voting=self.voting,
-                progress=self.verbose > 0,
-            )
-            for c, row in enumerate(path):
-                for k, ensemble in zip(places, row, strict=True):
-                    scores[:, c, k] = folds[k].score(ensemble)
-        return Scores(*scores)
+            groups = [
+                [Group(folds[k].fold, losses[diversity], int(self.warmup_epochs), decay) for k in places]
+                for diversity, decay in candidates
+            ]
+
+            def score(
+                parts: list[int], epoch: int, grouped: GroupedEnsembles, places: list[int] = places
+            ) -> None:
+                if epoch in epochs:
+                    at = [places[k] for k in parts]
+                    scored = score_folds([folds[k] for k in at], grouped, voting)
+                    found[:, :, epochs.index(epoch), at] = scored
+
+            train_path(groups, schedule, score, progress=self.verbose > 0)
+        return Scores(*found)
+
+
+def _epochs_to_try(epochs: int | Sequence[int], warmup_epochs: int) -> list[int]:
+    """Return the numbers of epochs to try, in increasing order: those given, or some up to the one that is given.
+
+    Examples
+    --------
+    >>> _epochs_to_try((50, 10), warmup_epochs=0)
+    [10, 50]
+    """
+    if isinstance(epochs, str) or np.ndim(epochs) == 0:
+        return epochs_up_to(check_whole(epochs, "epochs", minimum=1), warmup_epochs)
+    tried = sorted(check_whole(epoch, "epochs", minimum=1) for epoch in epochs)  # type: ignore[union-attr]
+    if not tried or len(set(tried)) < len(tried):
+        raise ValueError(f"`epochs` must be an integer or a sequence of distinct integers; got {epochs!r}.")
+    return tried
 
 
 def _similar(sizes: list[int]) -> list[list[int]]:

@@ -231,7 +231,7 @@ class DiverseEnsembleRegressor(FittedRegressor):
         device = pick_device(self.device)
         with seeded(device, seed):
             networks = make_networks(
-                self.module, self.n_estimators, self.hidden_layer_sizes, self.encoder_._n_out, None
+                self.module, self.n_estimators, self.hidden_layer_sizes, self.encoder_, None
             )
         self.ensemble_ = Ensemble(networks, activation="regression").to(device)
         self._networks = network_parameters(self)

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from counterpoint._validation import FloatArray
-from counterpoint.estimators.candidates import at_best_decay
 from counterpoint.estimators.paired import corrected_paired_test
 
 if TYPE_CHECKING:
@@ -23,9 +22,9 @@ class DiversityPathDisplay:
     diversities : ndarray of shape (n_diversities,)
         In increasing order.
     scores : ndarray of shape (n_diversities, n_folds)
-        Accuracies of the vote, at the best weight decay of each diversity.
+        Accuracies of the vote, at the best weight decay and epoch of each diversity.
     independent : ndarray of shape (n_folds,)
-        Accuracies of independent training, at its best weight decay.
+        Accuracies of independent training, at its best weight decay and epoch.
     test_share : float, default=0.0
         Number of test rows over that of training rows, in a fold; 0 if folds share no training rows.
 
@@ -71,9 +70,8 @@ class DiversityPathDisplay:
         results = search.cv_results_
         n_folds = sum(name.startswith("split") for name in results)
         votes = np.stack([results[f"split{k}_test_score"] for k in range(n_folds)], axis=1)
-        diversities = results["param_diversity"]
-        rows = at_best_decay(votes, int((diversities == 0).sum()))  # independent training first
-        diversities, votes = diversities[rows], votes[rows]
+        rows = search._at_best_decay  # independent training first
+        diversities, votes = results["param_diversity"][rows], votes[rows]
         order = 1 + np.argsort(diversities[1:])
         return cls(diversities[order], votes[order], votes[0], search._test_share).plot(ax)
 

@@ -178,6 +178,14 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         values = sum(column.width for column in self._nominal)
         return len(self._numeric) + pieces + len(self.missing_features_) + values
 
+    @property
+    def _is_piece(self) -> NDArray[np.bool_]:
+        """Which columns of the output are pieces."""
+        start = len(self._numeric)
+        place = np.arange(self._n_out)
+        found: NDArray[np.bool_] = (place >= start) & (place < start + sum(len(k) - 1 for k in self._knots))
+        return found
+
     def _read(self, owner: Any, X: Any, *y: Any, reset: bool) -> Any:
         """Return a table as a matrix with nominal values by number, checked as input of the owner."""
         if reset:

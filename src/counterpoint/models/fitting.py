@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.base import clone
 
 from counterpoint._validation import IntArray, check_flag, check_number, check_whole
 from counterpoint.assessment import Assessment
@@ -130,7 +131,9 @@ def fit_table(
         target=table.target,
         columns=table.columns,
         unused=tuple(table.left_out),
-        estimator=_estimator(chosen, settings, progress).fit(table.frame, table.y),
+        estimator=clone(judged)
+        .set_params(diversity=chosen, random_state=random_state, verbose=int(progress))
+        .fit(table.frame, table.y),
         facts={
             "data": table.path.name,
             "n_rows": len(table.y),
@@ -138,7 +141,7 @@ def fit_table(
             "accuracy_held_out": assessment.vote.value,
             "diversity": chosen,
             "verdict": verdict,
-            **settings,
+            **settings | {"epochs": judged.epochs},
         },
     )
     return TableFit(

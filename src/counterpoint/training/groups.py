@@ -1,5 +1,6 @@
 """Many ensembles trained as one batched program."""
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -34,6 +35,8 @@ __all__ = [
     "can_train_together",
     "fit_groups",
 ]
+
+_SECONDS_BETWEEN_LINES = 5.0  # of progress, where there is no terminal
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,7 @@ def fit_groups(
     on_epoch : callable, optional
         Called after each epoch with the number of epochs so far and the ensembles as they are.
     progress : bool, default=False
-        Whether to show a progress bar over the epochs.
+        Whether to show progress on stderr: a bar over the epochs in a terminal, else a line every few seconds.
 
     Returns
     -------
@@ -212,11 +215,21 @@ def _per_group(batch: GroupBatch, fold_of: Tensor) -> tuple[Tensor, Tensor | Non
 
 
 def _epochs(epochs: int, progress: bool) -> Iterator[int]:
-    """Yield the numbers of the epochs, with a progress bar if wanted."""
+    """Yield the numbers of the epochs, and show progress on stderr if wanted."""
     if not progress:
         yield from range(epochs)
         return
     from rich.console import Console
     from rich.progress import track
 
-    yield from track(range(epochs), "epochs", console=Console(stderr=True), transient=True)
+    console = Console(stderr=True, force_jupyter=False)  # a bar in a notebook would need ipywidgets
+    if console.is_terminal:
+        yield from track(range(epochs), "epochs", console=console, transient=True)
+        return
+    start = told = time.monotonic()
+    for epoch in range(epochs):
+        yield epoch
+        now = time.monotonic()
+        if now - told >= _SECONDS_BETWEEN_LINES or epoch + 1 == epochs:
+            told = now
+            console.print(f"epoch {epoch + 1}/{epochs}, {now - start:.0f} s", highlight=False)

@@ -4,9 +4,32 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-__all__ = ["mlp"]
+__all__ = ["FeatureMask", "mlp"]
+
+
+class FeatureMask(nn.Module):
+    """Let a network see some of its inputs; the others are 0 for it.
+
+    Parameters
+    ----------
+    seen : Tensor of shape (n_features,)
+        1 for an input that the network sees, else 0. It is not trained.
+
+    Examples
+    --------
+    >>> FeatureMask(torch.tensor([1.0, 0.0]))(torch.tensor([[3.0, 4.0]]))
+    tensor([[3., 0.]])
+    """
+
+    def __init__(self, seen: Tensor) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(seen.float(), requires_grad=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return rows (..., n_features) with zeros for what is not seen."""
+        return x * self.weight
 
 
 def mlp(sizes: Sequence[int]) -> nn.Sequential:

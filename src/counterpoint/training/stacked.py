@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from counterpoint.training.networks import FeatureMask
 from counterpoint.training.stacked_layers import STACKED_FORMS, StackedLayer
 
 __all__ = ["Stacked", "can_stack"]
@@ -42,7 +43,7 @@ _PLAIN = (
 _TENSORS = ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")
 # How many axes a sample must have for the stacked form of a layer; for others it does not matter.
 _AXES: dict[type[nn.Module], int] = {
-    **dict.fromkeys((nn.Linear, nn.BatchNorm1d, nn.LayerNorm), 1),
+    **dict.fromkeys((FeatureMask, nn.Linear, nn.BatchNorm1d, nn.LayerNorm), 1),
     **dict.fromkeys((nn.Conv2d, nn.BatchNorm2d, nn.Dropout2d, *_POOLS), 3),
 }
 

@@ -12,6 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from counterpoint.training.networks import FeatureMask
+
 __all__ = ["STACKED_FORMS", "StackedLayer", "runs_grouped"]
 
 
@@ -137,6 +139,18 @@ class _LayerNorm(StackedLayer):
         return {name: t.squeeze(1) for name, t in held.items() if t is not None}
 
 
+class _FeatureMask(StackedLayer):
+    def __init__(self, layers: Sequence[FeatureMask]) -> None:
+        super().__init__()
+        self.weight = _stacked([layer.weight[None] for layer in layers])  # (N, 1, F)
+
+    def forward(self, x: Tensor, n: int, own: bool) -> tuple[Tensor, bool]:
+        return x * self.weight, True
+
+    def tensors(self, n: int) -> dict[str, Tensor]:
+        return {"weight": self.weight.squeeze(1)}
+
+
 class _Flatten(StackedLayer):
     """Maps to features; the learners move from the channels to an axis of their own."""
 
@@ -167,6 +181,7 @@ class _Factory(Protocol):
 
 
 STACKED_FORMS: dict[type[nn.Module], _Factory] = {
+    FeatureMask: _FeatureMask,
     nn.Linear: _Linear,
     nn.Conv2d: _Conv2d,
     nn.BatchNorm1d: _BatchNorm,

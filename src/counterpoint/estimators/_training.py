@@ -1,0 +1,61 @@
+"""The training of the networks of an estimator."""
+
+import warnings
+from typing import Any
+
+import torch
+
+from counterpoint.estimators._rows import Rows
+from counterpoint.estimators._settings import check_loss, count_batch
+from counterpoint.estimators._table_batches import TableBatches
+from counterpoint.exceptions import LearnerWarning
+from counterpoint.training import History, IndependentLoss, autocast, fit, seeded
+from counterpoint.training.device import threads_for
+
+__all__ = ["train_networks"]
+
+
+def train_networks(
+    estimator: Any,
+    rows: Rows,
+    held: Rows | None,
+    optimizer: torch.optim.Optimizer,
+    epochs: int,
+    seed: int,
+    *,
+    patience: int | None = None,
+) -> History:
+    """Train the ensemble of an estimator; during a warm-up, each network independently."""
+    ensemble = estimator.ensemble_
+    device = next(ensemble.parameters()).device
+    x, y, weight = estimator._tensors(rows)
+    size = count_batch(estimator.batch_size, len(y))
+    batches = TableBatches(x, y, weight, size, torch.Generator().manual_seed(seed))
+    more: dict[str, Any] = {"optimizer": optimizer, "precision": "float32", "progress": estimator.verbose > 0}
+    if held is not None:
+        validation = [tensor for tensor in estimator._tensors(held) if tensor is not None]
+        more |= {"validation": [validation], "metric": "loss", "patience": patience}
+    warmup = int(estimator.warmup_epochs) if epochs > 1 else 0
+    ensemble.voting = estimator.voting  # the parameter may have changed
+    ensemble.readout = None  # fit adds one if the loss needs it
+    history = History()
+    work = size * sum(p.numel() for p in ensemble.parameters())
+    with (
+        seeded(device, seed),
+        threads_for(work, device),
+        autocast("float32", device),
+        warnings.catch_warnings(),
+    ):
+        check_loss(estimator._loss(), ensemble, x, y, weight)
+        # After a few small batches a learner may still be near its start; the check is at the end.
+        warnings.simplefilter("ignore", LearnerWarning)
+        for loss, count in ((IndependentLoss(), warmup), (estimator._loss(), epochs - warmup)):
+            if count:
+                part = fit(ensemble, batches, loss=loss, epochs=count, **more)
+                before = len(history)
+                for record in part:
+                    history.append({**record, "epoch": before + record["epoch"]})
+                history.best_epoch = None if part.best_epoch is None else before + part.best_epoch
+    ensemble.eval()
+    estimator.__dict__.pop("_modules", None)  # of the weights before
+    return history
