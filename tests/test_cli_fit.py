@@ -262,7 +262,7 @@ def test_the_documentation_shows_what_the_commands_print(here, capsys):
             ]
             reasons = [words(sentence.split(": at ")[1]) for sentence in sentences]
             assert reasons[0] == reasons[1]
-            assert of_sample_size(printed[4]) == of_sample_size(shown[4])
+            assert of_sample_size(printed[5]) == of_sample_size(shown[5])
         elif given[0] == "predict":
             assert words_of_lines(printed[0]) == words_of_lines(shown[0])
         else:
@@ -278,7 +278,7 @@ def test_the_documentation_shows_what_fit_finds(here, capsys):
     assert "--search" in given
     printed = run(given, capsys)
     assert words(printed[1]) == words(shown[1])
-    assert findings(printed[4]) == findings(shown[4])
+    assert findings(printed[5]) == findings(shown[5])
 
 
 def test_the_documentation_shows_one_accuracy_of_the_model_on_its_rows(here):

@@ -72,7 +72,7 @@ def check_trained(ensemble: Ensemble) -> list[nn.Parameter]:
 
 def network_parameters(estimator: Any) -> dict[str, Any]:
     """Return the parameters that define the networks, without a callable `module`: two callables cannot be compared."""
-    inputs = {"n_pieces": estimator.n_pieces}
+    inputs = {"n_pieces": getattr(estimator, "n_pieces", 0)}  # regressors have none
     if isinstance(estimator.module, list | tuple):
         return {"module": list(estimator.module), **inputs}
     counted = {"n_estimators": int(estimator.n_estimators), **inputs}
