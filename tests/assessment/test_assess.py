@@ -384,10 +384,10 @@ def test_a_learner_that_hurts_is_named():
 
 def test_harmless_learners_are_seldom_accused():
     accused = 0
-    for seed in range(60):
+    for seed in range(25):
         truth, votes = make_votes(n_learners=9, n_samples=500, n_classes=2, accuracy=0.7, seed=seed)
         accused += "leave_out" in codes(assess(truth, votes))
-    assert accused <= 6
+    assert accused <= 3
 
 
 def test_near_duplicates_are_grouped():
@@ -403,7 +403,7 @@ def test_near_duplicates_are_grouped():
 @pytest.mark.parametrize("accuracy", [0.99, 0.995])
 def test_accurate_learners_with_independent_errors_get_no_false_advice(accuracy):
     said = []
-    for seed in range(40):
+    for seed in range(15):
         truth, votes = make_votes(n_learners=5, n_samples=1000, n_classes=10, accuracy=accuracy, seed=seed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UndefinedMeasureWarning)
@@ -850,13 +850,13 @@ def phi_of(p, rho):
 def test_the_intervals_of_effective_votes_hold(n_learners, n_samples, c):
     kish = n_learners / (1 + (n_learners - 1) * c)
     held = np.zeros(2)
-    for seed in range(40):
+    for seed in range(20):
         found = assess(*correlated(n_learners, n_samples, c, seed=seed)).effective
         held += [
             found.error_correlation.low <= c <= found.error_correlation.high,
             found.kish.low <= kish <= found.kish.high,
         ]
-    assert (held >= 34).all()
+    assert (held >= 16).all()
 
 
 def test_groups_widen_the_intervals_as_they_must():
