@@ -61,8 +61,8 @@ class Difference(NamedTuple):
 
     @property
     def is_gain(self) -> bool:
-        """Whether it is a gain of more than two standard errors."""
-        return bool(self.value > 2 * self.error)
+        """Whether it is a gain of more than 2.6 standard errors: of equal learners, one in fifty looks like that."""
+        return bool(self.value > 2.6 * self.error)
 
 
 @dataclass(frozen=True)
