@@ -39,7 +39,7 @@ __all__ = [
     "LEARNING_RATE",
     "RATES",
     "Point",
-    "SummedLoss",
+    "SummedLogitsLoss",
     "held_out",
     "job_config",
     "jobs_of",
@@ -55,7 +55,7 @@ EVALUATED = 10_000  # training images that are evaluated without augmentation
 HELD_OUT = 5_000  # training images on which learning rates are chosen
 
 
-class SummedLoss(JointLoss):
+class SummedLogitsLoss(JointLoss):
     """The cross-entropy of summed logits.
 
     Averaged logits are N times smaller, so that at the start each learner gets a smaller gradient.
@@ -63,7 +63,7 @@ class SummedLoss(JointLoss):
     Examples
     --------
     >>> logits, target = torch.randn(3, 8, 2), torch.zeros(8, dtype=torch.long)
-    >>> torch.allclose(SummedLoss()(logits, target), torch.nn.functional.cross_entropy(logits.sum(0), target))
+    >>> torch.allclose(SummedLogitsLoss()(logits, target), torch.nn.functional.cross_entropy(logits.sum(0), target))
     True
     """
 
@@ -80,7 +80,7 @@ ARMS: Mapping[str, Callable[[], EnsembleLoss]] = {
     **{f"{d}": partial(DiversityLoss, d) for d in (0.25, 0.5, 0.8, 0.9)},
     "0.67": partial(DiversityLoss, 2 / 3),
     "joint-logits": partial(JointLoss, pool="logits"),  # the dial at 1
-    "joint-sum": SummedLoss,
+    "joint-sum": SummedLogitsLoss,
     "joint-proba": JointLoss,
     **{f"paper-{d}": partial(CorrelationLoss, d) for d in (0.5, 0.9, 1.0)},
     "single": IndependentLoss,  # one network of the size and cost of the ensemble

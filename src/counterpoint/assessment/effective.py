@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from counterpoint._validation import FloatArray
 from counterpoint.assessment.groups import EffectiveVotes, Estimate
+from counterpoint.assessment.votes import Z
 from counterpoint.outputs import Correctness, Outputs, mean_of_pairs, vote_credit, vote_scores
 from counterpoint.theory import learner_correlation_bounds, plurality_accuracy
 
@@ -19,7 +20,6 @@ __all__ = ["effective_votes", "wrong_agreement"]
 
 N_DRAWS = 2000
 CLOSE = 0.05  # half the width of the interval of c that is worth labelling for
-Z = 1.959964
 _MOST = 1001  # learners that are looked at
 
 

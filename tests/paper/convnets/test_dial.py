@@ -225,6 +225,53 @@ def test_what_is_said_of_missing_learners_is_in_the_record(committed):
     assert all(error("0.5", k) < error("independent", k) for k in range(2, 11))
 
 
+def test_what_is_said_of_learning_rates_is_in_the_record():
+    record = read(ROOT / "results" / "image-rates.json")["data"]
+
+    def error(arm, rate):
+        return 100 * record[f"cifar10-w8-{rate}-s0-{arm}"]["data"]["vote"]["error"]
+
+    page = " ".join((ROOT / "docs" / PAGE).read_text(encoding="utf-8").split())
+    own, dial_ = (
+        [error(arm, rate) for rate in (0.01, best)] for arm, best in (("independent", 0.3), ("0.9", 0.1))
+    )
+    assert f"width 8 err on {own[0]:.1f} % at a rate of 0.01 and on {own[1]:.1f} % at 0.3" in page
+    assert f"the dial at 0.9 on {dial_[0]:.1f} % at 0.01 and on {dial_[1]:.1f} % at 0.1" in page
+    common, chosen = (1 - dial_[k] / own[k] for k in range(2))
+    assert 1.4 < common / chosen < 1.7
+
+
+def test_what_is_said_of_corrupted_images_is_in_the_record(committed):
+    page = " ".join((ROOT / "docs" / PAGE).read_text(encoding="utf-8").split())
+    for key, words in (
+        (tables.Key("cifar10", 8, 10, 10), "{:.1f} against {:.1f} % errors"),
+        (tables.Key("cifar10", 32, 5, 10), "it is {:.1f} against {:.1f} %"),
+    ):
+        arms = robust_tables.robust_runs(committed)[key]
+        found = [
+            100 * np.mean([run["shift"]["mean"]["error"] for run in arms[arm]])
+            for arm in (key.default, "independent")
+        ]
+        assert words.format(*found) in page
+
+
+def test_what_is_said_of_heads_is_in_the_record():
+    record = read(ROOT / "results" / "image-heads.json")["data"].values()
+    page = " ".join((ROOT / "docs" / PAGE).read_text(encoding="utf-8").split())
+
+    def mean(arm, measure):
+        wanted = {"kind": "hidden", "k": 8, "arm": arm}
+        jobs = [job["data"]["vote"] for job in record if wanted.items() <= job["config"].items()]
+        return np.mean([job[measure] for job in jobs])
+
+    errors, losses = ([mean(arm, measure) for arm in ("0", "one")] for measure in ("error", "log_loss"))
+    assert (
+        f"err on {100 * errors[0]:.1f} % where one head of eight times the width errs on {100 * errors[1]:.1f} %"
+        in page
+    )
+    assert f"({losses[0]:.2f} against {losses[1]:.2f})" in page
+
+
 def test_no_job_is_listed_twice():
     names = [name for name, *_ in study.plan(dial.POINTS)]
     assert len(set(names)) == len(names)
@@ -240,7 +287,7 @@ def test_the_single_network_has_the_size_of_the_ensemble():
 
 def test_summed_logits_are_read_as_they_were_trained():
     ensemble = study._initial(dial.SMOKE_POINTS[0], "joint-sum", 0, 10)
-    ensemble.trained_by(study.SummedLoss())
+    ensemble.trained_by(study.SummedLogitsLoss())
     ensemble.readout = study._sum_of(ensemble, 10)
     x = torch.rand(4, 3, 8, 8)
     ensemble.eval()
