@@ -40,7 +40,7 @@ from counterpoint.datasets import COMPUTED, compute, load
 from counterpoint.exceptions import UndefinedMeasureWarning
 from counterpoint.outputs import Outputs, RunningVote
 from counterpoint.selection import select
-from counterpoint.selection._choosers import Greedy
+from counterpoint.selection._choosers import Caruana, Greedy
 
 N_SAMPLES, SIZE, SPLITS, MOST_ROWS = 10_000, 50, 5, 3_000
 DEVELOPMENT = (
@@ -89,6 +89,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, default=Path("data"), help="folder with uci/more and panels")
     parser.add_argument("--out", type=Path, default=Path("results/bench_selection.json"))
+    parser.add_argument(
+        "--only", choices=("development", "judged", "speed"), help="renew this part of the record"
+    )
     given = parser.parse_args()
     record: dict[str, Any] = {
         "config": {"n_samples": N_SAMPLES, "size": SIZE, "splits": SPLITS, "most_rows": MOST_ROWS},
@@ -96,13 +99,18 @@ def main() -> None:
         "versions": {"python": platform.python_version()}
         | {name: metadata.version(name) for name in ("counterpoint", "numpy", "scipy", "scikit-learn")},
     }
+    if given.only and given.out.exists():
+        record = json.loads(given.out.read_text()) | record
     for part, wanted in (("development", DEVELOPMENT), ("judged", JUDGED)):
-        pools = {}
+        if given.only not in (part, None):
+            continue
+        pools: dict[str, Any] = {}
         for name, kind in wanted:
             pools |= bench_pool(name, kind, given.data)
         record[part] = {"summary": summary(pools), "pools": pools}
         print(part, json.dumps(record[part]["summary"], indent=1), flush=True)
-    record["speed"] = [bench_speed(n, n_classes) for n_classes in (2, 10) for n in (50, 250, 1000)]
+    if given.only in ("speed", None):
+        record["speed"] = [bench_speed(n, n_classes) for n_classes in (2, 10) for n in (50, 250, 1000)]
     given.out.parent.mkdir(parents=True, exist_ok=True)
     given.out.write_text(json.dumps(record, indent=1) + "\n")
 
@@ -176,23 +184,19 @@ def run_methods(pool: Pool, choose: Any, judge: Any) -> dict[str, dict[str, floa
     votes = chosen_on if chosen_on.ndim == 2 else chosen_on.argmax(axis=2)
     weights = {"whole pool": np.full(n, 1 / n), "best learner": np.eye(n)[(votes == y).mean(axis=1).argmax()]}
     weights["stacking"] = stacking(y, chosen_on, pool.n_classes)
-    notes = {}
-    for key, size, options in (
-        ("caruana", SIZE, {"method": "caruana"}),
-        ("greedy", "smallest", {"method": "greedy"}),
-        ("select", "smallest", {}),
-    ):
-        found = select(y, chosen_on, size, labels=labels, **options)
-        weights[key] = np.zeros(n)
-        weights[key][found.indices] = found.weights
-        notes[key] = found
-    read = Outputs(judged_on, pool.truth[judge], labels)
     voting = "hard" if judged_on.ndim == 2 else "soft"
+    rival = Caruana(Outputs(chosen_on, y, labels), voting)  # as select(method="caruana"), but not judged
+    weights["caruana"] = rival.weigh(rival.walks(SIZE, None)[0])
+    for key, options in (("greedy", {"method": "greedy"}), ("select", {})):
+        chosen = select(y, chosen_on, labels=labels, **options)
+        weights[key] = np.zeros(n)
+        weights[key][chosen.indices] = chosen.weights
+    read = Outputs(judged_on, pool.truth[judge], labels)
     rows = {}
     for key, w in weights.items():
         accuracy = float(RunningVote(read, voting, w).credit().mean())
         rows[key] = {"accuracy": 100 * accuracy, "learners": int(np.count_nonzero(w > 1e-9))}
-    chosen, reached = notes["select"], rows["select"]["accuracy"] / 100
+    reached = rows["select"]["accuracy"] / 100
     rows["select"] |= {
         "estimate": 100 * chosen.accuracy.value,
         "fitted": 100 * chosen.fitted_accuracy,

@@ -20,7 +20,7 @@ _SCORES = ("log-loss", "Brier score", "calibration error")
 
 # Rows of a selection on the screen, JSON has all of them; and its columns of words.
 _ROWS = 20
-_LEFT = ("learner", "", "panel", "change of the vote, points (95 %)")
+_LEFT = ("learner", "", "panel", "change, points (95 %)")
 
 
 def rounded(value: float) -> str:
@@ -171,15 +171,17 @@ def _print_learners(console: Console, selection: Selection) -> None:
                 Text(selection.learners[i]),
                 "keep" if i in chosen else "leave out",
                 f"{chosen[i]:.3f}" if i in chosen else "",
-                "" if np.isnan(support) else f"{support:.0%}",
+                "" if np.isnan(support) else f"{100 * support:.0f} %",
                 *([f"{selection.costs[i]:g}"] if with_costs else []),
-                "" if np.isnan(effect.value) else change,
+                "the only one"
+                if len(chosen) == 1 and i in chosen
+                else ""
+                if np.isnan(effect.value)
+                else change,
             ]
         )
     costs = ["cost"] if with_costs else []
-    _print_rows(
-        console, ["learner", "", "weight", "chosen", *costs, "change of the vote, points (95 %)"], rows
-    )
+    _print_rows(console, ["learner", "", "weight", "chosen", *costs, "change, points (95 %)"], rows)
 
 
 def _print_panels(console: Console, selection: Selection) -> None:

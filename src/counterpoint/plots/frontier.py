@@ -140,19 +140,20 @@ class FrontierDisplay:
         costs, value, low, high = self._columns(self.panels)
         with house_style():
             ax = new_axes(6.4, 4.4) if ax is None else ax
-            bars = np.abs([value - low, high - value])
             ax.errorbar(
                 costs,
                 value,
-                bars,
+                np.abs([value - low, high - value]),
                 fmt="o",
                 ms=4,
                 color=PALETTE["grey"],
                 elinewidth=1,
                 label="panels, 95 % interval",
+                zorder=2,
             )
-            frontier = self._columns(self.selection.frontier)
-            ax.plot(frontier[0], frontier[1], "-o", ms=5, color=PALETTE["blue"], label="frontier")
+            spent, best = self._columns(self.selection.frontier)[:2]
+            line = {"color": PALETTE["blue"], "drawstyle": "steps-post", "zorder": 3}
+            ax.plot(spent, best, "-o", ms=5, label="best for its cost", **line)
             for panel in self.panels:
                 if set(panel.indices.tolist()) == set(self.selection.indices.tolist()):
                     self._mark(ax, panel)
@@ -161,7 +162,7 @@ class FrontierDisplay:
             ax.set(xlabel=xlabel, ylabel="Accuracy of the vote, %")
             ax.set_xlim(left=0)
             ax.grid(visible=True)
-            ax.legend(loc="lower right")
+            ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
         self.ax_, self.figure_ = ax, ax.figure
         return self
 

@@ -38,9 +38,11 @@ def judge_choice(cross: CrossFit) -> Worth:
     credit = np.concatenate([one[0] for one in found])
     pool = np.concatenate([one[1] for one in found])
     gains = np.concatenate([one[2:] for one in found], axis=1)
+    alone = {int(np.argmax(choice.weights)) for choice in choices if np.count_nonzero(choice.weights) == 1}
     effects = [UNDEFINED] * n_learners
     for learner, gain in zip(measured.tolist(), gains, strict=True):
-        effects[learner] = paired_difference(gain)
+        if learner not in alone:  # without it nobody would vote
+            effects[learner] = paired_difference(gain)
     return Worth(credit_estimate(credit), paired_difference(credit - pool), tuple(effects), support)
 
 

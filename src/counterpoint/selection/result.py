@@ -71,7 +71,8 @@ class Selection:
         ``accuracy`` less that of the equal vote of the whole pool, with its paired 95 % interval.
     effects : tuple of Estimate
         For each learner of the pool, the accuracy of the panel with it less that of the panel without it, with a paired
-        95 % interval, on samples that did not choose the panel.
+        95 % interval, on samples that did not choose the panel. NaN for a learner without which nobody would vote, and
+        in pools of more than 200 for learners that are never chosen.
     support : array, shape (n_learners,)
         How often a learner is chosen if a fifth of the samples is left out, from 0 to 1.
     panels : tuple of Panel
