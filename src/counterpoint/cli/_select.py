@@ -202,7 +202,7 @@ def _write_chosen(
     name = storable_truth(out, truth)
     chosen.write(out, truth=name, item=None if out.suffix.lower() == ".npz" else item)
     typer.echo(f"Wrote {out}{'' if name == truth else f', the truth as {name!r}'}", err=quiet)
-    weights = dict(zip(chosen.learners, selection.weights.tolist(), strict=True))
+    weights = dict(zip(chosen.learners, selection.weights.round(6).tolist(), strict=True))
     VoteWeights(weights, selection.voting).write(_sidecar(out))
     typer.echo(f"Wrote {_sidecar(out)}", err=quiet)
 

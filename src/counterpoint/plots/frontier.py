@@ -152,8 +152,16 @@ class FrontierDisplay:
                 zorder=2,
             )
             spent, best = self._columns(self.selection.frontier)[:2]
-            line = {"color": PALETTE["blue"], "drawstyle": "steps-post", "zorder": 3}
-            ax.plot(spent, best, "-o", ms=5, label="best for its cost", **line)
+            ax.plot(
+                spent,
+                best,
+                "-o",
+                ms=5,
+                color=PALETTE["blue"],
+                drawstyle="steps-post",
+                label="best for its cost",
+                zorder=3,
+            )
             for panel in self.panels:
                 if set(panel.indices.tolist()) == set(self.selection.indices.tolist()):
                     self._mark(ax, panel)
