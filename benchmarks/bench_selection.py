@@ -41,6 +41,7 @@ from counterpoint.exceptions import UndefinedMeasureWarning
 from counterpoint.outputs import Outputs, RunningVote
 from counterpoint.selection import select
 from counterpoint.selection._choosers import Caruana, Greedy
+from counterpoint.selection._crossfit import CrossFit, Settings
 
 N_SAMPLES, SIZE, SPLITS, MOST_ROWS = 10_000, 50, 5, 3_000
 DEVELOPMENT = (
@@ -156,7 +157,8 @@ def bench_pool(name: str, kind: str, folder: Path) -> dict[str, Any]:
         shuffled = np.random.default_rng(seed).permutation(len(pool.truth))
         halves = shuffled[: len(shuffled) // 2], shuffled[len(shuffled) // 2 :]
         forms = {"labels": pool.outputs if kind == "judges" else pool.outputs.argmax(axis=2)}
-        forms |= {} if kind == "judges" else {"probabilities": pool.outputs}
+        if kind in ("networks", "mixed"):  # the probabilities of grown trees are their votes
+            forms["probabilities"] = pool.outputs
         for form, outputs in forms.items():
             for choose, judge in (halves, halves[::-1]):
                 found = run_methods(pool._replace(outputs=outputs), choose, judge)
@@ -191,6 +193,8 @@ def run_methods(pool: Pool, choose: Any, judge: Any) -> dict[str, dict[str, floa
         chosen = select(y, chosen_on, labels=labels, **options)
         weights[key] = np.zeros(n)
         weights[key][chosen.indices] = chosen.weights
+    wide = Settings("pursuit", voting, 0.0, "smallest", 1.0, np.ones(n))  # select(within=1), but not judged
+    weights["select, within 1"] = CrossFit(rival.read, wide).choose().weights
     read = Outputs(judged_on, pool.truth[judge], labels)
     rows = {}
     for key, w in weights.items():
@@ -215,29 +219,34 @@ def stacking(y: Any, outputs: Any, n_classes: int) -> Any:
 
 
 def summary(pools: dict[str, Any]) -> dict[str, Any]:
-    """Return for each form of outputs the mean difference to each rival over the pools, and the share of learners."""
+    """Return for each form of outputs how select compares with its rivals, over the pools."""
     rows: dict[str, Any] = {}
     for form in ("labels", "probabilities", ""):
         methods = [pool["methods"] for key, pool in pools.items() if key.endswith(form)]
         row: dict[str, Any] = {"n_pools": len(methods)}
-        for rival in (*RIVALS, "whole pool", "greedy"):
-            d = np.array([one["select"]["accuracy"] - one[rival]["accuracy"] for one in methods])
-            half = stats.t.ppf(0.975, len(d) - 1) * d.std(ddof=1) / np.sqrt(len(d))
-            learners, theirs = (np.array([one[m]["learners"] for one in methods]) for m in ("select", rival))
-            row[rival] = {
-                "difference": d.mean(),
-                "low": d.mean() - half,
-                "high": d.mean() + half,
-                "n_not_below": int((d >= 0).sum()),
-                "learners": learners.mean(),
-                "learners_of_rival": theirs.mean(),
-                "share_of_learners": learners.mean() / theirs.mean(),
-            }
+        for ours in ("select", "select, within 1"):
+            row[ours] = {rival: against(methods, ours, rival) for rival in (*RIVALS, "whole pool", "greedy")}
         mine = [one["select"] for one in methods]
         row["estimate_minus_held_out"] = np.mean([one["estimate"] - one["accuracy"] for one in mine])
         row["fitted_minus_held_out"] = np.mean([one["fitted"] - one["accuracy"] for one in mine])
         rows[form or "all"] = row
     return rows
+
+
+def against(methods: list[Any], ours: str, rival: str) -> dict[str, float]:
+    """Return the mean difference in accuracy over the pools with its 95 % interval, and the shares of learners."""
+    d = np.array([one[ours]["accuracy"] - one[rival]["accuracy"] for one in methods])
+    half = stats.t.ppf(0.975, len(d) - 1) * d.std(ddof=1) / np.sqrt(len(d))
+    mine, theirs = (np.array([one[m]["learners"] for one in methods]) for m in (ours, rival))
+    return {
+        "difference": d.mean(),
+        "low": d.mean() - half,
+        "high": d.mean() + half,
+        "learners": mine.mean(),
+        "learners_of_rival": theirs.mean(),
+        "share_of_learners": mine.mean() / theirs.mean(),
+        "mean_share": np.mean(mine / theirs),
+    }
 
 
 def trained_pool(name: str, kind: str, seed: int, folder: Path) -> Pool | None:

@@ -38,7 +38,7 @@ class FrontierDisplay:
     >>> truth = np.arange(100) % 2
     >>> display = FrontierDisplay(select(truth, [truth, 1 - truth, truth], costs=[3, 1, 2]))
     >>> [(panel.cost, panel.accuracy.value) for panel in display.panels]
-    [(2.0, 1.0), (5.0, 1.0)]
+    [(2.0, 1.0), (3.0, 1.0), (5.0, 1.0)]
     """
 
     ax_: "Axes"
