@@ -1,6 +1,5 @@
 """The commands that judge predictions: assess, compare."""
 
-import json
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -153,9 +152,9 @@ def compare(
     if _same_samples(predictions, truths) and len(predictions) > 1:
         names = [assessment.name for assessment in report.assessments]
         comparison = VoteComparison.from_credits(dict(zip(names, by_file, strict=True)))
+        report = EnsembleReport(report.assessments, comparison=comparison)
     if as_json:
-        tests = None if comparison is None else comparison.to_dict()
-        typer.echo(json.dumps({**json.loads(report.to_json()), "comparison": tests}))
+        typer.echo(report.to_json())
     elif as_markdown:
         typer.echo(report.markdown())
     else:
