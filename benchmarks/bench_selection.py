@@ -1,20 +1,17 @@
-"""Time the selection from large pools, and judge what it chose on halves that it has not seen.
+"""Judge what select chose on halves that it has not seen, beside Caruana's selection and non-negative stacking.
 
 ``python benchmarks/bench_selection.py --data FOLDER`` trains pools of trees, networks and mixed classifiers on 40 % of
 a table, chooses on one half of the other rows and judges on the other half, and the reverse, for 5 random splits: as
-probabilities with the soft vote, and as labels with the hard vote. Rivals are Caruana's greedy selection and
-non-negative stacking. ``FOLDER/uci/more`` has tables and ``FOLDER/panels/judgebench.csv`` a panel of LLM judges; what
-is not there is skipped. The settings of ``select`` were chosen on the pools under "development", and the pools under
-"judged" were looked at once, afterwards. It also times 50 picks from pools of 50 to 1,000 learners x 10,000 samples.
+probabilities with the soft vote, and as labels with the hard vote. ``FOLDER/uci/more`` has tables and
+``FOLDER/panels/judgebench.csv`` a panel of LLM judges; what is not there is skipped. The settings of ``select`` were
+chosen on the pools under "development"; those under "judged" had no part in it.
 """
 
 import argparse
 import json
 import os
 import platform
-import time
 import warnings
-from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,10 +37,10 @@ from counterpoint.datasets import COMPUTED, compute, load
 from counterpoint.exceptions import UndefinedMeasureWarning
 from counterpoint.outputs import Outputs, RunningVote
 from counterpoint.selection import select
-from counterpoint.selection._choosers import Caruana, Greedy
+from counterpoint.selection._choosers import Caruana
 from counterpoint.selection._crossfit import CrossFit, Settings
 
-N_SAMPLES, SIZE, SPLITS, MOST_ROWS = 10_000, 50, 5, 3_000
+PICKS, SPLITS, MOST_ROWS = 50, 5, 3_000
 DEVELOPMENT = (
     ("ringnorm", "forest"),
     ("ringnorm", "networks"),
@@ -90,12 +87,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, default=Path("data"), help="folder with uci/more and panels")
     parser.add_argument("--out", type=Path, default=Path("results/bench_selection.json"))
-    parser.add_argument(
-        "--only", choices=("development", "judged", "speed"), help="renew this part of the record"
-    )
+    parser.add_argument("--only", choices=("development", "judged"), help="renew this part of the record")
     given = parser.parse_args()
     record: dict[str, Any] = {
-        "config": {"n_samples": N_SAMPLES, "size": SIZE, "splits": SPLITS, "most_rows": MOST_ROWS},
+        "config": {"picks_of_caruana": PICKS, "splits": SPLITS, "most_rows": MOST_ROWS},
         "machine": {"cores": os.cpu_count(), "processor": platform.machine()},
         "versions": {"python": platform.python_version()}
         | {name: metadata.version(name) for name in ("counterpoint", "numpy", "scipy", "scikit-learn")},
@@ -110,40 +105,8 @@ def main() -> None:
             pools |= bench_pool(name, kind, given.data)
         record[part] = {"summary": summary(pools), "pools": pools}
         print(part, json.dumps(record[part]["summary"], indent=1), flush=True)
-    if given.only in ("speed", None):
-        record["speed"] = [bench_speed(n, n_classes) for n_classes in (2, 10) for n in (50, 250, 1000)]
     given.out.parent.mkdir(parents=True, exist_ok=True)
     given.out.write_text(json.dumps(record, indent=1) + "\n")
-
-
-def bench_speed(n_learners: int, n_classes: int) -> dict[str, Any]:
-    rng = np.random.default_rng(0)
-    y_true = rng.integers(0, n_classes, N_SAMPLES)
-    guess = rng.integers(0, n_classes, (n_learners, N_SAMPLES))
-    votes = np.where(rng.random(guess.shape) < rng.uniform(0.3, 0.7, (n_learners, 1)), y_true, guess)
-    row: dict[str, Any] = {"n_learners": n_learners, "n_classes": n_classes}
-    for method in ("pursuit", "greedy"):
-        start = time.perf_counter()
-        select(y_true, votes, SIZE, method=method)
-        row[f"{method}_seconds"] = time.perf_counter() - start
-    row["greedy_microseconds_per_step"] = 1e6 * step_seconds(Greedy(Outputs(votes, y_true), 0.5))
-    print(row, flush=True)
-    return row
-
-
-def step_seconds(chooser: Greedy) -> float:
-    """Return the time of a step: of 200 picks less that of 100, so that what is paid once drops out."""
-    long, short = (_best_seconds(lambda n=n: chooser.walks(n, None), 100) for n in (200, 100))
-    return (long - short) / 100
-
-
-def _best_seconds(function: Callable[[], Any], repeats: int) -> float:
-    times = []
-    for _ in range(repeats):
-        start = time.process_time()
-        function()
-        times.append(time.process_time() - start)
-    return min(times)
 
 
 def bench_pool(name: str, kind: str, folder: Path) -> dict[str, Any]:
@@ -188,7 +151,7 @@ def run_methods(pool: Pool, choose: Any, judge: Any) -> dict[str, dict[str, floa
     weights["stacking"] = stacking(y, chosen_on, pool.n_classes)
     voting = "hard" if judged_on.ndim == 2 else "soft"
     rival = Caruana(Outputs(chosen_on, y, labels), voting)  # as select(method="caruana"), but not judged
-    weights["caruana"] = rival.weigh(rival.walks(SIZE, None)[0])
+    weights["caruana"] = rival.weigh(rival.walks(PICKS, None)[0])
     for key, options in (("greedy", {"method": "greedy"}), ("select", {})):
         chosen = select(y, chosen_on, labels=labels, **options)
         weights[key] = np.zeros(n)

@@ -16,6 +16,7 @@ import pytest
 from counterpoint import Assessment, assess
 from counterpoint.assessment import compare_votes
 from counterpoint.cli import main
+from counterpoint.cli._select import read_costs
 from counterpoint.io import Predictions, read_predictions, read_weights
 from counterpoint.selection import Selection, points, reverse, select
 
@@ -291,6 +292,10 @@ def test_costs_come_as_pairs_or_from_a_file_and_are_shown(form, votes_csv, data,
     assert read.to_json() == select(*data, learners=LEARNERS, costs=COSTS).to_json()
 
 
+def test_many_costs_are_no_file_name():
+    assert len(read_costs(",".join(f"judge{i}={i}" for i in range(200)))) == 200
+
+
 def test_the_frontier_is_drawn_to_a_file(votes_csv, capsys, tmp_path):
     picture = tmp_path / "new" / "frontier.png"
     assert main([*arguments(votes_csv, "select"), "--figure", str(picture)]) == 0
@@ -495,3 +500,19 @@ def test_select_keeps_a_truth_whose_name_an_archive_cannot_hold(name, data, caps
     end = f"Wrote {out}, the truth as 'y_true'\nWrote {out}.weights.json\n"
     assert capsys.readouterr().out.endswith(end)
     np.testing.assert_array_equal(read_predictions(out).y_true, truth)
+
+
+def test_select_overwrites_neither_its_costs_nor_predictions_that_look_like_weights(
+    votes_csv, capsys, tmp_path
+):
+    costs = tmp_path / "costs.csv"
+    costs.write_text("".join(f"{name},{cost}\n" for name, cost in COSTS.items()))
+    (tmp_path / "link.csv").symlink_to(costs)
+    for out in (costs, tmp_path / "link.csv"):
+        assert main([*arguments(votes_csv, "select"), "--costs", str(costs), "--out", str(out)]) == 2
+        assert "`--out` must not be the file that is read" in capsys.readouterr().err
+    (tmp_path / "new.csv.weights.json").symlink_to(votes_csv)
+    before = votes_csv.read_text()
+    assert main([*arguments(votes_csv, "select"), "--out", str(tmp_path / "new.csv")]) == 2
+    assert "`--out` must not be the file that is read" in capsys.readouterr().err
+    assert votes_csv.read_text() == before

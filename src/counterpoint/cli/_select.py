@@ -114,7 +114,7 @@ def select(
     from counterpoint.selection import select as run
 
     prices = None if costs is None else read_costs(costs)
-    inputs = [predictions, *([] if costs is None or "=" in costs else [Path(costs)])]
+    inputs = [predictions, *([] if costs is None or _are_pairs(costs) else [Path(costs)])]
     _check_outputs(out, figure, inputs)
     pool = read_ensemble(predictions, truth, learner, drop, Layout(item, judge, label, file_format))
     assert pool.y_true is not None
@@ -146,7 +146,7 @@ def select(
 def read_costs(given: str) -> dict[str, float]:
     """Return the costs by name, from pairs such as ``a=1,b=2.5``, a JSON object or a CSV file."""
     path = Path(given)
-    if "=" in given and not path.exists():
+    if _are_pairs(given):
         pairs: Sequence[Sequence[Any]] = [part.rsplit("=", 1) for part in given.split(",")]
     elif path.suffix.lower() == ".json":
         data = json.loads(path.read_text(encoding="utf-8"))
@@ -168,6 +168,14 @@ def read_costs(given: str) -> dict[str, float]:
             raise ValueError(f"`--costs` must name each learner once; got {name!r} twice.")
         costs[name] = float(pair[1])
     return costs
+
+
+def _are_pairs(given: str) -> bool:
+    """Return whether costs are given as pairs; a file may have an equals sign in its name."""
+    try:
+        return "=" in given and not Path(given).exists()
+    except OSError:  # too long for the name of a file
+        return True
 
 
 def _is_number(value: Any) -> bool:
