@@ -182,18 +182,30 @@ def stacking(y: Any, outputs: Any, n_classes: int) -> Any:
 
 
 def summary(pools: dict[str, Any]) -> dict[str, Any]:
-    """Return for each form of outputs how select compares with its rivals, over the pools."""
+    """Return how select compares with its rivals over the pools, for each form of outputs and for their mean."""
     rows: dict[str, Any] = {}
-    for form in ("labels", "probabilities", ""):
-        methods = [pool["methods"] for key, pool in pools.items() if key.endswith(form)]
+    for form in ("labels", "probabilities", "all"):
+        found: dict[str, list[Any]] = {}
+        for key, pool in pools.items():
+            if form in ("all", key.rsplit(", ", 1)[1]):
+                found.setdefault(key.rsplit(", ", 1)[0], []).append(pool["methods"])
+        methods = [mean_of_forms(forms) for forms in found.values()]  # forms of one pool are not independent
         row: dict[str, Any] = {"n_pools": len(methods)}
         for ours in ("select", "select, within 1"):
             row[ours] = {rival: against(methods, ours, rival) for rival in (*RIVALS, "whole pool", "greedy")}
         mine = [one["select"] for one in methods]
         row["estimate_minus_held_out"] = np.mean([one["estimate"] - one["accuracy"] for one in mine])
         row["fitted_minus_held_out"] = np.mean([one["fitted"] - one["accuracy"] for one in mine])
-        rows[form or "all"] = row
+        rows[form] = row
     return rows
+
+
+def mean_of_forms(forms: list[Any]) -> dict[str, dict[str, float]]:
+    """Return the results of a pool, averaged over the forms of its outputs."""
+    return {
+        method: {measure: float(np.mean([form[method][measure] for form in forms])) for measure in measures}
+        for method, measures in forms[0].items()
+    }
 
 
 def against(methods: list[Any], ours: str, rival: str) -> dict[str, float]:
