@@ -109,8 +109,8 @@ def assess(
 
     Notes
     -----
-    The samples are read twice: once for the correlations of all pairs, by matrix products, and once for the votes, when
-    the best weights are known. Time is linear in the samples; extra memory does not grow with them.
+    The samples are read twice: once for the correlations of all pairs, by matrix products, and once for the votes.
+    Time is linear in the samples; extra memory does not grow with them.
 
     Examples
     --------

@@ -52,7 +52,7 @@ def compute(
 ) -> dict[str, Any]:
     """Return the groups of an assessment by field name, from two passes over the samples."""
     statistics = sufficient_statistics(
-        read, columns=True, correctness=True, same_wrong=True, progress=_phase(report, "pairs")
+        read, columns=True, correctness=True, same_wrong=True, labels=True, progress=_phase(report, "pairs")
     )
     columns, correctness = statistics.columns, statistics.correctness
     assert columns is not None
@@ -61,7 +61,7 @@ def compute(
     r_tl, matrix = mean_defined(by_class, axis=1), mean_defined(pairs_by_class, axis=0)
     errors = correctness_correlations(correctness)
     weights, ceiling = vote_weights(r_tl, matrix)
-    counted = count_votes(read, weights, voting, _phase(report, "votes"))
+    counted = count_votes(read, voting, _phase(report, "votes"))
     accuracies = correctness.right / read.n_samples
     equal = np.full(read.n_learners, 1 / read.n_learners)
     tandem = tandem_bound_from_counts(correctness, equal, 0.95).bound
@@ -151,7 +151,6 @@ def _votes(accuracies: FloatArray, weights: FloatArray, counted: CountedVotes) -
         hard=counted.estimates["hard"],
         soft=counted.estimates["soft"],
         geometric=counted.estimates["geometric"],
-        weighted=counted.weighted,
         weights=weights,
         without=counted.without,
         without_error=counted.without_error,

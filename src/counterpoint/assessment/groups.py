@@ -143,11 +143,9 @@ class VoteSummary:
     hard, soft, geometric : Estimate
         Accuracy of the plurality vote, of the mean and of the geometric mean of the probabilities (NaN for labels). A
         tie is shared.
-    weighted : Estimate
-        Accuracy of the vote with the best weights. They are fitted to these samples, so it is optimistic;
-        ``changes.reweighting`` is not.
     weights : array, shape (n_learners,)
-        The best non-negative weights; they sum to one.
+        The best non-negative weights, fitted to these samples; they sum to one. ``changes.reweighting`` tells what such
+        weights bring on other samples.
     without, without_error : array, shape (n_learners,)
         The change of the vote's accuracy if that learner is left out, and its standard error.
     ahead, behind : array of int, shape (n_learners,)
@@ -158,7 +156,6 @@ class VoteSummary:
     hard: Estimate
     soft: Estimate
     geometric: Estimate
-    weighted: Estimate
     weights: FloatArray
     without: FloatArray
     without_error: FloatArray
