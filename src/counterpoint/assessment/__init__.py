@@ -20,6 +20,7 @@ from counterpoint.assessment.groups import (
     Estimate,
     Finding,
     ProbabilitySummary,
+    SubsetVotes,
     VotePrediction,
     VoteSummary,
 )
@@ -27,6 +28,7 @@ from counterpoint.assessment.learners import LearnerOutputs, learner_outputs
 from counterpoint.assessment.regression import assess_regression
 from counterpoint.assessment.regression_result import ErrorComponents, RegressionAssessment
 from counterpoint.assessment.result import SAMPLES, Assessment, check_names
+from counterpoint.assessment.votes import wilson_interval
 from counterpoint.outputs import VOTINGS, Outputs, warn_undefined
 
 __all__ = [
@@ -43,12 +45,14 @@ __all__ = [
     "LearnerOutputs",
     "ProbabilitySummary",
     "RegressionAssessment",
+    "SubsetVotes",
     "VotePrediction",
     "VoteSummary",
     "assess",
     "assess_estimator",
     "assess_regression",
     "learner_outputs",
+    "wilson_interval",
 ]
 
 

@@ -18,9 +18,11 @@ from counterpoint.assessment.groups import (
     ClassSummary,
     CorrelationSummary,
     ProbabilitySummary,
+    SubsetVotes,
     VotePrediction,
     VoteSummary,
 )
+from counterpoint.assessment.subsets import subset_votes
 from counterpoint.assessment.votes import CountedVotes, count_votes
 from counterpoint.assessment.weights import complete_correlations, vote_weights
 from counterpoint.exceptions import ModelRangeWarning
@@ -67,7 +69,7 @@ def compute(
     tandem = tandem_bound_from_counts(correctness, equal, 0.95).bound
     return {
         "correlations": _correlations(by_class, pairs_by_class, errors, ceiling, _overlap(correctness)),
-        "votes": _votes(accuracies, weights, counted),
+        "votes": _votes(accuracies, weights, counted, subset_votes(read)),
         "by_class": _by_class(counted.confusion),
         "changes": judge_changes(read, voting),
         "effective": effective_votes(read, correctness, errors, groups),
@@ -145,7 +147,9 @@ def _bound_and_optimality(r_tl: float, r_ll: float, n_learners: int) -> tuple[fl
     return max(high, abs(r_tl)), float(optimality(np.clip(r_tl, -high, high), r_ll, n_learners))
 
 
-def _votes(accuracies: FloatArray, weights: FloatArray, counted: CountedVotes) -> VoteSummary:
+def _votes(
+    accuracies: FloatArray, weights: FloatArray, counted: CountedVotes, subsets: SubsetVotes
+) -> VoteSummary:
     return VoteSummary(
         accuracies=accuracies,
         hard=counted.estimates["hard"],
@@ -156,6 +160,7 @@ def _votes(accuracies: FloatArray, weights: FloatArray, counted: CountedVotes) -
         without_error=counted.without_error,
         ahead=counted.ahead,
         behind=counted.behind,
+        subsets=subsets,
     )
 
 

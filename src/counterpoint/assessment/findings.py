@@ -173,7 +173,8 @@ def _more_learners(a: Assessment) -> Finding | None:
         f"{'errs' if more == 1 else 'err'} independently, {_points(max(other, 0.0))}; twice as many like these, "
         f"{_points(min(float(twice - now), room))}."
     )
-    numbers = {"one_more": like, "independent": other, "twice": min(float(twice - now), room), "size": size}
+    gain = {"one_more": like, "independent": other, "twice": min(float(twice - now), room)}
+    numbers = {"added": more, **gain, "size": size}
     return Finding("more_learners", "info", text, numbers)
 
 
@@ -258,7 +259,7 @@ def _correlation_sample(a: Assessment) -> Finding | None:
 def _healthy(a: Assessment) -> Finding | None:
     """Find a vote that is clearly better than any learner."""
     gain = a.vote.value - float(a.accuracies.max())
-    if a.n_learners < 2 or a.against_best != "better":
+    if a.n_learners < 2 or a.against_best != "better" or a.vote.low <= a.by_class.baseline < 1:
         return None
     text = f"Voting pays: {_points(gain)} over the best learner, beyond chance."
     return Finding("voting_pays", "good", text, {"gain": gain})

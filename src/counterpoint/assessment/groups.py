@@ -22,6 +22,7 @@ __all__ = [
     "Estimate",
     "Finding",
     "ProbabilitySummary",
+    "SubsetVotes",
     "VotePrediction",
     "VoteSummary",
 ]
@@ -63,6 +64,29 @@ class Difference(NamedTuple):
     def is_gain(self) -> bool:
         """Whether it is a gain of more than 2.6 standard errors: of equal learners, one in fifty looks like that."""
         return bool(self.value > 2.6 * self.error)
+
+
+class SubsetVotes(NamedTuple):
+    """Accuracy of the hard vote of some of the learners, by their number.
+
+    Attributes
+    ----------
+    sizes : array of int, shape (n_sizes,)
+        Numbers of learners.
+    mean, low, high : array, shape (n_sizes,)
+        The mean over subsets of that size, and the range of the middle 90 % of them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> SubsetVotes(np.array([1, 3]), np.array([0.7, 0.8]), np.array([0.6, 0.8]), np.array([0.8, 0.8])).sizes.tolist()
+    [1, 3]
+    """
+
+    sizes: IntArray
+    mean: FloatArray
+    low: FloatArray
+    high: FloatArray
 
 
 @dataclass(frozen=True)
@@ -150,6 +174,8 @@ class VoteSummary:
         The change of the vote's accuracy if that learner is left out, and its standard error.
     ahead, behind : array of int, shape (n_learners,)
         Samples on which the vote that counts is right and that learner wrong, and the reverse.
+    subsets : SubsetVotes
+        Accuracy of the hard vote of some of the learners.
     """
 
     accuracies: FloatArray
@@ -161,6 +187,7 @@ class VoteSummary:
     without_error: FloatArray
     ahead: IntArray
     behind: IntArray
+    subsets: SubsetVotes
 
 
 @dataclass(frozen=True, eq=False)

@@ -154,21 +154,25 @@ class Assessment:
 
     @property
     def verdict(self) -> str:
-        """One sentence: how good the vote is, against its learners and its bound."""
+        """How good the vote is, against its learners, and how many independent votes it is worth."""
         vote, accuracies = self.vote, self.accuracies
         against = {"better": "better than", "worse": "worse than", "alike": "not to be told apart from"}[
             self.against_best
         ]
         against = against if self.n_learners > 1 else "as good as"
-        place = (
-            "" if np.isnan(self.optimality) else f"; r_TL is at {100 * self.optimality:.0f} % of its bound"
+        worth = self.effective.votes
+        independent = (
+            ""
+            if np.isnan(worth.value)
+            else f" {'It' if self.voting == 'hard' else 'The hard vote'} is worth {worth.value:.1f} independent votes "
+            f"(95 % interval {worth.low:.1f} to {worth.high:.1f})."
         )
         learners = "1 learner" if self.n_learners == 1 else f"{self.n_learners} learners"
         samples = "training samples" if self.samples == "training" else "samples"
         return (
             f"The {self.voting} vote of {learners} is right on {100 * vote.value:.1f} % of {self.n_samples} {samples} "
             f"(95 % interval {100 * vote.low:.1f} to {100 * vote.high:.1f}), {against} its best learner "
-            f"({100 * accuracies.max():.1f} %; mean {100 * accuracies.mean():.1f} %){place}."
+            f"({100 * accuracies.max():.1f} %; mean {100 * accuracies.mean():.1f} %).{independent}"
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -32,6 +32,18 @@ Z = 1.959964  # two-sided 95 %
 def wilson_interval(share: float, n: int) -> tuple[float, float]:
     """Return Wilson's 95 % interval for a share of n samples.
 
+    Parameters
+    ----------
+    share : float
+        The share.
+    n : int
+        The number of samples.
+
+    Returns
+    -------
+    low, high : float
+        The ends.
+
     Examples
     --------
     >>> [round(end, 3) for end in wilson_interval(1.0, 2)]
