@@ -14,7 +14,7 @@ from counterpoint.exceptions import UndefinedMeasureWarning
 from counterpoint.measures import MEASURES
 from counterpoint.report import EnsembleReport, _resource
 from counterpoint.report._lead import _filled, effective_figure, lead
-from counterpoint.report._matrix import _STRONG, scale_start
+from counterpoint.report._matrix import _STRONG
 from counterpoint.report._words import EXPLANATIONS, number, percent, points, shorten
 
 VOID = {"meta", "link", "input", "br"}
@@ -286,13 +286,6 @@ def test_circles_are_filled_up_to_the_effective_votes():
     assert many["value"] / many["length"] == pytest.approx(
         panel(30, 0.55).effective.votes.value / 30, abs=0.01
     )
-
-
-def test_colours_of_the_matrix_start_where_its_entries_do():
-    assert scale_start(np.array([[1, 0.83], [0.83, 1]])) == 0.8
-    assert scale_start(np.array([[1, 0.1], [0.1, np.nan]])) == 0.1
-    assert scale_start(np.array([[1, -0.1], [-0.1, 1]])) == -1
-    assert scale_start(np.ones((2, 2))) == 0.9
 
 
 def test_smaller_votes_are_averaged_over_which_learners_take_part(five):

@@ -88,6 +88,11 @@ class SubsetVotes(NamedTuple):
     low: FloatArray
     high: FloatArray
 
+    def odd(self) -> "SubsetVotes":
+        """Return the odd sizes and the last: an even number may tie, so that it is no better than one learner less."""
+        kept = (self.sizes % 2 == 1) | (self.sizes == self.sizes[-1])
+        return SubsetVotes(*(values[kept] for values in self))
+
 
 @dataclass(frozen=True)
 class Finding:

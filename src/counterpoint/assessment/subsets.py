@@ -13,7 +13,8 @@ __all__ = ["subset_votes"]
 
 _MOST_SUBSETS = 30  # of one size
 _MOST_SIZES = 10
-_MOST_SAMPLES = 20_000
+_MOST_WORK = 4e9  # multiplications; samples are left out of the middle sizes beyond that
+_LEAST_SAMPLES = 500
 _ENTRIES = 4_000_000  # scores held at once
 
 
@@ -23,12 +24,14 @@ def subset_votes(read: Outputs) -> SubsetVotes:
     Parameters
     ----------
     read : Outputs
-        The outputs with the truth. Of more than 20,000 samples, so many are used, evenly spaced.
+        The outputs with the truth. Of very many samples an evenly spaced part is used for the sizes between one learner
+        and all.
 
     Returns
     -------
     SubsetVotes
-        All subsets of a size count if there are no more than 30, else 30 random ones.
+        All subsets of a size count if there are no more than 30, else 30 random ones. Of more than ten learners, some
+        odd sizes are shown.
 
     Examples
     --------
@@ -37,16 +40,25 @@ def subset_votes(read: Outputs) -> SubsetVotes:
     ([1, 2, 3], [0.75, 0.75, 1.0])
     """
     n = read.n_learners
-    sizes = np.unique(np.geomspace(1, n, min(n, _MOST_SIZES)).round().astype(np.int64))
-    if n <= _MOST_SIZES:
-        sizes = np.arange(1, n + 1)
+    spaced = np.geomspace(1, n, _MOST_SIZES).astype(np.int64) | 1
+    sizes = np.arange(1, n + 1) if n <= _MOST_SIZES else np.unique([*spaced[spaced < n], n])
     rng = np.random.default_rng(0)
-    drawn = [_subsets(n, int(size), rng) for size in sizes]
-    if read.n_samples > _MOST_SAMPLES:
-        read = read.take(slice(None, None, -(-read.n_samples // _MOST_SAMPLES)))
-    accuracies = np.split(_accuracies(read, np.vstack(drawn)), np.cumsum([len(one) for one in drawn])[:-1])
+    middle = [_subsets(n, int(size), rng) for size in sizes[1:-1]]
+    accuracies = [sum(read.right(block).sum(axis=1) for block in read.blocks()) / read.n_samples]
+    if middle:
+        rows = np.vstack(middle)
+        found = _accuracies(_thinned(read, len(rows)), rows)
+        accuracies += np.split(found, np.cumsum([len(one) for one in middle])[:-1])
+    if n > 1:
+        accuracies.append(_accuracies(read, np.ones((1, n))))
     low, high = np.transpose([np.quantile(one, [0.05, 0.95]) for one in accuracies])
     return SubsetVotes(sizes, np.array([one.mean() for one in accuracies]), low, high)
+
+
+def _thinned(read: Outputs, n_subsets: int) -> Outputs:
+    """Return the outputs for as many samples as can be voted on in reasonable time."""
+    most = max(_LEAST_SAMPLES, int(_MOST_WORK / (n_subsets * read.n_learners * len(read.classes))))
+    return read if read.n_samples <= most else read.take(slice(None, None, -(-read.n_samples // most)))
 
 
 def _subsets(n: int, size: int, rng: np.random.Generator) -> FloatArray:

@@ -6,6 +6,7 @@ matplotlib is imported when something is drawn, and its settings stay unchanged.
 """
 
 from counterpoint.plots.correlation import CorrelationDisplay
+from counterpoint.plots.effective import EffectiveVotesDisplay
 from counterpoint.plots.reliability import ReliabilityDisplay
 from counterpoint.plots.sizing import VoteCurveDisplay
 from counterpoint.plots.style import PALETTE, house_style
@@ -14,6 +15,7 @@ from counterpoint.plots.tradeoff import TradeoffBounds, TradeoffDisplay
 __all__ = [
     "PALETTE",
     "CorrelationDisplay",
+    "EffectiveVotesDisplay",
     "ReliabilityDisplay",
     "TradeoffBounds",
     "TradeoffDisplay",

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterpoint._validation import FloatArray
-from counterpoint.assessment import Assessment, SubsetVotes
+from counterpoint.assessment import Assessment
 from counterpoint.outputs import mean_defined
 from counterpoint.report._words import interval, minus, number, percent, shorten
 from counterpoint.theory import OperatingPoint, learner_correlation_bounds, truth_correlation_bounds
@@ -175,9 +175,7 @@ def sizing_figure(a: Assessment) -> dict[str, Any] | None:
     sizes, curve = a.prediction.sizing
     if np.isnan(curve).all():
         return None
-    measured, subsets = a.votes.hard, a.votes.subsets
-    odd = (subsets.sizes % 2 == 1) | (subsets.sizes == a.n_learners)  # as predicted: an even number may tie
-    subsets = SubsetVotes(*(values[odd] for values in subsets))
+    measured, subsets = a.votes.hard, a.votes.subsets.odd()
     values = np.concatenate([curve[~np.isnan(curve)], subsets.low, subsets.high, measured[1:]])
     low, high = float(values.min()), float(values.max())
     room = max(0.08 * (high - low), 0.005)

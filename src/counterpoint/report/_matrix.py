@@ -1,6 +1,5 @@
 """The correlation matrix as a grid of cells: one for each pair of learners, or of groups if there are many."""
 
-import math
 from typing import Any
 
 import numpy as np
@@ -8,10 +7,10 @@ import numpy as np
 from counterpoint._validation import FloatArray
 from counterpoint.assessment import Assessment
 from counterpoint.outputs import ratio
-from counterpoint.plots.correlation import clustered_correlations
+from counterpoint.plots.correlation import clustered_correlations, scale_start
 from counterpoint.report._words import number, shorten
 
-__all__ = ["matrix_figure", "pairs", "scale_start"]
+__all__ = ["matrix_figure", "pairs"]
 
 _SIDE = 400  # of the whole grid
 _LARGEST_CELL = 46
@@ -61,15 +60,6 @@ def matrix_figure(a: Assessment, most: int) -> dict[str, Any] | None:
             for j in range(size)
         ],
     }
-
-
-def scale_start(matrix: FloatArray) -> float:
-    """Return where the colours of a matrix start: -1, or the lowest entry rounded down to a tenth if none is negative.
-
-    Learners that are all accurate correlate by 0.8 to 1; on a scale from -1 they would look the same.
-    """
-    lowest = float(np.nanmin(matrix))
-    return -1.0 if lowest < 0 else min(math.floor(10 * lowest + 1e-9) / 10, 0.9)
 
 
 def pairs(a: Assessment) -> dict[str, list[tuple[str, str, str]]]:
