@@ -44,7 +44,9 @@ def subset_votes(read: Outputs) -> SubsetVotes:
     sizes = np.arange(1, n + 1) if n <= _MOST_SIZES else np.unique([*spaced[spaced < n], n])
     rng = np.random.default_rng(0)
     middle = [_subsets(n, int(size), rng) for size in sizes[1:-1]]
-    accuracies = [sum(read.right(block).sum(axis=1) for block in read.blocks()) / read.n_samples]
+    accuracies = [
+        sum(read.right(block).sum(axis=1, dtype=np.float64) for block in read.blocks()) / read.n_samples
+    ]
     if middle:
         rows = np.vstack(middle)
         found = _accuracies(_thinned(read, len(rows)), rows)

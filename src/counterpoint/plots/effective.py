@@ -130,7 +130,7 @@ class EffectiveVotesDisplay:
         from mpl_toolkits.axes_grid1 import make_axes_locatable
 
         with house_style():
-            ax = new_axes(6.4, 4.0) if ax is None else ax
+            ax = new_axes(6.4, 3.1) if ax is None else ax
             value, low, high = self.votes
             ax.set_title(
                 f"{self.n_learners} {noun}, {value:.1f} effective votes (95 %: {low:.1f} to {high:.1f})",

@@ -110,14 +110,9 @@ def _changes(a: Assessment) -> Sentence:
         single = more.numbers["added"] == 1
         one = "One more learner" if single else "Two more learners"
         who = "one that errs on its own" if single else "two that err on their own"
-        like, other = (100 * max(more.numbers[key], 0.0) for key in ("one_more", "independent"))
-        told = [
-            (f"{one} like these would add about ", False),
-            (f"{like:.1f} points", True),
-            (f"; {who}, ", False),
-            (f"{other:.1f} points", True),
-            (".", False),
-        ]
+        like, other = (_gain(more.numbers[key]) for key in ("one_more", "independent"))
+        told = [(f"{one} like these would add ", False), (like, True), (f"; {who}, ", False), (other, True)]
+        told.append((".", False))
     if drop := found.get("leave_out"):
         gain, error = 100 * drop.numbers["gain"], 100 * drop.numbers["error"]
         first, *others = drop.numbers["learners"]
@@ -130,6 +125,10 @@ def _changes(a: Assessment) -> Sentence:
     elif a.n_learners > 2:
         told.append((" Leaving learners out brings no sure gain.", False))
     return told
+
+
+def _gain(share: float) -> str:
+    return f"about {100 * share:.1f} points" if share >= 0.0005 else "less than 0.1 points"
 
 
 def _range(low: float, high: float) -> str:
@@ -161,6 +160,14 @@ def effective_figure(a: Assessment) -> dict[str, Any] | None:
         "high": round(step * votes.high, 1),
         "text": f"{a.n_learners:,} learners, worth {number(votes.value, 1)} independent votes",
         "interval": f"95 %: {number(votes.low, 1)} to {number(votes.high, 1)}",
+        "bars": [
+            (kind, round(_WIDTH * share, 1), f"right on {percent(share)}: {words}")
+            for kind, share, words in (
+                ("mean", float(a.accuracies.mean()), "one of them, on average"),
+                ("vote", a.votes.hard.value, "their majority vote"),
+                ("independent", a.prediction.independent, "the vote if each erred on its own"),
+            )
+        ],
     }
 
 
