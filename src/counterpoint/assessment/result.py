@@ -260,7 +260,7 @@ class Assessment:
                 f"{rounded(self.by_class.baseline)}; {rounded(self.by_class.balanced_accuracy)}",
             ),
             ("best weights, judged on other samples", _changed(self.changes.reweighting)),
-            ("correlation of being correct", rounded(self.correlations.error_correlation)),
+            ("correlation of being correct", _interval(self.effective.error_correlation)),
             ("effective votes, by accuracy", _count(self.effective.votes)),
             ("effective votes, by error correlation (Kish)", _count(self.effective.kish)),
             (
@@ -304,6 +304,10 @@ def rounded(value: float) -> str:
     ('0.123', 'undefined')
     """
     return "undefined" if np.isnan(value) else f"{value:.3f}"
+
+
+def _interval(one: Estimate) -> str:
+    return "undefined" if np.isnan(one.value) else str(one)
 
 
 def _count(one: Estimate) -> str:
