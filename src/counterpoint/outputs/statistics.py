@@ -78,21 +78,21 @@ class Correctness:
 
 @dataclass(frozen=True)
 class LabelCounts:
-    """Counts of the labels that learners give, whatever the truth is.
+    """Counts of the labels that every two learners give, whatever the truth is.
 
     Attributes
     ----------
     n_samples : int
         The number of samples.
-    given : ndarray of int, shape (n_learners, n_classes)
-        Samples to which each learner gives each label.
     alike : ndarray of int, shape (n_learners, n_learners)
-        Samples to which two learners give the same label.
+        Samples to which both give the same label.
+    by_chance : ndarray of int, shape (n_learners, n_learners)
+        The products of how often each of the two gives a label, summed over the labels.
     """
 
     n_samples: int
-    given: IntArray  # (N, m)
     alike: IntArray  # (N, N)
+    by_chance: IntArray  # (N, N)
 
 
 @dataclass(frozen=True)
@@ -239,7 +239,7 @@ class _VoteMoments:
         n, given = self.outputs.n_samples, self.sums
         if self.stored < len(self.outputs.classes):
             given = np.hstack([given, n - given])
-        return LabelCounts(n, given.astype(np.int64), self.agreement().astype(np.int64))
+        return LabelCounts(n, self.agreement().astype(np.int64), (given @ given.T).astype(np.int64))
 
     def result(self) -> Columns:
         n = self.outputs.n_samples
