@@ -73,5 +73,5 @@ def label_kappa_from_counts(counts: LabelCounts) -> FloatArray:
     array([[1. , 0.5],
            [0.5, 1. ]])
     """
-    n, alike, chance = counts.n_samples, counts.alike, counts.by_chance  # whole, so that a chance of one is exact
-    return np.clip(ratio(n * alike - chance, n**2 - chance), -1.0, 1.0)
+    n, chance = counts.n_samples, counts.by_chance  # whole numbers, so that a chance of one is exact
+    return np.clip(ratio(n * counts.alike - chance, n**2 - chance), -1.0, 1.0)
