@@ -28,6 +28,7 @@ from counterpoint.assessment.groups import (
     Estimate,
     Finding,
     ProbabilitySummary,
+    SubsetVotes,
     VotePrediction,
     VoteSummary,
 )
@@ -35,6 +36,7 @@ from counterpoint.assessment.learners import LearnerOutputs, learner_outputs
 from counterpoint.assessment.regression import assess_regression
 from counterpoint.assessment.regression_result import ErrorComponents, RegressionAssessment
 from counterpoint.assessment.result import SAMPLES, Assessment, check_names
+from counterpoint.assessment.votes import wilson_interval
 from counterpoint.outputs import VOTINGS, Outputs, warn_undefined
 
 __all__ = [
@@ -52,6 +54,7 @@ __all__ = [
     "PairedVotes",
     "ProbabilitySummary",
     "RegressionAssessment",
+    "SubsetVotes",
     "VoteComparison",
     "VotePrediction",
     "VoteSummary",
@@ -65,6 +68,7 @@ __all__ = [
     "learner_outputs",
     "named_outputs",
     "paired_difference",
+    "wilson_interval",
 ]
 
 
@@ -125,8 +129,8 @@ def assess(
 
     Notes
     -----
-    The samples are read twice: once for the correlations of all pairs, by matrix products, and once for the votes, when
-    the best weights are known. Time is linear in the samples; extra memory does not grow with them.
+    The samples are read twice: once for the correlations of all pairs, by matrix products, and once for the votes.
+    Time is linear in the samples; extra memory does not grow with them.
 
     Examples
     --------

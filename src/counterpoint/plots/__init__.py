@@ -6,6 +6,7 @@ the numbers, draw them and return the display, with ``ax_`` and ``figure_``. ``X
 """
 
 from counterpoint.plots.correlation import CorrelationDisplay
+from counterpoint.plots.effective import EffectiveVotesDisplay
 from counterpoint.plots.frontier import FrontierDisplay
 from counterpoint.plots.reliability import ReliabilityDisplay
 from counterpoint.plots.sizing import VoteCurveDisplay
@@ -15,6 +16,7 @@ from counterpoint.plots.tradeoff import TradeoffBounds, TradeoffDisplay
 __all__ = [
     "PALETTE",
     "CorrelationDisplay",
+    "EffectiveVotesDisplay",
     "FrontierDisplay",
     "ReliabilityDisplay",
     "TradeoffBounds",

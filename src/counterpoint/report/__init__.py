@@ -270,7 +270,12 @@ def _templates() -> "Environment":
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"cell": _markdown_cell, "shorten": shorten, "symbols": _symbols}
+    environment.filters |= {
+        "cell": _markdown_cell,
+        "sentence": _markdown_sentence,
+        "shorten": shorten,
+        "symbols": _symbols,
+    }
     return environment
 
 
@@ -286,7 +291,17 @@ def _symbols(text: str) -> str:
 
 def _markdown_cell(text: str) -> str:
     """Return text escaped for the cell of a Markdown table."""
-    plain = " ".join(str(text).split())
+    return _markdown_text(" ".join(str(text).split()))
+
+
+def _markdown_sentence(parts: Sequence[tuple[str, bool]]) -> str:
+    """Return a sentence in Markdown, from its parts; the strong ones are bold."""
+    return "".join(
+        f"**{_markdown_text(text)}**" if strong else _markdown_text(text) for text, strong in parts
+    )
+
+
+def _markdown_text(text: str) -> str:
     # An underscore inside a word, as in r_TL, is no markup.
-    marked = re.sub(r"[\\`*\[\]|~]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])", r"\\\g<0>", plain)
+    marked = re.sub(r"[\\`*\[\]|~]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])", r"\\\g<0>", text)
     return escape(marked, quote=False)
