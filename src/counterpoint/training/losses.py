@@ -34,6 +34,7 @@ from counterpoint.training.columns import (
     one_hot,
 )
 from counterpoint.training.ensemble_loss import EnsembleLoss, check_diversity
+from counterpoint.training.mesh import LOCAL
 from counterpoint.training.pooled import pooled_cross_entropy
 
 __all__ = [
@@ -60,6 +61,8 @@ class DiversityLoss(EnsembleLoss):
         each group of ensembles that train side by side its own dial.
     pool : {"logits", "probabilities"}, default="logits"
         Average the logits, which is the normalised geometric mean of the probabilities, or the probabilities.
+    mesh : DeviceMesh, ProcessGroup or "local", optional
+        As for :class:`EnsembleLoss`.
 
     Notes
     -----
@@ -91,8 +94,10 @@ class DiversityLoss(EnsembleLoss):
     True
     """
 
-    def __init__(self, diversity: float | Tensor | None = None, *, pool: str = "logits") -> None:
-        super().__init__(diversity)
+    def __init__(
+        self, diversity: float | Tensor | None = None, *, pool: str = "logits", mesh: Any = None
+    ) -> None:
+        super().__init__(diversity, mesh=mesh)
         self.pooled = check_choice(pool, "pool", ("logits", "probabilities"))
         self.voting = "geometric" if pool == "logits" else "soft"
 
@@ -103,12 +108,14 @@ class DiversityLoss(EnsembleLoss):
             and self.pooled == "logits"
             and isinstance(logits, Tensor)
             and logits.dim() == 3
+            and (axes := self.axes_for(logits)).learners is None
         ):
             d = self.effective_diversity(max(len(logits), 1))
             if isinstance(d, float) and _SMALL < d < 1 and not torch.compiler.is_compiling():
                 columns = class_columns(logits)
                 if not is_one_hot(target, columns):
-                    return pooled_cross_entropy(columns, target.long(), d)
+                    loss = pooled_cross_entropy(columns, target.long(), d)
+                    return axes.mean_of_data(loss, columns.shape[-1], None)
         return super().forward(logits, target, sample_weight)
 
     def transform(self, columns: Tensor) -> Tensor:
@@ -118,8 +125,9 @@ class DiversityLoss(EnsembleLoss):
     def pool(self, outputs: Tensor) -> Tensor:
         """Return the mean of logits, or the logarithm of that of probabilities."""
         if self.pooled == "logits":
-            return outputs.mean(-3, keepdim=True)
-        return outputs.logsumexp(-3, keepdim=True) - math.log(outputs.shape[-3])
+            return super().pool(outputs)
+        axes = self._axes or LOCAL
+        return axes.logsumexp_of_learners(outputs) - math.log(axes.n_learners(outputs.shape[-3]))
 
     def cost(self, outputs: Tensor, target: Tensor, sample_weight: Tensor | None) -> Tensor:
         """Return the mean cross-entropy, in the usual case by one operation."""
@@ -158,6 +166,11 @@ class IndependentLoss(DiversityLoss):
 
     It is :class:`DiversityLoss` at diversity 0, with the usual vote of independent networks: averaged probabilities.
 
+    Parameters
+    ----------
+    mesh : DeviceMesh, ProcessGroup or "local", optional
+        As for :class:`EnsembleLoss`.
+
     Examples
     --------
     >>> import torch
@@ -165,8 +178,8 @@ class IndependentLoss(DiversityLoss):
     tensor(0.6931)
     """
 
-    def __init__(self) -> None:
-        super().__init__(0.0)
+    def __init__(self, *, mesh: Any = None) -> None:
+        super().__init__(0.0, mesh=mesh)
         self.voting = "soft"
 
     def extra_repr(self) -> str:
@@ -183,6 +196,8 @@ class JointLoss(DiversityLoss):
     ----------
     pool : {"probabilities", "logits"}, default="probabilities"
         What is averaged.
+    mesh : DeviceMesh, ProcessGroup or "local", optional
+        As for :class:`EnsembleLoss`.
 
     Examples
     --------
@@ -191,8 +206,8 @@ class JointLoss(DiversityLoss):
     tensor(0.6931)
     """
 
-    def __init__(self, *, pool: str = "probabilities") -> None:
-        super().__init__(1.0, pool=pool)
+    def __init__(self, *, pool: str = "probabilities", mesh: Any = None) -> None:
+        super().__init__(1.0, pool=pool, mesh=mesh)
 
     def extra_repr(self) -> str:
         """Return the settings."""
@@ -206,6 +221,8 @@ class NegativeCorrelationLoss(EnsembleLoss):
     ----------
     diversity : float, default=0.5
         The dial, Liu and Yao's strength: 0 trains each learner by itself, 1 the mean of their probabilities.
+    mesh : DeviceMesh, ProcessGroup or "local", optional
+        As for :class:`EnsembleLoss`.
 
     Notes
     -----
@@ -219,8 +236,8 @@ class NegativeCorrelationLoss(EnsembleLoss):
     tensor(0.5000)
     """
 
-    def __init__(self, diversity: float | Tensor = 0.5) -> None:
-        super().__init__(check_diversity(diversity))
+    def __init__(self, diversity: float | Tensor = 0.5, *, mesh: Any = None) -> None:
+        super().__init__(check_diversity(diversity), mesh=mesh)
 
     @property
     def kind(self) -> tuple[Any, ...]:
@@ -245,6 +262,8 @@ class SquaredErrorLoss(EnsembleLoss):
     diversity : float, optional
         The dial d, from 0 (independent training) to 1 (the mean of the learners is trained end to end). By default it
         is 1 - 1/N for N learners. A tensor gives each group of ensembles that train side by side its own dial.
+    mesh : DeviceMesh, ProcessGroup or "local", optional
+        As for :class:`EnsembleLoss`.
 
     Notes
     -----
@@ -273,8 +292,8 @@ class SquaredErrorLoss(EnsembleLoss):
     activation = "regression"
     voting = "mean"
 
-    def __init__(self, diversity: float | Tensor | None = None) -> None:
-        super().__init__(diversity)
+    def __init__(self, diversity: float | Tensor | None = None, *, mesh: Any = None) -> None:
+        super().__init__(diversity, mesh=mesh)
 
     @property
     def kind(self) -> tuple[Any, ...]:
