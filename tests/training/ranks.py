@@ -1,4 +1,4 @@
-"""Functions run by several processes at once, for the tests of training on a mesh."""
+"""Several processes in one group, for the tests of training on a mesh; started once, since each imports torch."""
 
 import datetime
 import os
@@ -7,39 +7,55 @@ import traceback
 import torch
 import torch.distributed as dist
 
+SECONDS = 60
 
-def run_on_ranks(function, n_ranks, folder, *arguments, seconds=60):
-    """Return what a function of a test module returns in each of several processes of one group."""
-    context = torch.multiprocessing.get_context("spawn")
-    queue = context.Queue()
-    store = os.path.join(folder, f"store-{function.__name__}-{n_ranks}")
-    started = [
-        context.Process(target=_work, args=(function, rank, n_ranks, store, queue, seconds, arguments))
-        for rank in range(n_ranks)
-    ]
-    for process in started:
-        process.start()
-    try:
-        found = dict(queue.get(timeout=2 * seconds) for _ in started)
-    finally:
-        for process in started:
-            process.join(5)
+
+class Ranks:
+    """Processes that each call a function of a test module and send back what it returns."""
+
+    def __init__(self, n_ranks, folder):
+        context = torch.multiprocessing.get_context("spawn")
+        self.answers = context.Queue()
+        self.questions = [context.Queue() for _ in range(n_ranks)]
+        store = os.path.join(folder, "store")
+        self.processes = [
+            context.Process(target=_serve, args=(rank, n_ranks, store, questions, self.answers))
+            for rank, questions in enumerate(self.questions)
+        ]
+        for process in self.processes:
+            process.start()
+
+    def __call__(self, function, *arguments):
+        """Return the results of all processes; all must call the same collectives."""
+        assert self.processes, "an earlier function failed on a rank"
+        for questions in self.questions:
+            questions.put((function, arguments))
+        found = {}
+        while len(found) < len(self.questions):
+            rank, ok, result = self.answers.get(timeout=2 * SECONDS)
+            if not ok:
+                self.close()
+                raise AssertionError(result)
+            found[rank] = result
+        return [found[rank] for rank in sorted(found)]
+
+    def close(self):
+        """End the processes."""
+        for process in self.processes:
             process.kill()
-    broken = [text for ok, text in found.values() if not ok]
-    assert not broken, "\n".join(broken)
-    return [found[rank][1] for rank in range(n_ranks)]
+            process.join()
+        self.processes = []
 
 
-def _work(function, rank, n_ranks, store, queue, seconds, arguments):
+def _serve(rank, n_ranks, store, questions, answers):
     torch.set_num_threads(1)
-    timeout = datetime.timedelta(seconds=seconds)
+    timeout = datetime.timedelta(seconds=SECONDS)
     dist.init_process_group(
         "gloo", init_method=f"file://{store}", rank=rank, world_size=n_ranks, timeout=timeout
     )
-    try:
-        queue.put((rank, (True, function(rank, *arguments))))
-    except Exception:
-        queue.put((rank, (False, f"rank {rank}: {traceback.format_exc()}")))
-        raise
-    finally:
-        dist.destroy_process_group()
+    while True:
+        function, arguments = questions.get()
+        try:
+            answers.put((rank, True, function(rank, *arguments)))
+        except Exception:
+            answers.put((rank, False, f"rank {rank}: {traceback.format_exc()}"))

@@ -18,11 +18,6 @@ from counterpoint.training import (
 from counterpoint.training.ensemble_loss import as_ensemble_loss, value_on_mesh
 from counterpoint.training.mesh import as_axes
 
-from .ranks import run_on_ranks
-
-if not dist.is_available():
-    pytest.skip("torch is built without torch.distributed", allow_module_level=True)
-
 SHAPES = {"data": (1, 4), "learners": (4, 1), "both": (2, 2)}
 N, BATCH, CLASSES = 6, 13, 3  # uneven in every split
 
@@ -164,8 +159,8 @@ def refusals(logits, target):
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory):
-    return run_on_ranks(all_errors, 4, tmp_path_factory.mktemp("ranks"))
+def found(ranks):
+    return ranks(all_errors)
 
 
 @pytest.mark.parametrize("weight", WEIGHTS)

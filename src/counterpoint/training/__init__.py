@@ -40,6 +40,7 @@ from counterpoint.training.losses import (  # noqa: E402
 )
 from counterpoint.training.modules import evaluating  # noqa: E402
 from counterpoint.training.networks import mlp  # noqa: E402
+from counterpoint.training.parallel import ParallelEnsemble, parallelize  # noqa: E402
 from counterpoint.training.precision import autocast  # noqa: E402
 from counterpoint.training.readout import Readout  # noqa: E402
 from counterpoint.training.stacked import Stacked, can_stack  # noqa: E402
@@ -62,6 +63,7 @@ __all__ = [
     "IndependentLoss",
     "JointLoss",
     "NegativeCorrelationLoss",
+    "ParallelEnsemble",
     "ProgressBar",
     "Readout",
     "Schedule",
@@ -84,6 +86,7 @@ __all__ = [
     "load_checkpoint",
     "mlp",
     "one_hot",
+    "parallelize",
     "pick_device",
     "save_checkpoint",
     "seeded",

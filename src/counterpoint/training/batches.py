@@ -7,11 +7,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from counterpoint.training.mesh import LOCAL, Axes
+
 __all__ = [
     "Batches",
+    "begin_epoch",
     "check_batches",
     "find_generators",
     "forward_batch",
+    "has_own_part",
     "is_iterable",
     "iter_on_device",
     "n_batches",
@@ -63,13 +67,24 @@ def to_device(batch: Any, device: torch.device, name: str) -> list[Any]:
     return [moved if views is x else moved[0], *(part.to(device, non_blocking=True) for part in rest)]
 
 
-def iter_on_device(batches: Iterable[Any], device: torch.device, name: str) -> Iterator[list[Any]]:
-    """Yield (x, y) or (x, y, sample_weight) on the device; all batches must have weights or none."""
+def iter_on_device(
+    batches: Iterable[Any], device: torch.device, name: str, axes: Axes = LOCAL, *, own: bool = False
+) -> Iterator[list[Any]]:
+    """Yield (x, y) or (x, y, sample_weight) on the device; all batches must have weights or none.
+
+    On a mesh, ``own`` says that the batches are those of this process. Otherwise they are the same on all, and each takes
+    its rows. A process without rows gets some of weight 0, so that all take part in every step.
+    """
     if not is_iterable(batches):
         raise TypeError(f"`{name}` must be an iterable of (x, y) or (x, y, sample_weight); got {batches!r}.")
     n_parts = 0
-    for batch in batches:
+    for batch, idle in _of_this_process(batches, axes, own, name) if axes else ((one, False) for one in batches):
+        axes.idle = idle
         parts = to_device(batch, device, name)
+        if idle:
+            weight = torch.zeros(len(parts[1]), device=device)
+            yield [*parts[:2], weight]
+            continue
         if len(parts) != n_parts and n_parts:
             raise ValueError(f"`{name}` must yield weights with every batch or with none; got some of both.")
         n_parts = len(parts)
@@ -79,6 +94,73 @@ def iter_on_device(batches: Iterable[Any], device: torch.device, name: str) -> I
             ):  # reading from another device would wait for it
                 raise ValueError(f"`sample_weight` must be 0 or more for each sample; got {least.item()}.")
         yield parts
+    axes.idle = False
+
+
+def has_own_part(batches: Any) -> bool:
+    """Return True for a DataLoader that shows each process samples of its own."""
+    return isinstance(getattr(batches, "sampler", None), torch.utils.data.DistributedSampler)
+
+
+def begin_epoch(batches: Any, epoch: int) -> Iterable[Any]:
+    """Return the batches of an epoch; a sampler that shuffles by the number of the epoch is told it."""
+    if has_own_part(batches):
+        batches.sampler.set_epoch(epoch)
+    found: Iterable[Any] = batches(epoch) if callable(batches) else batches
+    return found
+
+
+def _of_this_process(
+    batches: Iterable[Any], axes: Axes, own: bool, name: str
+) -> Iterator[tuple[Any, bool]]:
+    """Yield the part of each batch that this process has, and whether it only stands in for none."""
+    steps = _own_batches(batches, axes, name) if own else ((batch, False) for batch in batches)
+    for number, (batch, idle) in enumerate(steps):
+        if not (isinstance(batch, tuple | list) and len(batch) in (2, 3)):
+            yield batch, False  # to be refused
+            continue
+        if number == 0:
+            _check_same(batch, axes, own, name)
+        yield (batch, idle) if own else _rows(batch, axes)
+
+
+def _own_batches(batches: Iterable[Any], axes: Axes, name: str) -> Iterator[tuple[Any, bool]]:
+    """Yield as many batches on all processes as one has: a process that has run out repeats its last, without weight."""
+    iterator, last = iter(batches), None
+    counts = axes.each(n_batches(batches), axes.data)
+    known = None if None in counts else max(count for count in counts if count is not None)
+    taken = 0
+    while taken != known:
+        batch = next(iterator, None)
+        if known is None and not any(axes.each(batch is not None, axes.data)):
+            return
+        if batch is None and last is None:
+            raise ValueError(f"`{name}` must yield at least one batch on every process; got none on this one.")
+        yield (last, True) if batch is None else (batch, False)
+        last, taken = last if batch is None else batch, taken + 1
+
+
+def _rows(batch: Any, axes: Axes) -> tuple[list[Any], bool]:
+    x, *rest = batch
+    idle = len(rest[0]) <= axes.data_rank
+
+    def some(tensor: Tensor) -> Tensor:
+        return tensor[:1] if idle else axes.split(tensor)
+
+    return [[some(view) for view in x] if isinstance(x, tuple | list) else some(x), *map(some, rest)], idle
+
+
+def _check_same(batch: Any, axes: Axes, own: bool, name: str) -> None:
+    """Refuse batches that should be the same on several processes and are not."""
+    x, y, *_ = batch
+    views = x if isinstance(x, tuple | list) else [x]
+    print_of = repr([(tuple(part.shape), part.double().sum().item()) for part in (*views, y)])
+    for group in (axes.learners,) if own else (axes.learners, axes.data):
+        if len(set(axes.each(print_of, group))) > 1:
+            raise ValueError(
+                f"`{name}` must yield the same batches on every process of the mesh, which each takes its rows of; got "
+                "others. Shuffle by a generator with the same seed, or give a DataLoader with a DistributedSampler."
+            )
 
 
 def forward_batch(ensemble: nn.Module, x: Any, name: str) -> Any:

@@ -4,15 +4,17 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from counterpoint._validation import check_flag, check_whole
 from counterpoint.training.batches import forward_batch, iter_on_device
 from counterpoint.training.columns import check_sample_weight, class_columns, one_hot
 from counterpoint.training.ensemble import Voters
+from counterpoint.training.mesh import LOCAL, Axes
 from counterpoint.training.modules import evaluating, unwrap
 from counterpoint.training.readout import Readout
 
-__all__ = ["calibrate"]
+__all__ = ["calibrate", "calibrate_on"]
 
 
 def calibrate(
@@ -62,26 +64,50 @@ def calibrate(
         raise ValueError(
             "`ensemble` must return logits, to be calibrated; got one that returns probabilities or numbers."
         )
+    before = bare.readout is not None and bare.readout.decodes
+    decodes = before if decode is None else check_flag(decode, "decode")
     device = next(bare.parameters(), bare.weights).device
+    raw, target, weight = _outputs(bare, iter_on_device(batches, device, "batches"), LOCAL, max_samples)
+    bare.readout = _fitted(bare, raw, target, weight, decodes)
+    return ensemble
+
+
+def calibrate_on(
+    axes: Axes, ensemble: Voters, batches: Iterable[Any], max_samples: int, *, own: bool
+) -> None:
+    """Do what :func:`calibrate` does, to decode, with the batches and learners of all processes of a mesh."""
+    device = ensemble.weights.device
+    parts = iter_on_device(batches, device, "batches", axes, own=own)
+    raw, target, weight = _outputs(ensemble, parts, axes, max_samples)
+    readout = axes.once(lambda: _fitted(ensemble, raw, target, weight, True).cpu())
+    ensemble.readout = readout.to(device)
+
+
+def _outputs(
+    bare: Voters, batches: Iterable[Any], axes: Axes, max_samples: int
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Return logits, labels and weights of the first samples."""
     logits, targets, weights, seen = [], [], [], 0
     with evaluating(bare):
-        for x, y, *weight in iter_on_device(batches, device, "batches"):
-            columns = class_columns(forward_batch(bare, x, "batches"))
-            logits.append(columns)
-            targets.append(one_hot(y, columns).argmax(-2))
+        for x, y, *weight in batches:
+            found = forward_batch(bare, x, "batches")
             for given in weight:
                 check_sample_weight(given, len(y))
-            weights += weight
+            found, y, shared = axes.gather(found, y, weight[0] if weight else None)
+            columns = class_columns(found)
+            logits.append(columns)
+            targets.append(one_hot(y, columns).argmax(-2))
+            weights += [] if shared is None else [shared]
             seen += len(y)
             if seen >= max_samples:
                 break
     if not logits:
         raise ValueError("`batches` must yield at least one batch; got none.")
-    raw, target = torch.cat(logits, 2).mT, torch.cat(targets)
-    start = Readout.identity(raw.shape[0], raw.shape[-1]).to(device)
-    together = torch.cat(weights) if weights else None
-    before = bare.readout is not None and bare.readout.decodes
-    bare.readout = start.refit(raw, target, together)
-    if before if decode is None else check_flag(decode, "decode"):
-        bare.readout = bare.readout.refit_pool(raw, target, together, learner_weight=bare.weights)
-    return ensemble
+    axes.idle = False
+    return torch.cat(logits, 2).mT, torch.cat(targets), torch.cat(weights) if weights else None
+
+
+def _fitted(bare: Voters, raw: Tensor, target: Tensor, weight: Tensor | None, decodes: bool) -> Readout:
+    start = Readout.identity(raw.shape[0], raw.shape[-1]).to(raw.device)
+    found = start.refit(raw, target, weight)
+    return found.refit_pool(raw, target, weight, learner_weight=bare.weights) if decodes else found

@@ -88,11 +88,15 @@ class Voters(nn.Module):
         if self.activation != "regression":  # which has one vote
             self._trained_vote = check_choice(loss.voting, "voting", VOTES)
 
+    def outputs(self, x: Any) -> Tensor:
+        """Return the outputs of all learners, (n_learners, batch, n_classes), for a prediction."""
+        return cast(Tensor, self(x))
+
     def learner_proba(self, x: Tensor | list[Tensor]) -> Tensor:
         """Return the probabilities of each learner, (n_learners, batch, n_classes), in evaluation mode."""
         self._check_probabilities()
         with evaluating(self):
-            logits = two_columns(self(x), self.activation).float()
+            logits = two_columns(self.outputs(x), self.activation).float()
             if self.activation == "identity":
                 return logits
             return (logits if self.readout is None else self.readout(logits)).softmax(-1)
@@ -106,19 +110,19 @@ class Voters(nn.Module):
         self._check_probabilities()
         with evaluating(self):
             rule = self.rule
-            return rule.learners(self(x)).exp(), rule.kind
+            return rule.learners(self.outputs(x)).exp(), rule.kind
 
     def predict_proba(self, x: Tensor | list[Tensor]) -> Tensor:
         """Return the probabilities of the vote, (batch, n_classes), in evaluation mode."""
         self._check_probabilities()
         with evaluating(self):
-            return self.rule(self(x))
+            return self.rule(self.outputs(x))
 
     def predict(self, x: Tensor | list[Tensor]) -> Tensor:
         """Return the class that wins the vote, (batch,); for regression the mean of the learners (batch, n_outputs)."""
         if self.activation == "regression":
             with evaluating(self):
-                return self.rule(self(x))
+                return self.rule(self.outputs(x))
         return self.predict_proba(x).argmax(-1)
 
     def get_extra_state(self) -> Tensor:

@@ -43,7 +43,7 @@ class Axes:
         self.data = data if data is not None and data.size() > 1 else None
         self.learners = learners if learners is not None and learners.size() > 1 else None
         self.idle = False  # the samples at hand stand in for none: fit has more processes than samples
-        self._totals: dict[int, int] = {}
+        self._learners_of: dict[int, list[int]] = {}
 
     def __bool__(self) -> bool:
         return self.data is not None or self.learners is not None
@@ -78,11 +78,15 @@ class Axes:
 
     def n_learners(self, own: int) -> int:
         """Return the number of learners on all processes, given that of this one."""
+        return sum(self._sizes(own))
+
+    def _sizes(self, own: int) -> list[int]:
+        """Return the numbers of learners of all processes, given that of this one."""
         if self.learners is None:
-            return own
-        if own not in self._totals:  # the learners stay where they are: ask once
-            self._totals[own] = sum(self.each(own, self.learners))
-        return self._totals[own]
+            return [own]
+        if own not in self._learners_of:  # the learners stay where they are: ask once
+            self._learners_of[own] = self.each(own, self.learners)
+        return self._learners_of[own]
 
     def sum_learners(self, outputs: Tensor) -> Tensor:
         """Return the sum of tensors over the learner axis; differentiable."""
@@ -126,21 +130,28 @@ class Axes:
 
         Processes may have batches of other sizes; that of an idle one is left out.
         """
-        if self.learners is not None:
-            logits = _gather(logits, 0, self.each(len(logits), self.learners), self.learners)
+        logits = self.gather_learners(logits)
         if self.data is None:
             return logits, target, sample_weight
         own = 0 if self.idle else len(target)
-        facts = self.each((own, own > 0 and sample_weight is not None), self.data)
-        sizes = [size for size, _ in facts]
+        fact = torch.tensor([own, own > 0 and sample_weight is not None], device=logits.device)
+        facts = [torch.empty_like(fact) for _ in range(self.n_data)]
+        dist.all_gather(facts, fact, group=self.data)
+        sizes, weighted = torch.stack(facts).T.tolist()
         logits, target = (
             _gather(logits[:, :own], 1, sizes, self.data),
             _gather(target[:own], 0, sizes, self.data),
         )
-        if not any(weighted for _, weighted in facts):
+        if not any(weighted):
             return logits, target, None
         sample_weight = torch.ones_like(target, dtype=logits.dtype) if sample_weight is None else sample_weight
         return logits, target, _gather(sample_weight[:own], 0, sizes, self.data)
+
+    def gather_learners(self, logits: Tensor) -> Tensor:
+        """Return the outputs (n_learners, ...) of all learners, for the samples of this process."""
+        if self.learners is None:
+            return logits
+        return _gather(logits, 0, self._sizes(len(logits)), self.learners)
 
     def split(self, tensor: Tensor) -> Tensor:
         """Return this process's rows of a tensor that is the same on all, along the data axis."""
@@ -166,7 +177,7 @@ class Axes:
         for group in (self.learners, self.data):
             if group is not None:
                 box = [value]
-                dist.broadcast_object_list(box, group=group, group_src=0)
+                dist.broadcast_object_list(box, src=dist.get_global_rank(group, 0), group=group)
                 value = box[0]
         return value
 

@@ -167,6 +167,20 @@ class Stacked(nn.Module):
             raise ValueError(f"`learners` must return one row for each sample; got {views[0].dim()} axes.")
         return torch.stack(views)
 
+    def part(self, start: int, stop: int) -> "Stacked":
+        """Return copies of some learners, stacked; the others are not copied."""
+        memo: dict[int, object] = {}
+        for tensor in (*self.parameters(), *self.buffers()):
+            if tensor.dim():  # the learners come first
+                size = len(tensor) // self.n_learners
+                own = tensor.detach()[start * size : stop * size].clone()
+                memo[id(tensor)] = (
+                    nn.Parameter(own, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else own
+                )
+        found = copy.deepcopy(self, memo)
+        found.n_learners = stop - start
+        return found
+
     def unstack(self) -> list[nn.Module]:
         """Return ordinary networks with the current values; device, dtype and frozen parameters are kept."""
         learners = [copy.deepcopy(self._template[0]) for _ in range(self.n_learners)]
