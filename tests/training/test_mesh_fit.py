@@ -91,6 +91,7 @@ def settings(case):
             split(x, y, weight),
             {"loss": DiversityLoss(0.5, pool="probabilities"), "validation": valid, "metric": "log_loss"},
         ),
+        "accumulated": (stacked(), split(x, y, size=7), {"loss": CorrelationLoss(0.8), "accumulate": 2}),
         "views": (stacked(), views, {"loss": IndependentLoss(), "callbacks": [Stop()]}),
         "callable": (
             stacked(),
@@ -106,7 +107,7 @@ def settings(case):
     return ensemble, batches, basic | own
 
 
-CASES = ("correlation", "diversity", "few-rows", "mixed", "weights", "views", "callable")
+CASES = ("correlation", "diversity", "few-rows", "mixed", "weights", "accumulated", "views", "callable")
 
 
 def first_right(logits, target):

@@ -4,7 +4,8 @@ from counterpoint._extras import import_extra
 
 import_extra("torch", "train")
 
-from counterpoint.training.calibration import calibrate  # noqa: E402 - a missing torch is one sentence
+from counterpoint.training.accumulation import accumulate_gradients  # noqa: E402 - a missing torch is one sentence
+from counterpoint.training.calibration import calibrate  # noqa: E402
 from counterpoint.training.callbacks import (  # noqa: E402
     Callback,
     ClipGradients,
@@ -74,6 +75,7 @@ __all__ = [
     "TensorBoard",
     "Vote",
     "Voters",
+    "accumulate_gradients",
     "autocast",
     "calibrate",
     "can_stack",

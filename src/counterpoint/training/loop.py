@@ -47,6 +47,7 @@ def fit(
     precision: str = "auto",
     progress: bool = True,
     scheduler_steps: str = "auto",
+    accumulate: int = 1,
     mesh: Any = None,
 ) -> History:
     """Train an ensemble and return its history.
@@ -93,6 +94,9 @@ def fit(
         When the scheduler steps; ``"auto"`` is after each batch for ``OneCycleLR`` and ``CyclicLR``, which count
         batches, and after each epoch for others. ``ReduceLROnPlateau`` gets the loss of the validation data, or of the
         epoch if there are none.
+    accumulate : int, default=1
+        Number of batches that make up one step. The loss is that of all of them together, exactly, with the memory of
+        one batch and a second forward pass: see :func:`accumulate_gradients`.
     mesh : DeviceMesh or ProcessGroup, optional
         The processes that train together: a mesh with the dimensions ``"learners"`` and ``"data"``, or one of them; a
         process group is a data axis. Every process calls ``fit`` with the same arguments.
@@ -164,9 +168,10 @@ def fit(
     check_optimizer(optimizer, ensemble, loss)
     schedule = None if scheduler is None else resolve(scheduler, LRScheduler, "scheduler", optimizer)
     epochs = check_whole(epochs, "epochs", minimum=1)
+    accumulate = check_whole(accumulate, "accumulate", minimum=1)
     state = State(ensemble, loss, optimizer, schedule, epochs, History(), axes=axes)
     everybody = check_callbacks(callbacks) + ((ProgressBar(),) if check_flag(progress, "progress") else ())
-    run = Run(state, batches, validation, metric, patience, everybody, precision, scheduler_steps, own_batches)
+    run = Run(state, batches, validation, metric, patience, everybody, precision, scheduler_steps, accumulate, own_batches)
     saved = run.load(checkpoint) if checkpoint is not None and resumes else None
     run.prepare_vote()
 

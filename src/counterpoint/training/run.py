@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 from torch import Tensor
@@ -14,6 +15,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from counterpoint.exceptions import LearnerWarning
+from counterpoint.training.accumulation import accumulate_gradients, joined_targets
 from counterpoint.training.arguments import (
     Metric,
     check_loss_value,
@@ -67,6 +69,7 @@ class Run:
     callbacks: tuple[Any, ...]
     precision: str
     scheduler_steps: str
+    accumulate: int = 1
     own_batches: bool = False  # whether each process of a mesh has been given batches of its own
 
     def __post_init__(self) -> None:
@@ -132,7 +135,9 @@ class Run:
         """Train for an epoch and return its measures."""
         state = self.state
         batches = begin_epoch(self.batches, state.epoch)
-        state.n_batches, lr = n_batches(batches), float(state.optimizer.param_groups[0]["lr"])
+        count = n_batches(batches)
+        state.n_batches = None if count is None else -(-count // self.accumulate)
+        lr = float(state.optimizer.param_groups[0]["lr"])
         # With small networks, measuring every batch would take a tenth of the time.
         every = min(max((state.n_batches or 0) // 8, 1), 4)
         tally = make_tally(
@@ -180,22 +185,30 @@ class Run:
     ) -> None:
         """Take a step with each batch and tally its outputs."""
         self.state.batch = 0
-        for x, y, *weight in iter_on_device(batches, self.device, name, self.axes, own=own):
+        size = self.accumulate if name == "batches" else 1
+        for parts in _together(iter_on_device(batches, self.device, name, self.axes, own=own), size):
             self.state.batch += 1
-            logits, loss = step(x, y, *weight)
+            y, weight = joined_targets(parts)
+            self.axes.idle = self.axes.idle and len(parts) == 1  # else its weights tell
+            logits, loss = step(parts, y, *weight)
             tally.add(logits, y, weight[0] if weight else None, loss)
         if self.state.batch == 0:
             raise ValueError(f"`{name}` must yield at least one batch; got none in epoch {self.state.epoch}.")
 
-    def train_step(self, x: Any, y: Tensor, *weight: Tensor) -> tuple[Tensor, Tensor]:
-        """Train on a batch; return its logits and loss, detached."""
+    def train_step(self, parts: list[list[Any]], y: Tensor, *weight: Tensor) -> tuple[Tensor, Tensor]:
+        """Train on a batch, given in parts; return its logits and loss, detached."""
         state = self.state
-        with self.autocast:
-            logits = forward_batch(state.ensemble, x, "batches")
-            loss = self.value(logits, y, *weight)
-        check_loss_value(loss, state.loss)
-        _clear_gradients(state.optimizer)
-        loss.backward()  # type: ignore[no-untyped-call]
+        if len(parts) == 1:
+            with self.autocast:
+                logits = forward_batch(state.ensemble, parts[0][0], "batches")
+                loss = self.value(logits, y, *weight)
+            check_loss_value(loss, state.loss)
+            _clear_gradients(state.optimizer)
+            loss.backward()  # type: ignore[no-untyped-call]
+        else:
+            _clear_gradients(state.optimizer)
+            with self.autocast:
+                logits, loss = accumulate_gradients(state.ensemble, self.value, parts)
         call(self.on_gradients, state)
         state.optimizer.step()
         if self.by_batch and state.scheduler is not None:
@@ -205,10 +218,10 @@ class Run:
         call(self.on_batch_end, state)
         return state.logits, state.batch_loss
 
-    def validation_step(self, x: Any, y: Tensor, *weight: Tensor) -> tuple[Tensor, Tensor]:
+    def validation_step(self, parts: list[list[Any]], y: Tensor, *weight: Tensor) -> tuple[Tensor, Tensor]:
         """Return the logits and the loss of a batch."""
         with self.autocast:
-            logits = forward_batch(self.state.ensemble, x, "validation")
+            logits = forward_batch(self.state.ensemble, parts[0][0], "validation")
             return logits, self.value(logits, y, *weight)
 
     def value(self, *batch: Tensor) -> Tensor:
@@ -287,6 +300,13 @@ class Run:
         self.watch.restore(saved["watch"])
         self.last, self.best = copy_state(self.bare), part_state(self.bare, saved["best"])
         return saved
+
+
+def _together(parts: Iterable[list[Any]], size: int) -> Iterator[list[list[Any]]]:
+    """Yield so many parts at a time."""
+    iterator = iter(parts)
+    while held := list(islice(iterator, size)):
+        yield held
 
 
 def _clear_gradients(optimizer: Optimizer) -> None:
