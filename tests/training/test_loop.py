@@ -15,8 +15,10 @@ from counterpoint.theory import critical_lambda, operating_point
 from counterpoint.training import (
     Callback,
     CorrelationLoss,
+    DiversityLoss,
     Ensemble,
     IndependentLoss,
+    SharedTrunk,
     calibrate,
     fit,
     load_checkpoint,
@@ -762,7 +764,7 @@ def test_inputs_of_another_type_are_named():
         with pytest.raises(TypeError, match=message):
             train(mlps(), given.pop("batches"), **given)
     with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):  # torch's own sentence
-        train(Words(), [(torch.ones(120, 3, dtype=torch.int64), y)])
+        train(Words(), [(torch.ones(120, 3, dtype=torch.int64), y)], loss=IndependentLoss())
 
 
 @pytest.mark.parametrize("value", [-1.0, float("nan")])
@@ -790,7 +792,7 @@ class Broken(nn.Module):
 def test_a_failure_of_a_net_is_its_own():
     x, y = blobs()
     with pytest.raises(RuntimeError, match=r"^my own failure$"):
-        train(Broken(), batched(x.byte(), y))
+        train(Broken(), batched(x.byte(), y), loss=IndependentLoss())
 
 
 def test_weights_of_another_shape_are_named():
@@ -909,6 +911,74 @@ def test_a_compiled_ensemble_gets_its_read_out():
         assert ensemble.readout is not None
         found.append(ensemble.predict_proba(x))
     torch.testing.assert_close(*found)
+
+
+class Scaling(nn.Module):
+    """A wrapper that torch and counterpoint do not know; it prepares the inputs."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x):
+        return self.inner(x / 2)
+
+
+@pytest.mark.parametrize("wrap", [Scaling, torch.optim.swa_utils.AveragedModel])
+def test_an_ensemble_inside_any_wrapper_gets_its_read_out(wrap):
+    x, y = blobs()
+    wrapped = wrap(mlps())
+    train(wrapped, batched(x, y), loss=CorrelationLoss(0.5))
+    inner = wrapped.inner if wrap is Scaling else wrapped.module
+    seen = x / 2 if wrap is Scaling else x
+    assert inner.readout is not None
+    assert (inner.predict(seen) == y).float().mean() > 0.9
+    inner.readout = None
+    assert calibrate(wrapped, batched(x, y), decode=True) is wrapped
+    assert (inner.predict(seen) == y).float().mean() > 0.9
+
+
+def test_a_module_without_a_read_out_is_told_of():
+    x, y = blobs()
+
+    class Heads(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.nets = nn.ModuleList(nn.Linear(2, 3) for _ in range(3))
+
+        def forward(self, x):
+            return torch.stack([net(x) for net in self.nets])
+
+    with pytest.warns(LearnerWarning, match="`loss` needs a read-out, and Heads holds no Ensemble"):
+        train(Heads(), batched(x, y), loss=CorrelationLoss(0.5), epochs=1)
+
+
+@pytest.mark.parametrize("stacked", [True, False])
+def test_a_read_out_of_earlier_weights_is_dropped_by_further_training(stacked):
+    x, y = blobs()
+    heads = nn.Sequential(nn.Linear(2, 9), nn.Unflatten(1, (3, 3)))
+    ensemble = mlps() if stacked else SharedTrunk(heads, 3)
+    train(ensemble, batched(x, y), loss=CorrelationLoss(0.5), epochs=2)
+    ensemble.eval()
+    gradient = ensemble(x.clone().requires_grad_()).sum()
+    gradient.backward()  # of the inputs, in evaluation mode: nothing trains
+    assert ensemble.readout is not None
+    ensemble.train()
+    ensemble(x)  # nor does a forward pass
+    assert ensemble.readout is not None
+    with pytest.warns(LearnerWarning, match="its read-out was dropped; `calibrate` fits another"):
+        DiversityLoss()(ensemble(x), y).backward()
+    assert ensemble.readout is None
+
+
+def test_the_checkpoint_of_a_finished_run_holds_the_read_out(tmp_path):
+    x, y = blobs()
+    ensemble = mlps()
+    train(ensemble, batched(x, y), loss=CorrelationLoss(0.5), epochs=2, checkpoint=tmp_path / "run")
+    saved = load_checkpoint(tmp_path / "run")
+    for name, value in ensemble.readout.state_dict().items():
+        assert value.is_contiguous()
+        assert torch.equal(saved["readout"][name], value)
 
 
 def test_an_optimizer_may_have_a_zero_grad_of_its_own():

@@ -1,15 +1,16 @@
 """Calibrated probabilities for learners whose loss does not determine the scale and offset of their outputs."""
 
 from collections.abc import Iterable
+from contextlib import ExitStack
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from counterpoint._validation import check_flag, check_whole
 from counterpoint.training.batches import forward_batch, iter_on_device
 from counterpoint.training.columns import check_sample_weight, class_columns, one_hot
-from counterpoint.training.ensemble import Voters
+from counterpoint.training.ensemble import Voters, voters_in
 from counterpoint.training.mesh import LOCAL, Axes
 from counterpoint.training.modules import evaluating, unwrap
 from counterpoint.training.readout import Readout
@@ -25,7 +26,7 @@ def calibrate(
     Parameters
     ----------
     ensemble : Ensemble
-        The ensemble, possibly inside a wrapper of torch. It gets a ``readout``, which ``learner_proba``,
+        The ensemble, possibly inside a wrapper. It gets a ``readout``, which ``learner_proba``,
         ``predict_proba`` and ``predict`` use; ``forward`` is unchanged.
     batches : iterable of (x, y) or (x, y, sample_weight)
         The samples; training samples will do. Either all batches have weights or none has.
@@ -56,8 +57,8 @@ def calibrate(
     >>> bool((calibrate(ensemble, [(x, y)]).predict(x) == y).float().mean() >= 0.75)
     True
     """
-    bare = unwrap(ensemble)
-    if not isinstance(bare, Voters):
+    bare = voters_in(ensemble) if isinstance(ensemble, nn.Module) else None
+    if bare is None:
         raise TypeError(f"`ensemble` must be an Ensemble; got {type(ensemble).__name__}.")
     max_samples = check_whole(max_samples, "max_samples", minimum=1)
     if bare.activation != "softmax":
@@ -67,30 +68,37 @@ def calibrate(
     before = bare.readout is not None and bare.readout.decodes
     decodes = before if decode is None else check_flag(decode, "decode")
     device = next(bare.parameters(), bare.weights).device
-    raw, target, weight = _outputs(bare, iter_on_device(batches, device, "batches"), LOCAL, max_samples)
+    parts = iter_on_device(batches, device, "batches")
+    raw, target, weight = _outputs(unwrap(ensemble), bare, parts, LOCAL, max_samples)
     bare.readout = _fitted(bare, raw, target, weight, decodes)
     return ensemble
 
 
 def calibrate_on(
-    axes: Axes, ensemble: Voters, batches: Iterable[Any], max_samples: int, *, own: bool
+    axes: Axes, module: nn.Module, ensemble: Voters, batches: Iterable[Any], max_samples: int, *, own: bool
 ) -> None:
     """Do what :func:`calibrate` does, to decode, with the batches and learners of all processes of a mesh."""
     device = ensemble.weights.device
     parts = iter_on_device(batches, device, "batches", axes, own=own)
-    raw, target, weight = _outputs(ensemble, parts, axes, max_samples)
+    raw, target, weight = _outputs(module, ensemble, parts, axes, max_samples)
     readout = axes.once(lambda: _fitted(ensemble, raw, target, weight, True).cpu())
     ensemble.readout = readout.to(device)
 
 
 def _outputs(
-    bare: Voters, batches: Iterable[Any], axes: Axes, max_samples: int
+    module: nn.Module, ensemble: Voters, batches: Iterable[Any], axes: Axes, max_samples: int
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Return logits, labels and weights of the first samples."""
+    """Return logits, labels and weights of the first samples; the ensemble may be inside a module that prepares x."""
     logits, targets, weights, seen = [], [], [], 0
-    with evaluating(bare):
+    outputs: list[Tensor] = []
+    hook = ensemble.register_forward_hook(lambda _module, _inputs, found: outputs.append(found))
+    with ExitStack() as ending:
+        ending.callback(hook.remove)
+        ending.enter_context(evaluating(module))
         for x, y, *weight in batches:
-            found = forward_batch(bare, x, "batches")
+            outputs.clear()
+            forward_batch(module, x, "batches")
+            (found,) = outputs
             for given in weight:
                 check_sample_weight(given, len(y))
             found, y, shared = axes.gather(found, y, weight[0] if weight else None)

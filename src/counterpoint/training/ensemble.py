@@ -1,20 +1,22 @@
 """Modules with several learners: an ensemble of any networks, and one network with several heads."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from counterpoint._validation import check_choice, check_weights, check_whole
+from counterpoint.exceptions import LearnerWarning
 from counterpoint.training.columns import two_columns
 from counterpoint.training.ensemble_loss import EnsembleLoss
-from counterpoint.training.modules import evaluating
+from counterpoint.training.modules import evaluating, rows_at_once, unwrap
 from counterpoint.training.readout import Readout
 from counterpoint.training.stacked import Stacked, can_stack
 from counterpoint.training.voting import VOTES, Vote
 
-__all__ = ["Ensemble", "SharedTrunk", "Voters"]
+__all__ = ["Ensemble", "SharedTrunk", "Voters", "voters_in"]
 
 
 class Voters(nn.Module):
@@ -88,18 +90,54 @@ class Voters(nn.Module):
         if self.activation != "regression":  # which has one vote
             self._trained_vote = check_choice(loss.voting, "voting", VOTES)
 
+    def trained_with(self, outputs: Tensor) -> Tensor:
+        """Return the outputs; if gradients flow back through them in training mode, the read-out is dropped.
+
+        It belongs to the weights that it was fitted with.
+        """
+        if self.readout is None or not self.training or torch.compiler.is_compiling():
+            return outputs
+        if outputs.requires_grad:
+            outputs.register_hook(self._drop_readout)  # type: ignore[no-untyped-call]
+        return outputs
+
+    def _drop_readout(self, _: Tensor) -> None:
+        if self.readout is not None:
+            self.readout = None
+            warnings.warn(
+                "The ensemble trains again, so its read-out was dropped; `calibrate` fits another at the end.",
+                LearnerWarning,
+                stacklevel=2,
+            )
+
     def outputs(self, x: Any) -> Tensor:
         """Return the outputs of all learners, (n_learners, batch, n_classes), for a prediction."""
         return cast(Tensor, self(x))
 
+    def _evaluated(self, x: Any, function: Callable[[Tensor], Tensor], dim: int) -> Tensor:
+        """Return a function of the outputs in evaluation mode, of some rows at a time: memory is bounded."""
+        views = list(x) if isinstance(x, list | tuple) else [x]
+        with evaluating(self):
+            if not all(isinstance(view, Tensor) and view.dim() for view in views):
+                return function(self.outputs(x))
+            rows = rows_at_once(self, views[0].shape[1:], self.n_learners)
+            if all(len(view) <= rows for view in views):
+                return function(self.outputs(x))
+            parts = zip(*(view.split(rows) for view in views), strict=True)
+            pieces = (part[0] if isinstance(x, Tensor) else list(part) for part in parts)
+            return torch.cat([function(self.outputs(piece)) for piece in pieces], dim)
+
     def learner_proba(self, x: Tensor | list[Tensor]) -> Tensor:
         """Return the probabilities of each learner, (n_learners, batch, n_classes), in evaluation mode."""
         self._check_probabilities()
-        with evaluating(self):
-            logits = two_columns(self.outputs(x), self.activation).float()
+
+        def proba(outputs: Tensor) -> Tensor:
+            logits = two_columns(outputs, self.activation).float()
             if self.activation == "identity":
                 return logits
             return (logits if self.readout is None else self.readout(logits)).softmax(-1)
+
+        return self._evaluated(x, proba, 1)
 
     def vote_learners(self, x: Tensor | list[Tensor]) -> tuple[Tensor, str]:
         """Return the probabilities whose vote is the prediction, (n_learners, batch, n_classes), and that vote.
@@ -108,21 +146,18 @@ class Voters(nn.Module):
         outputs: then each learner has its share of that mean, and the vote is geometric.
         """
         self._check_probabilities()
-        with evaluating(self):
-            rule = self.rule
-            return rule.learners(self.outputs(x)).exp(), rule.kind
+        rule = self.rule
+        return self._evaluated(x, lambda outputs: rule.learners(outputs).exp(), 1), rule.kind
 
     def predict_proba(self, x: Tensor | list[Tensor]) -> Tensor:
         """Return the probabilities of the vote, (batch, n_classes), in evaluation mode."""
         self._check_probabilities()
-        with evaluating(self):
-            return self.rule(self.outputs(x))
+        return self._evaluated(x, self.rule, 0)
 
     def predict(self, x: Tensor | list[Tensor]) -> Tensor:
         """Return the class that wins the vote, (batch,); for regression the mean of the learners (batch, n_outputs)."""
         if self.activation == "regression":
-            with evaluating(self):
-                return self.rule(self.outputs(x))
+            return self._evaluated(x, self.rule, 0)
         return self.predict_proba(x).argmax(-1)
 
     def get_extra_state(self) -> Tensor:
@@ -235,13 +270,13 @@ class Ensemble(Voters):
         if isinstance(self.body, Stacked):
             if not isinstance(x, Tensor | list | tuple):
                 raise TypeError(f"`x` must be a tensor, or a list of them; got {type(x).__name__}.")
-            return self.body(x)  # type: ignore[no-any-return]
+            return self.trained_with(self.body(x))
         views = x if isinstance(x, list | tuple) else [x] * self.n_learners
         outputs = [learner(view) for learner, view in zip(self.body, views, strict=True)]
         if len({tuple(output.shape) for output in outputs}) > 1:
             shapes = ", ".join(str(tuple(output.shape)) for output in outputs)
             raise ValueError(f"`learners` must have outputs of the same shape; got {shapes}.")
-        return torch.stack(outputs)
+        return self.trained_with(torch.stack(outputs))
 
     def extra_repr(self) -> str:
         """Return the settings."""
@@ -305,7 +340,16 @@ class SharedTrunk(Voters):
             )
             got = f"shape {tuple(found.shape)}" if isinstance(found, Tensor) else f"a {type(found).__name__}"
             raise ValueError(f"`net` must return {shape} with {self.n_learners} learners; got {got}.")
-        return found.transpose(0, 1) if self.learner_axis else found
+        return self.trained_with(found.transpose(0, 1) if self.learner_axis else found)
+
+
+def voters_in(module: nn.Module) -> Voters | None:
+    """Return the ensemble in a module: itself, in a wrapper of torch, or the only one in a wrapper of any kind."""
+    bare = unwrap(module)
+    if isinstance(bare, Voters):
+        return bare
+    found = [part for part in bare.modules() if isinstance(part, Voters)]
+    return found[0] if len(found) == 1 else None
 
 
 def _make_room(module: nn.Module, state_dict: Mapping[str, Any], prefix: str, *_: Any) -> None:

@@ -195,6 +195,8 @@ def fit(
             run.save(checkpoint)
         run.keep_best()
     run.calibrate()
+    if run.readout is not None:
+        run.save(checkpoint)
     if given is not ensemble and isinstance(ensemble, ParallelEnsemble):
         given.load_state_dict(whole_state(ensemble))
     return state.history

@@ -92,7 +92,7 @@ class ParallelEnsemble(Voters):
                     f"`x` must be a batch, or a list of {self.n_learners} views of it; got {len(x)} views."
                 )
             x = self.axes.split_learners(list(x))
-        return cast(Tensor, self.part(x))
+        return self.trained_with(self.part(x))
 
     def outputs(self, x: Any) -> Tensor:
         """Return the outputs of all learners."""

@@ -36,7 +36,7 @@ from counterpoint.training.batches import (
 from counterpoint.training.calibration import calibrate_on
 from counterpoint.training.callbacks import State, call, hooks
 from counterpoint.training.checkpoint import load_checkpoint, restore_rng_state, rng_state, save_checkpoint
-from counterpoint.training.ensemble import Voters
+from counterpoint.training.ensemble import voters_in
 from counterpoint.training.ensemble_loss import as_ensemble_loss, value_on_mesh
 from counterpoint.training.history import History
 from counterpoint.training.identity import check_identity, run_identity
@@ -50,6 +50,7 @@ from counterpoint.training.parallel import (
     whole_state,
 )
 from counterpoint.training.precision import autocast, gradients_enabled
+from counterpoint.training.readout import Readout
 from counterpoint.training.regression_tally import is_regression, make_tally
 from counterpoint.training.tally import NotFiniteError, Tally
 from counterpoint.training.watch import LearnerWatch
@@ -74,7 +75,7 @@ class Run:
 
     def __post_init__(self) -> None:
         state = self.state
-        self.axes, self.bare = state.axes, unwrap(state.ensemble)
+        self.axes, self.bare, self.voters = state.axes, unwrap(state.ensemble), voters_in(state.ensemble)
         check_batches(self.batches, self.validation)
         check_patience(self.patience, self.validation)
         self.by_batch = steps_by_batch(state.scheduler, self.scheduler_steps)
@@ -96,23 +97,36 @@ class Run:
 
     def calibrate(self, max_samples: int = 10_000) -> None:
         """Fit a read-out if the loss needs one."""
-        if isinstance(self.bare, Voters) and self.loss.needs_readout:
+        if self.voters is not None and self.loss.needs_readout:
             before = rng_state(self.device, self.generators)
             batches = begin_epoch(self.batches, self.state.epoch)
             with self.autocast:
-                calibrate_on(self.axes, self.bare, batches, max_samples, own=self.has_own(self.batches))
+                own = self.has_own(self.batches)
+                calibrate_on(self.axes, self.bare, self.voters, batches, max_samples, own=own)
             restore_rng_state(before, self.device, self.generators)  # as if the batches had not been drawn
 
     def prepare_vote(self) -> None:
         """Drop the read-out of an earlier run, and adopt the vote that the loss trains."""
         self.forget_readout()
-        if isinstance(self.bare, Voters):
-            self.bare.trained_by(self.loss)
+        if self.voters is not None:
+            self.voters.trained_by(self.loss)
+        elif self.loss.needs_readout:
+            warnings.warn(
+                f"`loss` needs a read-out, and {type(self.bare).__name__} holds no Ensemble to give it to: its outputs "
+                "rank samples, and their largest need not be the class.",
+                LearnerWarning,
+                stacklevel=3,
+            )
 
     def forget_readout(self) -> None:
         """Drop the read-out of the ensemble."""
-        if isinstance(self.bare, Voters):
-            self.bare.readout = None
+        if self.voters is not None:
+            self.voters.readout = None
+
+    @property
+    def readout(self) -> Readout | None:
+        """The read-out of the ensemble: in a checkpoint, that of a finished run with the best weights, or the last."""
+        return None if self.voters is None else self.voters.readout
 
     def has_own(self, batches: Batches) -> bool:
         """Return True if batches are those of this process, and not of all processes of the mesh."""
@@ -274,11 +288,12 @@ class Run:
         state = self.state
         saved = {
             "identity": self.identity,
-            "ensemble": whole_state(self.bare),
+            "ensemble": whole_state(self.bare, self.last if len(state.history) else None),
             "best": whole_state(self.bare, self.best),
             "loss": self.loss.state_dict(),
             "optimizer": whole_optimizer_state(state.optimizer, self.bare, self.loss),
             "scheduler": None if state.scheduler is None else state.scheduler.state_dict(),
+            "readout": None if self.readout is None else self.readout.state_dict(),
             "history": state.history.to_dict(),
             "watch": self.watch.state(),
             "stop": state.stop,

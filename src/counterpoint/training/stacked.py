@@ -156,8 +156,9 @@ class Stacked(nn.Module):
 
     def _one_after_the_other(self, views: list[Tensor]) -> Tensor:
         """Return the outputs of the learners, run one by one as ordinary networks with the stacked parameters."""
-        for stacked, layer in zip(self.layers, self._template_layers, strict=True):
+        for stacked, template in zip(self.layers, self._template_layers, strict=True):
             if isinstance(stacked, StackedLayer):
+                layer = copy.deepcopy(template)  # its tensors and mode are replaced, and other threads may run it
                 layer.training = all(part.training for part in stacked.modules())  # statistics may be frozen
                 values = stacked.values(self.n_learners)
                 views = [functional_call(layer, own, (h,)) for own, h in zip(values, views, strict=True)]
