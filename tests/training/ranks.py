@@ -1,7 +1,7 @@
 """Several processes in one group, for the tests of training on a mesh; started once, since each imports torch."""
 
 import datetime
-import os
+import time
 import traceback
 
 import torch
@@ -17,7 +17,7 @@ class Ranks:
         context = torch.multiprocessing.get_context("spawn")
         self.answers = context.Queue()
         self.questions = [context.Queue() for _ in range(n_ranks)]
-        store = os.path.join(folder, "store")
+        store = folder / "store"
         self.processes = [
             context.Process(target=_serve, args=(rank, n_ranks, store, questions, self.answers))
             for rank, questions in enumerate(self.questions)
@@ -33,10 +33,12 @@ class Ranks:
         found = {}
         while len(found) < len(self.questions):
             rank, ok, result = self.answers.get(timeout=2 * SECONDS)
-            if not ok:
-                self.close()
-                raise AssertionError(result)
             found[rank] = result
+            if not ok:  # the others fail with it, in another place perhaps
+                time.sleep(3)
+                said = [result] + [self.answers.get()[2] for _ in range(self.answers.qsize())]
+                self.close()
+                raise AssertionError("\n".join(map(str, said)))
         return [found[rank] for rank in sorted(found)]
 
     def close(self):

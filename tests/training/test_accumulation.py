@@ -77,7 +77,9 @@ def test_fit_with_accumulation_takes_the_steps_of_large_batches(loss):
         history = fit(ensemble, batches, loss=loss, accumulate=accumulate, **settings)
         found.append((ensemble.state_dict(), history))
     for name, value in found[0][0].items():
-        torch.testing.assert_close(found[1][0][name], value, rtol=0, atol=1e-6 if "readout" in name else 1e-12)
+        torch.testing.assert_close(
+            found[1][0][name], value, rtol=0, atol=1e-6 if "readout" in name else 1e-12
+        )
     for name in ("loss", "r_tl", "vote_accuracy"):
         assert found[1][1][name] == pytest.approx(found[0][1][name], abs=1e-9)
 

@@ -995,3 +995,113 @@ def test_an_optimizer_may_have_a_zero_grad_of_its_own():
     train(theirs, batched(x, y), optimizer=lambda p: torch.optim.SGD(p, lr=0.1), epochs=2)
     assert calls == [True] * 8
     assert same(state_of(ours), state_of(theirs))
+
+
+class Heads(nn.Module):
+    """Several learners in one module, with the batch first or the learners first."""
+
+    def __init__(self, n, batch_first):
+        super().__init__()
+        self.nets = nn.ModuleList(nn.Linear(2, 3) for _ in range(n))
+        self.batch_first = batch_first
+
+    def forward(self, x):
+        return torch.stack([net(x) for net in self.nets], 1 if self.batch_first else 0)
+
+
+def test_as_many_learners_as_samples_are_not_taken_for_each_other():
+    x, y = blobs(40)
+    options = {"loss": IndependentLoss(), "epochs": 1}
+    with pytest.raises(
+        ValueError, match=r"must return \(n_learners, batch, n_classes\); got the batch first"
+    ):
+        train(Heads(10, True), batched(x, y, size=10), **options)
+    train(Heads(10, False), batched(x, y, size=10), **options)
+    trunk = SharedTrunk(Heads(10, True), 10)
+    train(trunk, batched(x, y, size=10), **options)
+    with torch.no_grad():
+        torch.testing.assert_close(trunk(x)[3], trunk.net.nets[3](x))
+
+
+class Tokens(nn.Module):
+    """A network with named inputs and a row of outputs for each token."""
+
+    def __init__(self, sequences=True):
+        super().__init__()
+        self.embed, self.out, self.sequences = nn.Embedding(5, 4), nn.Linear(4, 3), sequences
+
+    def forward(self, ids, mask):
+        hidden = self.embed(ids) * mask[..., None]
+        return self.out(hidden if self.sequences else hidden.mean(1))
+
+
+def token_batches(sequences):
+    generator = torch.Generator().manual_seed(0)
+    found = []
+    for _ in range(4):
+        ids = torch.randint(5, (6, 7), generator=generator)
+        labels = ids.remainder(3) if sequences else ids[:, 0].remainder(3)
+        mask = torch.arange(7) < torch.randint(3, 8, (6, 1), generator=generator)
+        found.append({"ids": ids, "mask": mask.float(), "label": labels})
+        if sequences:
+            found[-1]["label"] = labels.masked_fill(~mask, -100)
+    return found
+
+
+@pytest.mark.parametrize("loss", [CorrelationLoss(0.5), DiversityLoss()], ids=str)
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_named_inputs_and_sequences_train_and_predict(loss, accumulate):
+    torch.manual_seed(0)
+    ensemble = Ensemble([Tokens() for _ in range(3)])
+    batches = token_batches(True)
+
+    def unpack(batch):
+        return {"ids": batch["ids"], "mask": batch["mask"]}, batch["label"]
+
+    history = fit(
+        ensemble,
+        batches,
+        loss=loss,
+        optimizer=lambda p: torch.optim.Adam(p, 0.1),
+        epochs=15,
+        validation=batches,
+        unpack=unpack,
+        accumulate=accumulate,
+        progress=False,
+    )
+    assert history["val_vote_accuracy"][-1] == 1.0
+    inputs, labels = unpack(batches[0])
+    with torch.no_grad():
+        logits = ensemble(inputs)
+    assert logits.shape == (3, 6, 7, 3)
+    kept = labels != -100
+    assert torch.equal(ensemble.rule(logits[:, kept]).argmax(-1), labels[kept])
+
+
+def test_tokens_without_a_label_do_not_change_the_loss():
+    torch.manual_seed(0)
+    batches = token_batches(True)
+    found = []
+    for fill in (0, 3):
+        torch.manual_seed(0)
+        ensemble = Ensemble([Tokens() for _ in range(3)])
+        other = [batch | {"ids": batch["ids"].masked_fill(batch["label"] == -100, fill)} for batch in batches]
+        history = fit(
+            ensemble,
+            other,
+            loss=CorrelationLoss(0.5),
+            optimizer=lambda p: torch.optim.SGD(p, 0.0),
+            epochs=1,
+            unpack=lambda batch: ({"ids": batch["ids"], "mask": batch["mask"]}, batch["label"]),
+            progress=False,
+        )
+        found.append(history["loss"][0])
+    assert found[0] == pytest.approx(found[1], abs=1e-7)
+
+
+def test_named_inputs_of_a_pooled_network_are_predicted():
+    torch.manual_seed(0)
+    ensemble = Ensemble([Tokens(sequences=False) for _ in range(3)])
+    batches = token_batches(False)
+    inputs = {"ids": batches[0]["ids"], "mask": batches[0]["mask"]}
+    assert ensemble.predict(inputs).shape == (6,)

@@ -284,7 +284,13 @@ def refused(rank, mesh, x, y):
         ),
         (parallelize(stacked(), mesh), [(x, y)], {}, ValueError, "must be given for an ensemble"),
         (parallelize(stacked(), mesh), [(x, y)], {"mesh": dist.group.WORLD}, ValueError, "must be that of"),
-        (stacked(), [(x, y)], {"loss": DiversityLoss(mesh=mesh)}, ValueError, "`mesh` must be given to `fit`"),
+        (
+            stacked(),
+            [(x, y)],
+            {"loss": DiversityLoss(mesh=mesh)},
+            ValueError,
+            "`mesh` must be given to `fit`",
+        ),
         (stacked(), [(x + rank, y)], {"mesh": mesh}, ValueError, "must yield the same batches"),
     ]
     for ensemble, batches, given, kind, words in bad:

@@ -1,8 +1,8 @@
 """The gradient of a batch that is too large for one pass, right for any loss.
 
 A loss of the whole batch, such as a correlation, is not the mean of the losses of its parts, so adding up the gradients
-of parts trains another loss. Here the outputs of all parts come first, without gradients; the loss of all together gives
-the gradient of each output; and a second pass carries these back to the weights, part by part.
+of parts trains another loss. Here the outputs of all parts come first, without gradients; the loss of all together
+gives the gradient of each output; and a second pass carries these back to the weights, part by part.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -66,7 +66,7 @@ def accumulate_gradients(
     target, weight = joined_targets(parts)
     value = loss(logits, target, *weight)
     (gradient,) = torch.autograd.grad(value, logits)
-    rows = gradient.split([len(y) for _, y, *_ in parts], 1)
+    rows = gradient.split_with_sizes([len(y) for _, y, *_ in parts], 1)
     for number, ((x, *_), own) in enumerate(zip(parts, rows, strict=True), 1):
         with _quiet(ensemble) if number < len(parts) else nullcontext():
             ensemble(x).backward(own)

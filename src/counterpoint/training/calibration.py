@@ -1,6 +1,6 @@
 """Calibrated probabilities for learners whose loss does not determine the scale and offset of their outputs."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from typing import Any
 
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from counterpoint._validation import check_flag, check_whole
-from counterpoint.training.batches import forward_batch, iter_on_device
+from counterpoint.training.batches import forward_batch, iter_on_device, rows_of
 from counterpoint.training.columns import check_sample_weight, class_columns, one_hot
 from counterpoint.training.ensemble import Voters, voters_in
 from counterpoint.training.mesh import LOCAL, Axes
@@ -19,7 +19,12 @@ __all__ = ["calibrate", "calibrate_on"]
 
 
 def calibrate(
-    ensemble: Voters, batches: Iterable[Any], *, max_samples: int = 10_000, decode: bool | None = None
+    ensemble: Voters,
+    batches: Iterable[Any],
+    *,
+    max_samples: int = 10_000,
+    decode: bool | None = None,
+    unpack: Callable[[Any], Any] | None = None,
 ) -> Voters:
     """Fit the scale and class offsets of each learner to some samples.
 
@@ -36,6 +41,8 @@ def calibrate(
         Whether the vote decodes the mean of the learners' standardised outputs, which is what
         :class:`~counterpoint.training.CorrelationLoss` trains, instead of pooling their probabilities. By default it
         stays as it is: False unless :func:`~counterpoint.training.fit` or an earlier call set it.
+    unpack : callable, optional
+        As for :func:`~counterpoint.training.fit`.
 
     Returns
     -------
@@ -68,21 +75,19 @@ def calibrate(
     before = bare.readout is not None and bare.readout.decodes
     decodes = before if decode is None else check_flag(decode, "decode")
     device = next(bare.parameters(), bare.weights).device
-    parts = iter_on_device(batches, device, "batches")
+    parts = iter_on_device(batches, device, "batches", unpack=unpack)
     raw, target, weight = _outputs(unwrap(ensemble), bare, parts, LOCAL, max_samples)
     bare.readout = _fitted(bare, raw, target, weight, decodes)
     return ensemble
 
 
 def calibrate_on(
-    axes: Axes, module: nn.Module, ensemble: Voters, batches: Iterable[Any], max_samples: int, *, own: bool
+    axes: Axes, module: nn.Module, ensemble: Voters, parts: Iterable[Any], max_samples: int
 ) -> None:
     """Do what :func:`calibrate` does, to decode, with the batches and learners of all processes of a mesh."""
-    device = ensemble.weights.device
-    parts = iter_on_device(batches, device, "batches", axes, own=own)
     raw, target, weight = _outputs(module, ensemble, parts, axes, max_samples)
     readout = axes.once(lambda: _fitted(ensemble, raw, target, weight, True).cpu())
-    ensemble.readout = readout.to(device)
+    ensemble.readout = readout.to(ensemble.weights.device)
 
 
 def _outputs(
@@ -99,6 +104,7 @@ def _outputs(
             outputs.clear()
             forward_batch(module, x, "batches")
             (found,) = outputs
+            found, y, weight = rows_of(found, y, weight)
             for given in weight:
                 check_sample_weight(given, len(y))
             found, y, shared = axes.gather(found, y, weight[0] if weight else None)

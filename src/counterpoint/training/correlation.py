@@ -104,7 +104,9 @@ class Standardised(NamedTuple):
     n_pairs: float | Tensor  # (...), pairs of columns with a correlation, at least 1
     root: Tensor | None  # (..., 1, 1, B), square roots of the weights
     size: float  # the sum of squares of a column that is not constant
-    products: Tensor | None = None  # (2, ...), of the sum with the truth and with itself, over all processes of a mesh
+    products: Tensor | None = (
+        None  # (2, ...), of the sum with the truth and with itself, over all processes of a mesh
+    )
 
     def means(self) -> Correlations:
         """Return the averages over what is defined, 0 where nothing is."""
@@ -136,7 +138,7 @@ def standardise(
             root = _root(sample_weight, outputs)
             parts = _weighted_norm(together, root)
         else:
-            *parts, root = _norm_over(axes, together, sample_weight)
+            *parts, root = _norm_over(axes, together, sample_weight)  # type: ignore[assignment]
             size = 1.0
         (columns, truth), (mean, mean_truth), (inverse, inverse_truth) = (
             part.split_with_sizes((n_learners, 1), -3) for part in parts

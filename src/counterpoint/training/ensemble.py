@@ -1,5 +1,6 @@
 """Modules with several learners: an ensemble of any networks, and one network with several heads."""
 
+import copy
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
@@ -152,12 +153,12 @@ class Voters(nn.Module):
     def predict_proba(self, x: Tensor | list[Tensor]) -> Tensor:
         """Return the probabilities of the vote, (batch, n_classes), in evaluation mode."""
         self._check_probabilities()
-        return self._evaluated(x, self.rule, 0)
+        return self._evaluated(x, self.rule.__call__, 0)
 
     def predict(self, x: Tensor | list[Tensor]) -> Tensor:
         """Return the class that wins the vote, (batch,); for regression the mean of the learners (batch, n_outputs)."""
         if self.activation == "regression":
-            return self._evaluated(x, self.rule, 0)
+            return self._evaluated(x, self.rule.__call__, 0)
         return self.predict_proba(x).argmax(-1)
 
     def get_extra_state(self) -> Tensor:
@@ -244,6 +245,7 @@ class Ensemble(Voters):
         self.body: nn.ModuleList | Stacked = (
             Stacked(learners) if can_stack(learners) else nn.ModuleList(learners)
         )
+        self.register_load_state_dict_pre_hook(_change_layout)  # type: ignore[no-untyped-call]
 
     @property
     def is_stacked(self) -> bool:
@@ -260,8 +262,9 @@ class Ensemble(Voters):
 
         Parameters
         ----------
-        x : Tensor, or list of Tensor
-            One batch for all learners, or a list with one view of the batch for each.
+        x : Tensor, list of Tensor, or mapping
+            One batch for all learners, or a list with one view of the batch for each. The inputs of a mapping are given
+            to each learner by name.
         """
         if isinstance(x, list | tuple) and len(x) != self.n_learners:
             raise ValueError(
@@ -272,7 +275,10 @@ class Ensemble(Voters):
                 raise TypeError(f"`x` must be a tensor, or a list of them; got {type(x).__name__}.")
             return self.trained_with(self.body(x))
         views = x if isinstance(x, list | tuple) else [x] * self.n_learners
-        outputs = [learner(view) for learner, view in zip(self.body, views, strict=True)]
+        outputs = [
+            learner(**view) if isinstance(view, Mapping) else learner(view)
+            for learner, view in zip(self.body, views, strict=True)
+        ]
         if len({tuple(output.shape) for output in outputs}) > 1:
             shapes = ", ".join(str(tuple(output.shape)) for output in outputs)
             raise ValueError(f"`learners` must have outputs of the same shape; got {shapes}.")
@@ -291,11 +297,11 @@ class SharedTrunk(Voters):
     Parameters
     ----------
     net : Module
-        Its output is ``(batch, n_learners, n_classes)`` or ``(n_learners, batch, n_classes)``.
+        Its output has an axis for the learners, such as ``(batch, n_learners, n_classes)``.
     n_learners : int
         Number of learners.
-    learner_axis : {1, 0}, default=1
-        The axis of the learners in the output.
+    learner_axis : {1, 0, 2}, default=1
+        The axis of the learners in the output; the other two are the batch and the classes, in this order.
     voting, weights, activation
         As for :class:`Ensemble`.
 
@@ -324,23 +330,23 @@ class SharedTrunk(Voters):
             raise TypeError(f"`net` must be a torch Module; got {net!r}.")
         n_learners = check_whole(n_learners, "n_learners", minimum=1)
         super().__init__(n_learners, voting, weights, activation)
-        self.learner_axis = check_whole(learner_axis, "learner_axis", minimum=0, maximum=1)
+        self.learner_axis = check_whole(learner_axis, "learner_axis", minimum=0, maximum=2)
         self.net = net
 
     def forward(self, x: Any) -> Tensor:
         """Return the outputs of the learners, (n_learners, batch, n_classes)."""
-        found = self.net(x)
+        found = self.net(**x) if isinstance(x, Mapping) else self.net(x)
         if (
             not isinstance(found, Tensor)
             or found.dim() != 3
             or found.shape[self.learner_axis] != self.n_learners
         ):
-            shape = (
-                "(batch, n_learners, n_classes)" if self.learner_axis else "(n_learners, batch, n_classes)"
-            )
+            axes = ["batch", "n_classes"]
+            axes.insert(self.learner_axis, "n_learners")
+            shape = f"({', '.join(axes)})"
             got = f"shape {tuple(found.shape)}" if isinstance(found, Tensor) else f"a {type(found).__name__}"
             raise ValueError(f"`net` must return {shape} with {self.n_learners} learners; got {got}.")
-        return self.trained_with(found.transpose(0, 1) if self.learner_axis else found)
+        return self.trained_with(found.movedim(self.learner_axis, 0))
 
 
 def voters_in(module: nn.Module) -> Voters | None:
@@ -350,6 +356,38 @@ def voters_in(module: nn.Module) -> Voters | None:
         return bare
     found = [part for part in bare.modules() if isinstance(part, Voters)]
     return found[0] if len(found) == 1 else None
+
+
+def _change_layout(module: nn.Module, state_dict: Any, prefix: str, *_: Any) -> None:
+    """Turn the state of learners that were not stacked into that of stacked ones, and the reverse.
+
+    Whether learners are stacked depends on their layers and their number, and not on what they have learnt.
+    """
+    ensemble, start = cast(Ensemble, module), f"{prefix}body."
+    held = {name.removeprefix(start): value for name, value in state_dict.items() if name.startswith(start)}
+    was_stacked = any(name.startswith("layers.") for name in held)
+    if not held or was_stacked == ensemble.is_stacked:
+        return
+    body = ensemble.body
+    try:
+        if isinstance(body, Stacked):
+            found = body.from_learners(held)
+        else:
+            found = Stacked([_plain(learner) for learner in body]).to_learners(held)
+    except (RuntimeError, ValueError):  # of other learners: torch names what is missing
+        return
+    for name in held:
+        del state_dict[f"{start}{name}"]
+    state_dict.update({f"{start}{name}": value for name, value in found.items()})
+
+
+def _plain(learner: nn.Module) -> nn.Module:
+    """Return a copy of a learner without its hooks, which keep it from being stacked."""
+    twin = copy.deepcopy(learner)
+    for part in twin.modules():
+        for name in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"):
+            getattr(part, name).clear()
+    return twin
 
 
 def _make_room(module: nn.Module, state_dict: Mapping[str, Any], prefix: str, *_: Any) -> None:

@@ -48,6 +48,7 @@ def fit(
     progress: bool = True,
     scheduler_steps: str = "auto",
     accumulate: int = 1,
+    unpack: Callable[[Any], Any] | None = None,
     mesh: Any = None,
 ) -> History:
     """Train an ensemble and return its history.
@@ -61,6 +62,8 @@ def fit(
     batches : iterable, or callable
         Batches ``(x, y)`` or ``(x, y, sample_weight)``: a ``DataLoader``, a list of batches, or a callable that takes
         the number of the epoch, from 1, and returns an iterable. ``x`` may be a list with one view for each learner.
+        Networks may return a row for each token, ``(batch, length, n_classes)``: ``y`` is then ``(batch, length)``, and
+        tokens with the label -100 are left out.
         Either all batches have weights or none has.
     loss : callable
         ``loss(logits, y)``, or ``loss(logits, y, sample_weight)`` if there are weights; an :class:`EnsembleLoss` or any
@@ -97,6 +100,10 @@ def fit(
     accumulate : int, default=1
         Number of batches that make up one step. The loss is that of all of them together, exactly, with the memory of
         one batch and a second forward pass: see :func:`accumulate_gradients`.
+    unpack : callable, optional
+        Turns what ``batches`` and ``validation`` yield into ``(x, y)`` or ``(x, y, sample_weight)``, such as
+        ``lambda batch: ({"input_ids": batch["ids"]}, batch["label"])``. An ``x`` that is a mapping is given to each
+        network by name.
     mesh : DeviceMesh or ProcessGroup, optional
         The processes that train together: a mesh with the dimensions ``"learners"`` and ``"data"``, or one of them; a
         process group is a data axis. Every process calls ``fit`` with the same arguments.
@@ -134,11 +141,11 @@ def fit(
     resumes ends with the same weights, bit for bit on the CPU. Resuming a finished run returns its history.
 
     On a ``mesh`` each process trains some of the learners, on its rows of each batch, and the result is that of one
-    process: every process ends with the whole ensemble. Batches must be the same on all processes, unless they come from a
-    ``DataLoader`` with a ``DistributedSampler``. An ensemble that is inside ``DistributedDataParallel`` already trains with
-    its processes, each with batches of its own, as is usual there. The loss is always that of the whole batch. Measures,
-    the best epoch, stopping and the read-out are decided once for all; one process writes the checkpoint, from which a run
-    resumes on any mesh. ``docs/scale.md`` has examples.
+    process: every process ends with the whole ensemble. Batches must be the same on all processes, unless they come
+    from a ``DataLoader`` with a ``DistributedSampler``. An ensemble that is inside ``DistributedDataParallel`` already
+    trains with its processes, each with batches of its own, as is usual there. The loss is always that of the whole
+    batch. Measures, the best epoch, stopping and the read-out are decided once for all; one process writes the
+    checkpoint, from which a run resumes on any mesh. ``docs/scale.md`` has examples.
 
     Examples
     --------
@@ -171,7 +178,19 @@ def fit(
     accumulate = check_whole(accumulate, "accumulate", minimum=1)
     state = State(ensemble, loss, optimizer, schedule, epochs, History(), axes=axes)
     everybody = check_callbacks(callbacks) + ((ProgressBar(),) if check_flag(progress, "progress") else ())
-    run = Run(state, batches, validation, metric, patience, everybody, precision, scheduler_steps, accumulate, own_batches)
+    run = Run(
+        state,
+        batches,
+        validation,
+        metric,
+        patience,
+        everybody,
+        precision,
+        scheduler_steps,
+        accumulate,
+        unpack,
+        own_batches,
+    )
     saved = run.load(checkpoint) if checkpoint is not None and resumes else None
     run.prepare_vote()
 

@@ -24,9 +24,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from counterpoint._validation import check_choice
+from counterpoint._validation import check_choice, check_number
 from counterpoint.training.columns import (
     check_classes,
+    check_tensor,
     class_columns,
     is_one_hot,
     number_columns,
@@ -61,6 +62,10 @@ class DiversityLoss(EnsembleLoss):
         each group of ensembles that train side by side its own dial.
     pool : {"logits", "probabilities"}, default="logits"
         Average the logits, which is the normalised geometric mean of the probabilities, or the probabilities.
+    weight : Tensor of shape (n_classes,), optional
+        Weights of the classes, for labels, as in ``torch.nn.CrossEntropyLoss``.
+    label_smoothing : float, default=0.0
+        Share of the target that all classes have alike, as in ``torch.nn.CrossEntropyLoss``.
     mesh : DeviceMesh, ProcessGroup or "local", optional
         As for :class:`EnsembleLoss`.
 
@@ -94,15 +99,33 @@ class DiversityLoss(EnsembleLoss):
     True
     """
 
+    weight: Tensor | None
+
     def __init__(
-        self, diversity: float | Tensor | None = None, *, pool: str = "logits", mesh: Any = None
+        self,
+        diversity: float | Tensor | None = None,
+        *,
+        pool: str = "logits",
+        weight: Tensor | None = None,
+        label_smoothing: float = 0.0,
+        mesh: Any = None,
     ) -> None:
         super().__init__(diversity, mesh=mesh)
+        self.label_smoothing = check_number(label_smoothing, "label_smoothing", 0, 1)
+        if weight is not None:
+            check_tensor(weight, "weight")
+            least = 0 if not label_smoothing else torch.finfo(torch.float32).tiny
+            if weight.dim() != 1 or not bool((weight >= least).all()):
+                what = "above 0, with `label_smoothing`," if label_smoothing else "of 0 or more"
+                raise ValueError(f"`weight` must hold a number {what} for each class; got {weight!r}.")
+        self.register_buffer("weight", weight)
         self.pooled = check_choice(pool, "pool", ("logits", "probabilities"))
         self.voting = "geometric" if pool == "logits" else "soft"
 
     def forward(self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> Tensor:
         """Return the loss of a batch; shapes as for :class:`EnsembleLoss`."""
+        if self.weight is not None or self.label_smoothing:
+            target, sample_weight = self._torch_targets(logits, target, sample_weight)
         if (
             sample_weight is None
             and self.pooled == "logits"
@@ -117,6 +140,30 @@ class DiversityLoss(EnsembleLoss):
                     loss = pooled_cross_entropy(columns, target.long(), d)
                     return axes.mean_of_data(loss, columns.shape[-1], None)
         return super().forward(logits, target, sample_weight)
+
+    def _torch_targets(
+        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return rows and weights with which the mean is that of ``torch.nn.CrossEntropyLoss``."""
+        columns = class_columns(logits.detach())
+        m = columns.shape[-2]
+        classes = columns.new_ones(m) if self.weight is None else self.weight.to(columns)
+        soft = is_one_hot(target, columns)
+        if len(classes) != m or (soft and self.weight is not None):
+            got = f"{len(classes)} weights for {m} classes" if len(classes) != m else "soft targets"
+            raise ValueError(
+                f"`weight` must hold a number for each class, for targets that are labels; got {got}."
+            )
+        rows = one_hot(target, columns).mT  # (..., B, m)
+        own = rows @ classes if self.weight is not None else None  # (..., B)
+        if self.label_smoothing:
+            share = (
+                classes if own is None else classes / own.clamp(min=torch.finfo(own.dtype).tiny)[..., None]
+            )
+            target = (1 - self.label_smoothing) * rows + self.label_smoothing / m * share
+        if own is None:
+            return target, sample_weight
+        return target, own if sample_weight is None else own * sample_weight.to(own)
 
     def transform(self, columns: Tensor) -> Tensor:
         """Return logits, or log-probabilities."""
@@ -152,13 +199,19 @@ class DiversityLoss(EnsembleLoss):
             IndependentLoss,
             JointLoss,
         )  # a subclass may compute something else
+        known = known and self.weight is None and not self.label_smoothing
         return (
             (DiversityLoss, self.pooled) if known and not isinstance(self.diversity, Tensor) else super().kind
         )
 
     def extra_repr(self) -> str:
         """Return the settings."""
-        return f"{super().extra_repr()}, pool={self.pooled!r}"
+        return f"{super().extra_repr()}, pool={self.pooled!r}{self._classes_text}"
+
+    @property
+    def _classes_text(self) -> str:
+        weight = "" if self.weight is None else f", weight={self.weight.tolist()}"
+        return weight + (f", label_smoothing={self.label_smoothing}" if self.label_smoothing else "")
 
 
 class IndependentLoss(DiversityLoss):
@@ -168,8 +221,8 @@ class IndependentLoss(DiversityLoss):
 
     Parameters
     ----------
-    mesh : DeviceMesh, ProcessGroup or "local", optional
-        As for :class:`EnsembleLoss`.
+    weight, label_smoothing, mesh
+        As for :class:`DiversityLoss`.
 
     Examples
     --------
@@ -178,13 +231,15 @@ class IndependentLoss(DiversityLoss):
     tensor(0.6931)
     """
 
-    def __init__(self, *, mesh: Any = None) -> None:
-        super().__init__(0.0, mesh=mesh)
+    def __init__(
+        self, *, weight: Tensor | None = None, label_smoothing: float = 0.0, mesh: Any = None
+    ) -> None:
+        super().__init__(0.0, weight=weight, label_smoothing=label_smoothing, mesh=mesh)
         self.voting = "soft"
 
     def extra_repr(self) -> str:
-        """Return nothing: there are no settings."""
-        return ""
+        """Return the settings."""
+        return self._classes_text.removeprefix(", ")
 
 
 class JointLoss(DiversityLoss):
@@ -196,8 +251,8 @@ class JointLoss(DiversityLoss):
     ----------
     pool : {"probabilities", "logits"}, default="probabilities"
         What is averaged.
-    mesh : DeviceMesh, ProcessGroup or "local", optional
-        As for :class:`EnsembleLoss`.
+    weight, label_smoothing, mesh
+        As for :class:`DiversityLoss`.
 
     Examples
     --------
@@ -206,12 +261,19 @@ class JointLoss(DiversityLoss):
     tensor(0.6931)
     """
 
-    def __init__(self, *, pool: str = "probabilities", mesh: Any = None) -> None:
-        super().__init__(1.0, pool=pool, mesh=mesh)
+    def __init__(
+        self,
+        *,
+        pool: str = "probabilities",
+        weight: Tensor | None = None,
+        label_smoothing: float = 0.0,
+        mesh: Any = None,
+    ) -> None:
+        super().__init__(1.0, pool=pool, weight=weight, label_smoothing=label_smoothing, mesh=mesh)
 
     def extra_repr(self) -> str:
         """Return the settings."""
-        return f"pool={self.pooled!r}"
+        return f"pool={self.pooled!r}{self._classes_text}"
 
 
 class NegativeCorrelationLoss(EnsembleLoss):

@@ -1,7 +1,7 @@
 """The two axes of a mesh of processes: samples spread over one, learners over the other.
 
 Along ``"data"`` each process has other samples of a batch and the same learners. Along ``"learners"`` it has other
-learners and the same samples. Losses are those of the whole batch and of all learners, the same number on every process.
+learners and the same samples. Losses are those of the whole batch and of all learners, one number on every process.
 Gradients are scaled for a mean over the data axis, which ``DistributedDataParallel`` takes.
 """
 
@@ -90,7 +90,7 @@ class Axes:
 
     def sum_learners(self, outputs: Tensor) -> Tensor:
         """Return the sum of tensors over the learner axis; differentiable."""
-        return outputs if self.learners is None else _Sum.apply(outputs, self.learners)  # type: ignore[no-any-return, no-untyped-call]
+        return outputs if self.learners is None else _Sum.apply(outputs, self.learners)  # type: ignore[no-untyped-call]
 
     def mean_of_learners(self, outputs: Tensor) -> Tensor:
         """Return the mean of outputs (..., n_learners, n_classes, batch) over all learners, with their axis kept."""
@@ -144,8 +144,8 @@ class Axes:
         )
         if not any(weighted):
             return logits, target, None
-        sample_weight = torch.ones_like(target, dtype=logits.dtype) if sample_weight is None else sample_weight
-        return logits, target, _gather(sample_weight[:own], 0, sizes, self.data)
+        weight = torch.ones_like(target, dtype=logits.dtype) if sample_weight is None else sample_weight
+        return logits, target, _gather(weight[:own].to(logits.dtype), 0, sizes, self.data)
 
     def gather_learners(self, logits: Tensor) -> Tensor:
         """Return the outputs (n_learners, ...) of all learners, for the samples of this process."""

@@ -68,9 +68,7 @@ class ParallelEnsemble(Voters):
                 f"`ensemble` must have a learner for each of the {axes.n_learner_ranks} processes of its axis; "
                 f"got {ensemble.n_learners}."
             )
-        super().__init__(
-            ensemble.n_learners, ensemble.voting, ensemble.weights.tolist(), ensemble.activation
-        )
+        super().__init__(ensemble.n_learners, ensemble.voting, ensemble.weights.tolist(), ensemble.activation)
         self.weights = ensemble.weights.detach().clone()
         self._trained_vote, self.readout = ensemble._trained_vote, copy.deepcopy(ensemble.readout)
         self.axes = axes
@@ -170,7 +168,9 @@ def whole_state(ensemble: nn.Module, state: _State | None = None) -> dict[str, A
     if not isinstance(bare, ParallelEnsemble) or not state:
         return dict(state)
     inner = _prefix(bare)
-    body = {name.removeprefix(inner): value for name, value in state.items() if name.startswith(f"{inner}body.")}
+    body = {
+        name.removeprefix(inner): value for name, value in state.items() if name.startswith(f"{inner}body.")
+    }
     rest = {name: value for name, value in state.items() if not name.startswith("part.")}
     return rest | _joined(bare, body)
 
@@ -190,7 +190,9 @@ def part_state(bare: nn.Module, state: _State) -> dict[str, Any]:
     inner, own = _prefix(bare), bare.state_dict()
     body = {name: value for name, value in state.items() if name.startswith("body.")}
     rest = {name: value for name, value in state.items() if not name.startswith("body.")}
-    kept = {name: value for name, value in own.items() if name.startswith("part.")}  # the part has a vote of its own
+    kept = {
+        name: value for name, value in own.items() if name.startswith("part.")
+    }  # the part has a vote of its own
     return kept | rest | {f"{inner}{name}": value for name, value in _cut(bare, body).items()}
 
 

@@ -27,11 +27,13 @@ from counterpoint.training.batches import (
     Batches,
     begin_epoch,
     check_batches,
+    check_learner_axis,
     find_generators,
     forward_batch,
     has_own_part,
     iter_on_device,
     n_batches,
+    rows_of,
 )
 from counterpoint.training.calibration import calibrate_on
 from counterpoint.training.callbacks import State, call, hooks
@@ -57,6 +59,10 @@ from counterpoint.training.watch import LearnerWatch
 
 __all__ = ["Run"]
 
+_Outputs = tuple[
+    Tensor, Tensor, list[Tensor], Tensor
+]  # logits, targets, weights if there are any, and the loss
+
 
 @dataclass
 class Run:
@@ -71,6 +77,7 @@ class Run:
     precision: str
     scheduler_steps: str
     accumulate: int = 1
+    unpack: Callable[[Any], Any] | None = None
     own_batches: bool = False  # whether each process of a mesh has been given batches of its own
 
     def __post_init__(self) -> None:
@@ -102,7 +109,10 @@ class Run:
             batches = begin_epoch(self.batches, self.state.epoch)
             with self.autocast:
                 own = self.has_own(self.batches)
-                calibrate_on(self.axes, self.bare, self.voters, batches, max_samples, own=own)
+                parts = iter_on_device(
+                    batches, self.device, "batches", self.axes, own=own, unpack=self.unpack
+                )
+                calibrate_on(self.axes, self.bare, self.voters, parts, max_samples)
             restore_rng_state(before, self.device, self.generators)  # as if the batches had not been drawn
 
     def prepare_vote(self) -> None:
@@ -154,9 +164,7 @@ class Run:
         lr = float(state.optimizer.param_groups[0]["lr"])
         # With small networks, measuring every batch would take a tenth of the time.
         every = min(max((state.n_batches or 0) // 8, 1), 4)
-        tally = make_tally(
-            state.ensemble, state.loss, every=every, first=state.epoch % every, axes=self.axes
-        )
+        tally = make_tally(state.ensemble, state.loss, every=every, first=state.epoch % every, axes=self.axes)
         with gradients_enabled(self.precision, self.device):
             self.run_epoch(batches, self.train_step, "batches", tally, own=self.has_own(self.batches))
         record = {"epoch": state.epoch, **tally.means(), "lr": lr}
@@ -172,9 +180,7 @@ class Run:
             return {}
         if self.metric in ("vote_accuracy", "log_loss"):
             self.calibrate(max_samples=2_000)
-        tally = make_tally(
-            self.state.ensemble, self.state.loss, keep=callable(self.metric), axes=self.axes
-        )
+        tally = make_tally(self.state.ensemble, self.state.loss, keep=callable(self.metric), axes=self.axes)
         self.forget_readout()  # it belongs to these weights alone
         try:
             with evaluating(self.state.ensemble):
@@ -191,7 +197,7 @@ class Run:
     def run_epoch(
         self,
         batches: Iterable[Any],
-        step: Callable[..., tuple[Tensor, Tensor]],
+        step: Callable[[list[list[Any]]], _Outputs],
         name: str,
         tally: Tally,
         *,
@@ -200,22 +206,20 @@ class Run:
         """Take a step with each batch and tally its outputs."""
         self.state.batch = 0
         size = self.accumulate if name == "batches" else 1
-        for parts in _together(iter_on_device(batches, self.device, name, self.axes, own=own), size):
+        on_device = iter_on_device(batches, self.device, name, self.axes, own=own, unpack=self.unpack)
+        for parts in _together(on_device, size):
             self.state.batch += 1
-            y, weight = joined_targets(parts)
             self.axes.idle = self.axes.idle and len(parts) == 1  # else its weights tell
-            logits, loss = step(parts, y, *weight)
+            logits, y, weight, loss = step(parts)
             tally.add(logits, y, weight[0] if weight else None, loss)
         if self.state.batch == 0:
             raise ValueError(f"`{name}` must yield at least one batch; got none in epoch {self.state.epoch}.")
 
-    def train_step(self, parts: list[list[Any]], y: Tensor, *weight: Tensor) -> tuple[Tensor, Tensor]:
+    def train_step(self, parts: list[list[Any]]) -> _Outputs:
         """Train on a batch, given in parts; return its logits and loss, detached."""
         state = self.state
         if len(parts) == 1:
-            with self.autocast:
-                logits = forward_batch(state.ensemble, parts[0][0], "batches")
-                loss = self.value(logits, y, *weight)
+            logits, y, weight, loss = self.forward(parts[0], "batches")
             check_loss_value(loss, state.loss)
             _clear_gradients(state.optimizer)
             loss.backward()  # type: ignore[no-untyped-call]
@@ -223,6 +227,7 @@ class Run:
             _clear_gradients(state.optimizer)
             with self.autocast:
                 logits, loss = accumulate_gradients(state.ensemble, self.value, parts)
+            logits, y, weight = rows_of(logits, *joined_targets(parts))
         call(self.on_gradients, state)
         state.optimizer.step()
         if self.by_batch and state.scheduler is not None:
@@ -230,17 +235,27 @@ class Run:
         state.logits, state.batch_loss = logits.detach(), loss.detach()
         state.target, state.sample_weight = y, weight[0] if weight else None
         call(self.on_batch_end, state)
-        return state.logits, state.batch_loss
+        return state.logits, y, weight, state.batch_loss
 
-    def validation_step(self, parts: list[list[Any]], y: Tensor, *weight: Tensor) -> tuple[Tensor, Tensor]:
+    def validation_step(self, parts: list[list[Any]]) -> _Outputs:
         """Return the logits and the loss of a batch."""
+        return self.forward(parts[0], "validation")
+
+    def forward(self, batch: list[Any], name: str) -> _Outputs:
+        """Return the outputs, targets and weights of a batch, one row for each label, and the loss."""
+        x, target, *given = batch
         with self.autocast:
-            logits = forward_batch(self.state.ensemble, parts[0][0], "validation")
-            return logits, self.value(logits, y, *weight)
+            outputs = forward_batch(self.state.ensemble, x, name)
+            if self.state.epoch == self.state.batch == 1:
+                check_learner_axis(self.state.ensemble, x, outputs)
+            logits, y, weight = rows_of(outputs, target, given)
+            return logits, y, weight, self.value(logits, y, *weight)
 
     def value(self, *batch: Tensor) -> Tensor:
         """Return the loss of a batch, that of all processes of the mesh."""
-        return value_on_mesh(self.loss)(*batch) if self.axes else self.loss(*batch)
+        logits, y, weight = rows_of(batch[0], batch[1], batch[2:])
+        loss = value_on_mesh(self.loss) if self.axes else self.loss
+        return loss(logits, y, *weight)
 
     def end_epoch(self, record: dict[str, float]) -> None:
         """Record the epoch, keep its weights and step the scheduler."""

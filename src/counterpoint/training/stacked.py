@@ -9,7 +9,7 @@ stacked form for its input, such as a linear layer on maps, the learners run one
 """
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from typing import cast
 
@@ -158,7 +158,7 @@ class Stacked(nn.Module):
         """Return the outputs of the learners, run one by one as ordinary networks with the stacked parameters."""
         for stacked, template in zip(self.layers, self._template_layers, strict=True):
             if isinstance(stacked, StackedLayer):
-                layer = copy.deepcopy(template)  # its tensors and mode are replaced, and other threads may run it
+                layer = _shallow(template)  # its tensors and mode are replaced, and other threads may run it
                 layer.training = all(part.training for part in stacked.modules())  # statistics may be frozen
                 values = stacked.values(self.n_learners)
                 views = [functional_call(layer, own, (h,)) for own, h in zip(values, views, strict=True)]
@@ -195,9 +195,33 @@ class Stacked(nn.Module):
                         setattr(layer, name, nn.Parameter(own, trained[name]) if name in trained else own)
         return [learner.train(self.training) for learner in learners]
 
+    def from_learners(self, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return the state dict of this module, given that of its learners: ``0.weight`` of ``3.0.weight`` and so on.
+
+        Parameters
+        ----------
+        state : mapping
+            The state dict of ``nn.ModuleList(learners)``.
+        """
+        learners = nn.ModuleList(self.unstack())
+        learners.load_state_dict(state)
+        return Stacked(list(learners)).state_dict()
+
+    def to_learners(self, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return the state dict of ``nn.ModuleList(learners)``, given that of this module."""
+        twin = copy.deepcopy(self)
+        twin.load_state_dict(state)
+        return nn.ModuleList(twin.unstack()).state_dict()
+
     @property
     def _template_layers(self) -> list[nn.Module]:
         return cast(list[nn.Module], _flatten(self._template[0]))
+
+
+def _shallow(layer: nn.Module) -> nn.Module:
+    """Return a copy of a layer with the same tensors."""
+    tensors: dict[int, object] = {id(t): t for t in (*layer.parameters(), *layer.buffers())}
+    return copy.deepcopy(layer, tensors)
 
 
 def _stack_layers(layers: list[nn.Module]) -> nn.Module:
