@@ -120,6 +120,8 @@ def fit(
     FloatingPointError
         If the loss or a weight becomes NaN or infinite. The ensemble is restored to its last finite state, which is
         also that of the checkpoint.
+    ConnectionError
+        If another process of the mesh has ended or does not answer.
 
     Warns
     -----
@@ -197,6 +199,7 @@ def fit(
     ensemble.train()
     with ExitStack() as ending:
         ending.enter_context(run.loss.on(axes))
+        ending.enter_context(run.naming_lost_processes())
         for callback in everybody:
             call(hooks([callback], "on_train_begin"), state)
             for hook in hooks([callback], "on_train_end"):

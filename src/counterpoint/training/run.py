@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -59,6 +60,9 @@ from counterpoint.training.watch import LearnerWatch
 
 __all__ = ["Run"]
 
+_LOST = re.compile(
+    "(?i)connection (closed|reset|refused)|broken pipe|timed out|timeout"
+)  # the words of torch
 _Outputs = tuple[
     Tensor, Tensor, list[Tensor], Tensor
 ]  # logits, targets, weights if there are any, and the loss
@@ -277,6 +281,19 @@ class Run:
         history, sign = self.state.history, -1 if self.metric in ("log_loss", "loss", "squared_error") else 1
         best = history[history.best_epoch - 1][self.monitor] if history.best_epoch else -sign * math.inf
         return bool(sign * value > sign * best)
+
+    @contextmanager
+    def naming_lost_processes(self) -> Iterator[None]:
+        """Say in one sentence that another process of the mesh has ended or does not answer."""
+        try:
+            yield
+        except RuntimeError as error:
+            if not self.axes or not _LOST.search(str(error)):
+                raise
+            raise ConnectionError(
+                f"a process of the mesh has ended or does not answer, in epoch {self.state.epoch}. With `checkpoint` "
+                "and `resume=True`, `torchrun --max-restarts` continues from the last epoch."
+            ) from error
 
     @contextmanager
     def restoring_if_not_finite(self) -> Iterator[None]:
