@@ -130,8 +130,9 @@ def outcome(ensemble, history):
 def train_all(rank):
     found = {}
     for case in CASES:
-        ensemble, batches, options = settings(case)
-        found["alone", case] = outcome(ensemble, fit(ensemble, batches, **options))
+        if rank == 0:
+            ensemble, batches, options = settings(case)
+            found["alone", case] = outcome(ensemble, fit(ensemble, batches, **options))
         for shape in SHAPES:
             ensemble, batches, options = settings(case)
             found[shape, case] = outcome(ensemble, fit(ensemble, batches, mesh=mesh_of(shape), **options))

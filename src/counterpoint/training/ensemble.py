@@ -1,6 +1,5 @@
 """Modules with several learners: an ensemble of any networks, and one network with several heads."""
 
-import copy
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
@@ -14,7 +13,7 @@ from counterpoint.training.columns import two_columns
 from counterpoint.training.ensemble_loss import EnsembleLoss
 from counterpoint.training.modules import evaluating, rows_at_once, unwrap
 from counterpoint.training.readout import Readout
-from counterpoint.training.stacked import Stacked, can_stack
+from counterpoint.training.stacked import Stacked, can_stack, change_layout
 from counterpoint.training.voting import VOTES, Vote
 
 __all__ = ["Ensemble", "SharedTrunk", "Voters", "voters_in"]
@@ -368,26 +367,13 @@ def _change_layout(module: nn.Module, state_dict: Any, prefix: str, *_: Any) -> 
     was_stacked = any(name.startswith("layers.") for name in held)
     if not held or was_stacked == ensemble.is_stacked:
         return
-    body = ensemble.body
     try:
-        if isinstance(body, Stacked):
-            found = body.from_learners(held)
-        else:
-            found = Stacked([_plain(learner) for learner in body]).to_learners(held)
+        found = change_layout(ensemble.body, held)
     except (RuntimeError, ValueError):  # of other learners: torch names what is missing
         return
     for name in held:
         del state_dict[f"{start}{name}"]
     state_dict.update({f"{start}{name}": value for name, value in found.items()})
-
-
-def _plain(learner: nn.Module) -> nn.Module:
-    """Return a copy of a learner without its hooks, which keep it from being stacked."""
-    twin = copy.deepcopy(learner)
-    for part in twin.modules():
-        for name in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"):
-            getattr(part, name).clear()
-    return twin
 
 
 def _make_room(module: nn.Module, state_dict: Mapping[str, Any], prefix: str, *_: Any) -> None:

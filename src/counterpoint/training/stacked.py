@@ -20,7 +20,7 @@ from torch.func import functional_call
 from counterpoint.training.networks import FeatureMask
 from counterpoint.training.stacked_layers import STACKED_FORMS, StackedLayer
 
-__all__ = ["Stacked", "can_stack"]
+__all__ = ["Stacked", "can_stack", "change_layout"]
 
 # Layers that treat every channel alike and own nothing.
 _POOLS = (nn.AdaptiveAvgPool2d, nn.AdaptiveMaxPool2d, nn.AvgPool2d, nn.MaxPool2d)
@@ -195,27 +195,42 @@ class Stacked(nn.Module):
                         setattr(layer, name, nn.Parameter(own, trained[name]) if name in trained else own)
         return [learner.train(self.training) for learner in learners]
 
-    def from_learners(self, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return the state dict of this module, given that of its learners: ``0.weight`` of ``3.0.weight`` and so on.
-
-        Parameters
-        ----------
-        state : mapping
-            The state dict of ``nn.ModuleList(learners)``.
-        """
-        learners = nn.ModuleList(self.unstack())
-        learners.load_state_dict(state)
-        return Stacked(list(learners)).state_dict()
-
-    def to_learners(self, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return the state dict of ``nn.ModuleList(learners)``, given that of this module."""
-        twin = copy.deepcopy(self)
-        twin.load_state_dict(state)
-        return nn.ModuleList(twin.unstack()).state_dict()
-
     @property
     def _template_layers(self) -> list[nn.Module]:
         return cast(list[nn.Module], _flatten(self._template[0]))
+
+
+def change_layout(body: nn.ModuleList | Stacked, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the state dict of stacked learners as that of learners by themselves, or the reverse.
+
+    Parameters
+    ----------
+    body : Stacked or ModuleList
+        The learners that take the state.
+    state : mapping
+        The state dict of the same learners in the other form.
+    """
+    if isinstance(body, Stacked):
+        learners = nn.ModuleList(body.unstack())
+        learners.load_state_dict(state)
+        return Stacked(list(learners)).state_dict()
+    stacked = Stacked([_without_hooks(learner) for learner in body])
+    stacked.load_state_dict(state)
+    return nn.ModuleList(stacked.unstack()).state_dict()
+
+
+def _without_hooks(learner: nn.Module) -> nn.Module:
+    """Return a copy of a learner without its hooks, which keep it from being stacked."""
+    twin = copy.deepcopy(learner)
+    for part in twin.modules():
+        for hooks in (
+            part._forward_hooks,
+            part._forward_pre_hooks,
+            part._backward_hooks,
+            part._backward_pre_hooks,
+        ):
+            hooks.clear()
+    return twin
 
 
 def _shallow(layer: nn.Module) -> nn.Module:
