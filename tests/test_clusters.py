@@ -55,7 +55,10 @@ def test_a_search_and_the_arena_run_on_a_cluster(backend, cluster, tmp_path):
         arena([labor], tmp_path / "here", methods=methods, smoke=True, device="cpu")
     np.testing.assert_allclose(found, expected)
     errors = [
-        sorted((record["name"], [fold["error"] for fold in record["data"]["folds"]]) for record in read_records(path))
+        sorted(
+            (record["name"], [fold["error"] for fold in record["data"]["folds"]])
+            for record in read_records(path)
+        )
         for path in (tmp_path / "cluster", tmp_path / "here")
     ]
     assert errors[0] == errors[1]

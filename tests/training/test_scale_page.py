@@ -121,7 +121,9 @@ def test_a_lost_process_ends_the_job_and_torchrun_resumes_it(tmp_path):
     assert lost.returncode != 0
     assert seconds < 120
     assert "ConnectionError: a process of the mesh has ended or does not answer, in epoch 3" in lost.stderr
-    again, _ = torchrun(tmp_path, "again", "die", restarts=3)  # a new start may meet ports that are still in use
+    again, _ = torchrun(
+        tmp_path, "again", "die", restarts=3
+    )  # a new start may meet ports that are still in use
     assert again.returncode == 0, again.stderr
     expected, found = (torch.load(tmp_path / f"{name}.end") for name in ("whole", "again"))
     for name, value in found.items():
