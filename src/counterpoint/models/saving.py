@@ -1,9 +1,7 @@
 """A model on disk: a folder of JSON and safetensors, written atomically. No pickle, no code."""
 
 import json
-import os
 import platform
-import shutil
 from collections.abc import Mapping
 from hashlib import sha256
 from importlib.metadata import version
@@ -13,7 +11,7 @@ from zipfile import BadZipFile
 
 from counterpoint import __version__
 from counterpoint._extras import import_extra
-from counterpoint._files import replacing
+from counterpoint._files import replacing, replacing_folder, restore_folder
 from counterpoint._plain import plain
 from counterpoint._validation import check_path
 from counterpoint.io import Column
@@ -107,14 +105,8 @@ def save_model(model: TableModel, folder: str | Path, *, report: str | None = No
     if model.transformer is not None:
         raise ValueError("`model` must be of the present format; got one of format 2. Fit the model again.")
     target = check_destination(folder)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
-    part.mkdir()
-    try:
+    with replacing_folder(target) as part:
         _write(model, part, report)
-        _swap(part, target)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
     return target
 
 
@@ -191,22 +183,10 @@ def _write(model: TableModel, folder: Path, report: str | None) -> None:
             file.write(content)
 
 
-def _swap(new: Path, target: Path) -> None:
-    """Replace a folder by another; it is restored if that fails."""
-    old = target.with_name(f".{target.name}.{os.getpid()}.old")
-    if target.exists():
-        target.rename(old)
-    try:
-        new.rename(target)
-    except BaseException:
-        if old.exists() and not target.exists():
-            old.rename(target)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
-
-
 def _read_facts(folder: Path) -> Mapping[str, Any]:
     rule = f"{folder} must be a model that counterpoint saved"
+    if not folder.exists():
+        restore_folder(folder)  # in case a process was killed while it replaced the model
     if not folder.is_dir():
         raise ValueError(f"{rule}; it {'is not a folder' if folder.exists() else 'does not exist'}.")
     try:
