@@ -22,6 +22,12 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 _LONGEST = 200  # bytes of a target's name in that of its temporary file; systems allow 255 in all
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
 _BLANK = b"0" * 64
 _SEAL = re.compile(rb'"sha256": ?"([0-9a-f]{64})"')
 
@@ -108,6 +114,19 @@ def keep_previous(path: str | Path, previous: str | Path) -> None:
         part.replace(previous)
     finally:
         part.unlink(missing_ok=True)
+
+
+def open_regular(path: str | Path) -> BinaryIO:
+    """Open a file for reading; refuse what is none, such as a device, which may be endless, or a pipe, which may block.
+
+    A link is followed.
+    """
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)
+        raise ValueError(f"{path} must be a file; it is {_KINDS.get(stat.S_IFMT(mode), 'something else')}.")
+    return os.fdopen(descriptor, "rb")
 
 
 def seal(content: bytes) -> bytes:

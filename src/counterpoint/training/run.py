@@ -31,11 +31,17 @@ from counterpoint.training.batches import (
 )
 from counterpoint.training.calibration import calibrate
 from counterpoint.training.callbacks import State, call, hooks
-from counterpoint.training.checkpoint import load_checkpoint, restore_rng_state, rng_state, save_checkpoint
+from counterpoint.training.checkpoint import (
+    load_checkpoint,
+    load_latest,
+    restore_rng_state,
+    rng_state,
+    save_checkpoint,
+)
 from counterpoint.training.ensemble import Voters
 from counterpoint.training.ensemble_loss import as_ensemble_loss
 from counterpoint.training.history import History
-from counterpoint.training.identity import check_identity, run_identity
+from counterpoint.training.identity import check_identity, restoring, run_identity
 from counterpoint.training.modules import all_finite, copy_state, evaluating, unwrap
 from counterpoint.training.precision import autocast, gradients_enabled
 from counterpoint.training.regression_tally import is_regression, make_tally
@@ -73,9 +79,11 @@ class Run:
         self.identity = run_identity(state) | {"metric": None if self.validation is None else self.monitor}
         self.on_gradients = hooks(self.callbacks, "on_gradients")
         self.on_batch_end = hooks(self.callbacks, "on_batch_end")
-        self.last = copy_state(state.ensemble)  # after the last epoch
+        self.bare = unwrap(state.ensemble)  # its state has the same names whatever wraps it
+        self.last = copy_state(self.bare)  # after the last epoch
         self.best: dict[str, Any] = {}  # after the best epoch, if there is one
         self.watch = LearnerWatch()
+        self.keeps_previous = True  # unless the present checkpoint is damaged
 
     def calibrate(self, max_samples: int = 10_000) -> None:
         """Fit a read-out if the loss needs one."""
@@ -188,7 +196,7 @@ class Run:
         state, history = self.state, self.state.history
         if not all_finite(state.ensemble):
             raise NotFiniteError("the weights must stay finite; got NaN or infinity after the last batch")
-        self.last = copy_state(state.ensemble)
+        self.last = copy_state(self.bare)
         history.append({**record, "seconds": time.perf_counter() - self.started})
         if self.validation is not None and self.is_best(record[self.monitor]):
             self.best, history.best_epoch = self.last, state.epoch
@@ -208,7 +216,7 @@ class Run:
         try:
             yield
         except NotFiniteError as error:
-            self.state.ensemble.load_state_dict(self.last)
+            self.bare.load_state_dict(self.last)
             epoch = self.state.epoch
             raise FloatingPointError(
                 f"{error} of epoch {epoch}. The ensemble is back to its weights after epoch {epoch - 1}; a lower "
@@ -222,7 +230,7 @@ class Run:
         state = self.state
         saved = {
             "identity": self.identity,
-            "ensemble": state.ensemble.state_dict(),
+            "ensemble": self.bare.state_dict(),
             "best": self.best,
             "loss": self.loss.state_dict(),
             "optimizer": state.optimizer.state_dict(),
@@ -232,22 +240,42 @@ class Run:
             "stop": state.stop,
             "random": rng_state(self.device, self.generators),
         }
-        save_checkpoint(path, saved)
+        save_checkpoint(path, saved, previous=self.keeps_previous)
+        self.keeps_previous = True
+
+    def save_readout(self, path: str | os.PathLike[str] | None) -> None:
+        """Add the read-out to the weights of a finished run in its checkpoint."""
+        readout = getattr(self.bare, "readout", None)
+        if path is None or readout is None:
+            return
+        saved = load_checkpoint(path)
+        weights = saved["best"] or saved["ensemble"]
+        if not any(name.startswith("readout.") for name in weights):
+            weights |= {f"readout.{name}": value for name, value in readout.state_dict().items()}
+            save_checkpoint(path, saved, previous=True)
 
     def load(self, path: str | os.PathLike[str]) -> dict[str, Any]:
         """Restore a run from its checkpoint, except for the random state."""
-        state, saved = self.state, load_checkpoint(path)
+        state = self.state
+        saved, self.keeps_previous = load_latest(path)
         check_identity(saved, self.identity, path)
-        state.ensemble.load_state_dict(saved["ensemble"])
-        self.loss.load_state_dict(saved["loss"])
-        state.optimizer.load_state_dict(saved["optimizer"])
-        if state.scheduler is not None:
-            state.scheduler.load_state_dict(saved["scheduler"])
-        state.history = History.from_dict(saved["history"])
-        state.epoch, state.stop = len(state.history), saved["stop"]
-        self.watch.restore(saved["watch"])
-        self.last, self.best = copy_state(state.ensemble), saved["best"]
+        with restoring(path):
+            for weights in filter(None, (saved["best"], saved["ensemble"])):  # the first must fit too
+                self.bare.load_state_dict(weights)
+            self.loss.load_state_dict(saved["loss"])
+            state.optimizer.load_state_dict(saved["optimizer"])
+            if state.scheduler is not None:
+                state.scheduler.load_state_dict(saved["scheduler"])
+            state.history = History.from_dict(saved["history"])
+            state.epoch, state.stop = len(state.history), saved["stop"]
+            self.watch.restore(saved["watch"])
+            self.last, self.best = copy_state(self.bare), saved["best"]
         return saved
+
+    def restore_random(self, random: Mapping[str, Any], path: str | os.PathLike[str] | None) -> None:
+        """Restore the random generators to those of a checkpoint."""
+        with restoring(path or ""):
+            restore_rng_state(random, self.device, self.generators)
 
 
 def _clear_gradients(optimizer: Optimizer) -> None:
