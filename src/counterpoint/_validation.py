@@ -70,7 +70,16 @@ def check_path(value: Any, name: str, *, kind: str = "file") -> Path:
         raise TypeError(f"`{name}` must be the path of a {kind}; got {short(value)}.")
     if not os.fspath(value):
         raise ValueError(f"`{name}` must be the path of a {kind}; got {value!r}.")
-    path = Path(value)
+    try:
+        os.fsdecode(
+            value
+        ).encode()  # as it is written into pages, records and messages, maybe after hours of work
+        is_name = "\0" not in os.fsdecode(value)
+    except UnicodeEncodeError:
+        is_name = False
+    if not is_name:
+        raise ValueError(f"`{name}` must be the path of a {kind} whose name is UTF-8; got {short(value)}.")
+    path = Path(os.fsdecode(value))
     if kind == "file" and path.is_dir():
         raise ValueError(f"`{name}` must be the path of a file; got the folder {str(path)!r}.")
     return path
@@ -318,6 +327,11 @@ def _plain_labels(array: NDArray[Any], name: str) -> NDArray[Any]:
 
 
 def _as_kind(array: NDArray[Any], kind: type, name: str) -> NDArray[Any]:
+    if (
+        kind is str
+        and (bad := next((label for label in array.flat if label.endswith("\0")), None)) is not None
+    ):
+        raise ValueError(f"`{name}` must hold labels that do not end in NUL; got {short(bad)}.")
     try:
         return array.astype(kind)
     except OverflowError:

@@ -4,10 +4,9 @@ import csv
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from io import BytesIO
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -121,8 +120,9 @@ def _read(
     if layout.judge is not None or layout.label is not None:
         return read_ensemble(path, None, learner, drop, layout), layout.item
     from counterpoint.io import likely_items, open_table
+    from counterpoint.io.sources import rereadable
 
-    source = _twice(path)
+    source = rereadable(opened(path))
     with open_table(source, file_format=layout.file_format) as table:
         columns = table.columns
     if not isinstance(source, Path):
@@ -131,21 +131,6 @@ def _read(
     free = [column for column in columns if column not in (*left_out, *(learner or ()))]
     item = layout.item or next(iter(likely_items(free)), None)
     return read_ensemble(path, None, learner, left_out, replace(layout, item=item), source), item
-
-
-def _twice(path: Path) -> Path | BinaryIO:
-    """Return what can be read twice: the path of a file, or all that is in standard input or a pipe."""
-    source = opened(path)
-    if isinstance(source, Path):
-        if source.is_file() or not source.exists():
-            return source
-        return _named(BytesIO(source.read_bytes()), str(path))
-    return _named(BytesIO(source.read()), source.name)
-
-
-def _named(file: BytesIO, name: str) -> BinaryIO:
-    file.name = name
-    return file
 
 
 def _truths(path: Path, truth: str | None, columns: Sequence[str], drop: Sequence[str]) -> list[str]:
