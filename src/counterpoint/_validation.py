@@ -7,6 +7,7 @@ A message names the argument in backticks, the rule and the value. ``TypeError``
 import json
 import operator
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,9 @@ ROUNDING = 1e-9
 ROW_SUM_TOLERANCE = 1e-3
 
 _LARGEST = 2**63 - 1  # the largest int64
+
+# Control characters, marks that reverse the direction of a line, and halves of characters.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def check_count(value: ArrayLike, name: str, *, minimum: int) -> IntArray:
@@ -62,6 +66,11 @@ def short(value: Any, most: int = 80) -> str:
     """Return the ``repr`` of a value, cut to a length, for a message."""
     text = repr(value[: most + 1]) if isinstance(value, str | bytes) else repr(value)
     return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
+def printable(text: str) -> str:
+    """Return a text with escapes in place of the characters that a terminal would obey; lines and tabs are kept."""
+    return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def check_path(value: Any, name: str, *, kind: str = "file") -> Path:

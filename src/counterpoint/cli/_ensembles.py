@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from counterpoint.cli._printing import echo, echo_data
 from counterpoint.cli._reading import (
     STANDARD_INPUT,
     Drop,
@@ -143,9 +144,9 @@ def assess(
     read = read_ensemble(predictions, truth, learner, drop, Layout(item, judge, label, file_format))
     assessment = _assess(predictions, read, voting, title(predictions) if name is None else name)
     if as_json:
-        typer.echo(assessment.to_json())
+        echo_data(assessment.to_json())
     elif as_markdown:
-        typer.echo(EnsembleReport(assessment).markdown())
+        echo_data(EnsembleReport(assessment).markdown())
     else:
         from counterpoint.cli._screen import show_assessment
 
@@ -188,9 +189,9 @@ def compare(
         assessments.append(_assess(path, read, voting, given))
     report = EnsembleReport(assessments)
     if as_json:
-        typer.echo(report.to_json())
+        echo_data(report.to_json())
     elif as_markdown:
-        typer.echo(report.markdown())
+        echo_data(report.markdown())
     else:
         from counterpoint.cli._screen import show_comparison
 
@@ -244,7 +245,7 @@ def select(
 def _print_selection(selection: "Selection", learners: Sequence[str], *, as_json: bool) -> None:
     if as_json:
         names = [learners[index] for index in selection.indices]
-        typer.echo(json.dumps({"learners": names, **selection.to_dict()}, allow_nan=False))
+        echo_data(json.dumps({"learners": names, **selection.to_dict()}, allow_nan=False))
     else:
         from counterpoint.cli._screen import show_selection
 
@@ -259,11 +260,11 @@ def _write_chosen(
 
     name = storable_truth(out, truth)
     chosen.write(out, truth=name, item=None if out.suffix.lower() == ".npz" else item)
-    typer.echo(f"Wrote {out}{'' if name == truth else f', the truth as {name!r}'}", err=quiet)
+    echo(f"Wrote {out}{'' if name == truth else f', the truth as {name!r}'}", err=quiet)
     weights = dict(zip(chosen.learners, selection.weights.tolist(), strict=True))
     sidecar = out.with_name(f"{out.name}.weights.json")
     VoteWeights(weights, selection.voting).write(sidecar)
-    typer.echo(f"Wrote {sidecar}", err=quiet)
+    echo(f"Wrote {sidecar}", err=quiet)
 
 
 def _assess(path: Path, read: "Predictions", voting: str, name: str) -> "Assessment":
@@ -322,4 +323,4 @@ def _check_one_format(as_json: bool, as_markdown: bool) -> None:
 def _write_page(path: Path | None, report: "EnsembleReport", *, quiet: bool) -> None:
     """Write the page and print its path, on stderr if stdout is for a program."""
     if path is not None:
-        typer.echo(f"Wrote {report.write_html(path)}", err=quiet)
+        echo(f"Wrote {report.write_html(path)}", err=quiet)

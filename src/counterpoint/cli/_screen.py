@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from counterpoint.assessment import Assessment
+from counterpoint.cli._printing import as_text
 from counterpoint.selection import Selection
 
 _STYLES = {"good": "green", "info": "cyan", "warning": "yellow"}
@@ -29,14 +30,14 @@ def rounded(value: float) -> str:
 def show_assessment(assessment: Assessment) -> None:
     """Print the verdict, the main numbers and the advice."""
     console = Console()
-    console.print(Text(assessment.name, style="bold underline"))
-    console.print(Text(assessment.verdict))
+    console.print(as_text(assessment.name, style="bold underline"))
+    console.print(as_text(assessment.verdict))
     console.print()
     numbers = Table.grid(padding=(0, 2))
     numbers.add_column(style="dim")
     numbers.add_column()
     for label, value in assessment.summary():
-        numbers.add_row(Text(label), Text(value))
+        numbers.add_row(as_text(label), as_text(value))
     console.print(numbers)
     console.print()
     header, *rows = assessment.learner_rows()
@@ -45,12 +46,14 @@ def show_assessment(assessment: Assessment) -> None:
     for title in header[1:]:
         learners.add_column(title.strip(), no_wrap=True)
     for name, *cells in rows:
-        learners.add_row(Text(name), *cells)
+        learners.add_row(as_text(name), *cells)
     console.print(learners)
     console.print()
     advice = Table.grid(padding=(0, 2))
     for finding in assessment.findings:
-        advice.add_row(Text(finding.severity, style=f"bold {_STYLES[finding.severity]}"), Text(finding.text))
+        advice.add_row(
+            as_text(finding.severity, style=f"bold {_STYLES[finding.severity]}"), as_text(finding.text)
+        )
     console.print(advice)
 
 
@@ -66,19 +69,19 @@ def show_comparison(assessments: Sequence[Assessment]) -> None:
         for header in _HEADERS:
             table.add_column(header, justify="right", no_wrap=True)
         for assessment, row, style in zip(assessments, rows, styles, strict=True):
-            table.add_row(Text(assessment.name), *row, style=style)
+            table.add_row(as_text(assessment.name), *row, style=style)
         console.print(table)
         console.print()
         _print_scores(console, assessments)
     else:
         for assessment, row, style in zip(assessments, rows, styles, strict=True):
-            console.print(Text(assessment.name, style=f"{style} underline"))
+            console.print(as_text(assessment.name, style=f"{style} underline"))
             for header, value in (*zip(_HEADERS, row, strict=True), *_scores(assessment)):
                 whole = header.replace("-\n", "").replace("\n", " ")
-                console.print(Text(f"{whole}: {value}", style=style))
+                console.print(as_text(f"{whole}: {value}", style=style))
             console.print()
     console.print(
-        Text(
+        as_text(
             "size: number of learners; r_TL: correlation of a learner with the truth; r_LL: of two learners; "
             "optimality: r_TL over the most it can be at this r_LL; error corr.: correlation of being correct.",
             style="dim",
@@ -96,7 +99,7 @@ def _print_scores(console: Console, assessments: Sequence[Assessment]) -> None:
         for header in _SCORES:
             table.add_column(header, justify="right", no_wrap=True)
         for a, scores in scored:
-            table.add_row(Text(a.name), a.voting, *(value for _, value in scores))
+            table.add_row(as_text(a.name), a.voting, *(value for _, value in scores))
         console.print(table)
         console.print()
 
@@ -125,11 +128,11 @@ def show_selection(selection: Selection, learners: Sequence[str]) -> None:
     """Print the chosen learners with their weights, and the path of scores."""
     console = Console()
     first, second = str(selection).splitlines()[:2]
-    console.print(Text(first, style="bold"))
-    console.print(Text(second))
+    console.print(as_text(first, style="bold"))
+    console.print(as_text(second))
     console.print()
     rows = zip(selection.indices.tolist(), selection.weights.tolist(), strict=True)
-    chosen = [(Text(learners[index]), f"{weight:.4f}") for index, weight in rows]
+    chosen = [(as_text(learners[index]), f"{weight:.4f}") for index, weight in rows]
     _print_rows(console, ["chosen", "weight"], chosen)
     console.print()
     scores = zip(selection.scores.tolist(), selection.accuracies.tolist(), strict=True)
@@ -139,7 +142,7 @@ def show_selection(selection: Selection, learners: Sequence[str]) -> None:
             console, ["bags", "score", "vote"], [(str(n), *pair) for n, pair in enumerate(numbers, 1)]
         )
         return
-    names = (Text(learners[index]) for index in selection.path.tolist())
+    names = (as_text(learners[index]) for index in selection.path.tolist())
     path = [(str(step), name, *pair) for step, (name, pair) in enumerate(zip(names, numbers, strict=True), 1)]
     _print_rows(console, ["step", "adds", "score", "vote"], path)
 
@@ -152,4 +155,4 @@ def _print_rows(console: Console, headers: Sequence[str], rows: Sequence[Sequenc
         table.add_row(*row)
     console.print(table)
     if len(rows) > _ROWS:
-        console.print(Text(f"... and {len(rows) - _ROWS} more; --json has all of them", style="dim"))
+        console.print(as_text(f"... and {len(rows) - _ROWS} more; --json has all of them", style="dim"))

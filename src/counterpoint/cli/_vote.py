@@ -1,7 +1,5 @@
 """The command that writes the vote of an ensemble: vote."""
 
-import csv
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -11,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from counterpoint.cli._ensembles import SelectionVoting
+from counterpoint.cli._printing import echo, write_csv
 from counterpoint.cli._reading import (
     Drop,
     File,
@@ -100,15 +99,15 @@ def vote(
     labels, confidences, n_tied = _consensus(predictions, read, given, voting)
     tied = f"; of {n_tied} ties the first label is written" if n_tied else ""
     who = "1 learner votes" if len(read.learners) == 1 else f"{len(read.learners)} learners vote"
-    typer.echo(f"{who}, {listed(read.learners)}{tied}.", err=True)
+    echo(f"{who}, {listed(read.learners)}{tied}.", err=True)
     rows = _rows(read, item, labels, confidences)
     if out is None:
-        csv.writer(sys.stdout, lineterminator="\n").writerows(rows)
+        write_csv(rows)
         return
     from counterpoint.io import write_rows
 
     write_rows(out, rows)
-    typer.echo(f"Wrote {out}")
+    echo(f"Wrote {out}")
 
 
 def _read(
@@ -145,7 +144,7 @@ def _truths(path: Path, truth: str | None, columns: Sequence[str], drop: Sequenc
         return [truth]
     found = [name for name in likely_truths(columns) if name not in drop]
     if found:
-        typer.echo(f"Left out as the truth, because of the name: {listed(found)}.", err=True)
+        echo(f"Left out as the truth, because of the name: {listed(found)}.", err=True)
     return found
 
 

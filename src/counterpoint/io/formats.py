@@ -145,10 +145,11 @@ def file_stem(path: str | Path) -> str:
 
     Examples
     --------
-    >>> file_stem("data/votes.csv.gz"), file_stem("votes.v2.csv")
-    ('votes', 'votes.v2')
+    >>> file_stem("data/votes.csv.gz"), file_stem("votes.v2.csv"), file_stem("...csv")
+    ('votes', 'votes.v2', 'csv')
     """
-    return inner_path(Path(path)).stem
+    inner = inner_path(Path(path))
+    return inner.stem if inner.stem.strip(".") else inner.name.strip(".")  # ".." would be another folder
 
 
 def inner_path(path: Path) -> Path:

@@ -193,7 +193,8 @@ def _check_votes(
         row = column.first(fractions)
         raise ValueError(
             f"{cells.path}: column {short(column.name)} must hold labels; got "
-            f"{short(column.labels[column.codes[row]])[1:-1]} in {cells.row(row)}. Probabilities need a column for each class, named learner:class."
+            f"{short(column.labels[column.codes[row]])[1:-1]} in {cells.row(row)}. Probabilities need a "
+            "column for each class, named learner:class."
         )
     if picked:
         return

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from counterpoint._files import open_regular
-from counterpoint._validation import check_choice, check_path
+from counterpoint._validation import check_choice, check_path, printable
 from counterpoint.io.formats import TABLE_FORMATS, Format, check_suffix, inner_path
 from counterpoint.io.limits import MOST_BYTES, Bounded, check_stream
 
@@ -77,10 +77,12 @@ class Source:
 
     def _with_bar(self, raw: BinaryIO, size: int) -> Any:
         from rich.console import Console
+        from rich.markup import escape
         from rich.progress import wrap_file
 
+        name = escape(printable(self.path.name))
         return wrap_file(
-            raw, size, description=f"reading {self.path.name}", console=Console(stderr=True), transient=True
+            raw, size, description=f"reading {name}", console=Console(stderr=True), transient=True
         )
 
 
