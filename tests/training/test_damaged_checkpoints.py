@@ -14,6 +14,7 @@ from counterpoint.training import (
     CorrelationLoss,
     DiversityLoss,
     Ensemble,
+    Readout,
     calibrate,
     fit,
     load_checkpoint,
@@ -193,6 +194,7 @@ def test_the_checkpoint_of_a_finished_run_holds_the_readout(tmp_path, validates)
     assert ensemble.readout is not None
     saved = load_checkpoint(tmp_path / "run")
     other.load_state_dict(saved["best"] or saved["ensemble"])
+    other.readout = Readout(**saved["readout"])
     assert torch.equal(other.predict_proba(x), ensemble.predict_proba(x))
 
 

@@ -925,3 +925,33 @@ def test_an_optimizer_may_have_a_zero_grad_of_its_own():
     train(theirs, batched(x, y), optimizer=lambda p: torch.optim.SGD(p, lr=0.1), epochs=2)
     assert calls == [True] * 8
     assert same(state_of(ours), state_of(theirs))
+
+
+def test_batches_of_one_sample_are_no_collapse():
+    x = torch.randn(12, 2)
+    batches = list(zip(x.split(1), (x[:, 0] > 0).long().split(1), strict=True))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit(
+            Ensemble([nn.Linear(2, 2), nn.Linear(2, 2)]),
+            batches,
+            loss=IndependentLoss(),
+            optimizer=torch.optim.SGD,
+            epochs=2,
+            progress=False,
+        )
+
+
+def test_a_loss_of_correlations_refuses_batches_of_one_sample():
+    x = torch.randn(12, 2)
+    batches = list(zip(x.split(1), (x[:, 0] > 0).long().split(1), strict=True))
+    message = r"`batches` must hold at least two samples each for CorrelationLoss, .*; got batches of one\."
+    with pytest.raises(ValueError, match=message):
+        fit(
+            Ensemble([nn.Linear(2, 2), nn.Linear(2, 2)]),
+            batches,
+            loss=CorrelationLoss(0.5),
+            optimizer=torch.optim.SGD,
+            epochs=2,
+            progress=False,
+        )

@@ -26,7 +26,9 @@ from counterpoint.exceptions import ConvergenceWarning
 N_NODES = 24  # error under 1e-11 for every size, accuracy and correlation
 _CHUNK = 1 << 14  # points handled at once, so that the nodes of all of them stay in the cache
 _RIDGE = 1 + 1e-11  # where two values have all the weight, the curvature has a direction without any
-_MOST_VOTES = 200_000  # whose distribution is computed; beyond it the Gaussian limit differs by less than 1e-3
+_MOST_VOTES = (
+    200_000  # whose distribution is computed; beyond it the Gaussian limit differs by less than 1e-3
+)
 _MANY = 10**6  # learners, halved: beyond it the limits of large numbers are exact to 1e-6
 _STEPS = 200  # of Newton; a dozen are usual
 

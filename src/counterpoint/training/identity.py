@@ -23,6 +23,7 @@ _SCHEMA = {
     "optimizer": {"state": dict, "param_groups": list},
     "scheduler": (dict, type(None)),
     "history": {"best_epoch": (int, type(None)), "epochs": [dict]},
+    "readout": (dict, type(None)),
     "watch": {"followed": (list, bool), "opposed": (list, int), "named": [int]},
     "stop": bool,
     "random": {"torch": Tensor, "cuda": (Tensor, type(None)), "numpy": dict, "generators": [Tensor]},

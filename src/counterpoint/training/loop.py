@@ -173,5 +173,6 @@ def fit(
         if run.best:
             run.bare.load_state_dict(run.best)
     run.calibrate()
-    run.save_readout(checkpoint)
+    if run.readout is not None and not run.was_finished:
+        run.save(checkpoint)
     return state.history

@@ -32,7 +32,6 @@ from counterpoint.training.batches import (
 from counterpoint.training.calibration import calibrate
 from counterpoint.training.callbacks import State, call, hooks
 from counterpoint.training.checkpoint import (
-    load_checkpoint,
     load_latest,
     restore_rng_state,
     rng_state,
@@ -44,6 +43,7 @@ from counterpoint.training.history import History
 from counterpoint.training.identity import check_identity, restoring, run_identity
 from counterpoint.training.modules import all_finite, copy_state, evaluating, unwrap
 from counterpoint.training.precision import autocast, gradients_enabled
+from counterpoint.training.readout import Readout
 from counterpoint.training.regression_tally import is_regression, make_tally
 from counterpoint.training.tally import NotFiniteError, Tally
 from counterpoint.training.watch import LearnerWatch
@@ -84,6 +84,7 @@ class Run:
         self.best: dict[str, Any] = {}  # after the best epoch, if there is one
         self.watch = LearnerWatch()
         self.keeps_previous = True  # unless the present checkpoint is damaged
+        self.was_finished = False  # whether the checkpoint holds all there is
 
     def calibrate(self, max_samples: int = 10_000) -> None:
         """Fit a read-out if the loss needs one."""
@@ -105,6 +106,11 @@ class Run:
         """Drop the read-out of the ensemble."""
         if isinstance(ensemble := unwrap(self.state.ensemble), Voters):
             ensemble.readout = None
+
+    @property
+    def readout(self) -> Readout | None:
+        """The read-out of the ensemble: in a checkpoint, that of a finished run with the best weights, or the last."""
+        return self.bare.readout if isinstance(self.bare, Voters) else None
 
     def is_finished(self) -> bool:
         """Return True if training is finished."""
@@ -129,6 +135,11 @@ class Run:
         tally = make_tally(state.ensemble, state.loss, every=every, first=state.epoch % every)
         with gradients_enabled(self.precision, self.device):
             self.run_epoch(batches, self.train_step, "batches", tally)
+        if self.loss.needs_readout and not tally.has_pairs:
+            raise ValueError(
+                f"`batches` must hold at least two samples each for {type(self.loss).__name__}, which correlates over "
+                "the samples of a batch; got batches of one."
+            )
         record = {"epoch": state.epoch, **tally.means(), "lr": lr}
         for complaint in self.watch.complaints(tally):
             warnings.warn(
@@ -230,29 +241,19 @@ class Run:
         state = self.state
         saved = {
             "identity": self.identity,
-            "ensemble": self.bare.state_dict(),
+            "ensemble": self.bare.state_dict() if self.readout is None else self.last,  # it may have the best
             "best": self.best,
             "loss": self.loss.state_dict(),
             "optimizer": state.optimizer.state_dict(),
             "scheduler": None if state.scheduler is None else state.scheduler.state_dict(),
             "history": state.history.to_dict(),
+            "readout": None if self.readout is None else self.readout.state_dict(),
             "watch": self.watch.state(),
             "stop": state.stop,
             "random": rng_state(self.device, self.generators),
         }
         save_checkpoint(path, saved, previous=self.keeps_previous)
         self.keeps_previous = True
-
-    def save_readout(self, path: str | os.PathLike[str] | None) -> None:
-        """Add the read-out to the weights of a finished run in its checkpoint."""
-        readout = getattr(self.bare, "readout", None)
-        if path is None or readout is None:
-            return
-        saved = load_checkpoint(path)
-        weights = saved["best"] or saved["ensemble"]
-        if not any(name.startswith("readout.") for name in weights):
-            weights |= {f"readout.{name}": value for name, value in readout.state_dict().items()}
-            save_checkpoint(path, saved, previous=True)
 
     def load(self, path: str | os.PathLike[str]) -> dict[str, Any]:
         """Restore a run from its checkpoint, except for the random state."""
@@ -270,6 +271,7 @@ class Run:
             state.epoch, state.stop = len(state.history), saved["stop"]
             self.watch.restore(saved["watch"])
             self.last, self.best = copy_state(self.bare), saved["best"]
+        self.was_finished = saved["readout"] is not None and self.is_finished()
         return saved
 
     def restore_random(self, random: Mapping[str, Any], path: str | os.PathLike[str] | None) -> None:
