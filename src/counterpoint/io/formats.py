@@ -149,7 +149,9 @@ def file_stem(path: str | Path) -> str:
     ('votes', 'votes.v2', 'csv')
     """
     inner = inner_path(Path(path))
-    return inner.stem if inner.stem.strip(".") else inner.name.strip(".")  # ".." would be another folder
+    if inner.stem.strip("."):
+        return inner.stem
+    return inner.name.strip(".") or "table"  # ".." would be another folder
 
 
 def inner_path(path: Path) -> Path:
