@@ -24,7 +24,7 @@ def vote_weights(r: FloatArray, matrix: FloatArray) -> tuple[FloatArray, float]:
     kept = values > ROUNDING * len(values) * values[-1]
     root = np.sqrt(values[kept])
     target = (vectors[:, kept].T @ r) / root
-    ceiling = float(min(np.linalg.norm(target), 1.0))  # that of `best_weights`
+    ceiling = min(float(np.linalg.norm(target)), 1.0)  # that of `best_weights`
     # |A w - b|^2 is the squared distance of the weighted sum from the truth
     solution, _ = nnls((vectors[:, kept] * root).T, target)
     weights[defined] = solution

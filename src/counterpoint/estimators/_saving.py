@@ -177,7 +177,7 @@ def _set_learned(estimator: Any, state: dict[str, Any], n_learners: int) -> None
 def _find_fault(state: dict[str, Any], n_bytes: int) -> str:
     """Return what is wrong with the state of a file of this size, or an empty string, before anything is made of it."""
     task = {"classes": _CLASSES} if "classes" in state else {"target": _SCALER}
-    parts = {"scaler": _SCALER} if state.get("scaler") is not None else {}
+    parts: dict[str, Any] = {"scaler": _SCALER} if state.get("scaler") is not None else {}
     parts |= {"encoder": _ENCODER} if "encoder" in state else {}
     if fault := find_fault(state, _SCHEMA | task | parts):
         return fault
@@ -285,7 +285,7 @@ def _encoder(estimator: Any, state: dict[str, Any]) -> TableEncoder:
         encoder.feature_names_in_ = estimator.feature_names_in_
     scaled = state["scaler"]
     means = torch.zeros(n_features, dtype=torch.float64) if scaled is None else scaled["mean"]
-    older = {"standardize": scaled is not None, "means": means, "missing": [], "nominal": []}
+    older: dict[str, Any] = {"standardize": scaled is not None, "means": means, "missing": [], "nominal": []}
     learned = state.get("encoder", older)
     encoder.standardize = learned["standardize"]
     encoder._known, columns = {}, []

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,7 @@ class ParquetTable:
         table = self._read(lambda: self._file.read(columns=names))
         if not table.num_rows:
             raise ValueError(f"{self.path} must have rows; it has none.")
-        found = {name: self._read(lambda name=name: table.column(name)) for name in names}
+        found = {name: self._read(partial(table.column, name)) for name in names}
         return Cells(
             self.path,
             labels={name: self._labels(name, found[name]) for name in labels},
