@@ -497,3 +497,15 @@ def test_wide_tables_are_read_in_linear_time(tmp_path):
 
     seconds(100)
     assert seconds(10_000) < 12  # it was minutes
+
+
+def test_markup_in_the_name_of_a_table_is_escaped_on_the_page_of_the_arena(cells):
+    from counterpoint.arena import summarise
+    from counterpoint.arena.page import html, markdown
+
+    name = "<img src=x onerror=owned=1>"
+    records = [{**record, "config": {**record["config"], "table": name}} for record in cells.values()]
+    summary = summarise(records)
+    assert name not in html(summary)
+    assert "&lt;img src=x" in html(summary)
+    assert name not in markdown(summary)
