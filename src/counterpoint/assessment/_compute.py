@@ -18,9 +18,11 @@ from counterpoint.assessment.groups import (
     ClassSummary,
     CorrelationSummary,
     ProbabilitySummary,
+    SubsetVotes,
     VotePrediction,
     VoteSummary,
 )
+from counterpoint.assessment.subsets import subset_votes
 from counterpoint.assessment.votes import CountedVotes, count_votes
 from counterpoint.assessment.weights import complete_correlations, vote_weights
 from counterpoint.exceptions import ModelRangeWarning
@@ -52,7 +54,7 @@ def compute(
 ) -> dict[str, Any]:
     """Return the groups of an assessment by field name, from two passes over the samples."""
     statistics = sufficient_statistics(
-        read, columns=True, correctness=True, same_wrong=True, progress=_phase(report, "pairs")
+        read, columns=True, correctness=True, same_wrong=True, labels=True, progress=_phase(report, "pairs")
     )
     columns, correctness = statistics.columns, statistics.correctness
     assert columns is not None
@@ -61,13 +63,13 @@ def compute(
     r_tl, matrix = mean_defined(by_class, axis=1), mean_defined(pairs_by_class, axis=0)
     errors = correctness_correlations(correctness)
     weights, ceiling = vote_weights(r_tl, matrix)
-    counted = count_votes(read, weights, voting, _phase(report, "votes"))
+    counted = count_votes(read, voting, _phase(report, "votes"))
     accuracies = correctness.right / read.n_samples
     equal = np.full(read.n_learners, 1 / read.n_learners)
     tandem = tandem_bound_from_counts(correctness, equal, 0.95).bound
     return {
         "correlations": _correlations(by_class, pairs_by_class, errors, ceiling, _overlap(correctness)),
-        "votes": _votes(accuracies, weights, counted),
+        "votes": _votes(accuracies, weights, counted, subset_votes(read)),
         "by_class": _by_class(counted.confusion),
         "changes": judge_changes(read, voting),
         "effective": effective_votes(read, correctness, errors, groups),
@@ -145,18 +147,20 @@ def _bound_and_optimality(r_tl: float, r_ll: float, n_learners: int) -> tuple[fl
     return max(high, abs(r_tl)), float(optimality(np.clip(r_tl, -high, high), r_ll, n_learners))
 
 
-def _votes(accuracies: FloatArray, weights: FloatArray, counted: CountedVotes) -> VoteSummary:
+def _votes(
+    accuracies: FloatArray, weights: FloatArray, counted: CountedVotes, subsets: SubsetVotes
+) -> VoteSummary:
     return VoteSummary(
         accuracies=accuracies,
         hard=counted.estimates["hard"],
         soft=counted.estimates["soft"],
         geometric=counted.estimates["geometric"],
-        weighted=counted.weighted,
         weights=weights,
         without=counted.without,
         without_error=counted.without_error,
         ahead=counted.ahead,
         behind=counted.behind,
+        subsets=subsets,
     )
 
 

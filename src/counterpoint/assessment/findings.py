@@ -12,6 +12,7 @@ import numpy as np
 from scipy.sparse.csgraph import connected_components
 
 from counterpoint._validation import ROUNDING
+from counterpoint.assessment.effective import CLOSE
 from counterpoint.assessment.groups import Estimate, Finding
 from counterpoint.assessment.result import Assessment
 from counterpoint.assessment.votes import wilson_interval
@@ -22,6 +23,7 @@ SEVERITIES = ("warning", "info", "good")
 DUPLICATE = 0.9  # share of the samples on which either errs and both give the same wrong label
 LEAST = 0.75  # of that share, with 95 % confidence
 MANY = 200  # learners, to which a few more make no difference
+FEW = 30  # samples, from which nothing is said about more
 _NAMED = 5
 
 
@@ -171,7 +173,8 @@ def _more_learners(a: Assessment) -> Finding | None:
         f"{'errs' if more == 1 else 'err'} independently, {_points(max(other, 0.0))}; twice as many like these, "
         f"{_points(min(float(twice - now), room))}."
     )
-    numbers = {"one_more": like, "independent": other, "twice": min(float(twice - now), room), "size": size}
+    gain = {"one_more": like, "independent": other, "twice": min(float(twice - now), room)}
+    numbers = {"added": more, **gain, "size": size}
     return Finding("more_learners", "info", text, numbers)
 
 
@@ -239,10 +242,24 @@ def _sample(a: Assessment) -> Finding | None:
     return Finding("small_sample", "info", text, {"n_samples": a.n_samples, "half_width": noise})
 
 
+def _correlation_sample(a: Assessment) -> Finding | None:
+    """Report how many samples would tell how much the learners err together."""
+    needed = a.effective.samples_needed
+    if a.n_samples < FEW or not needed > a.n_samples:
+        return None
+    known = CLOSE * float(np.sqrt(needed / a.n_samples))
+    size = float(f"{needed:.2g}")  # an estimate itself
+    text = (
+        f"With {a.n_samples:,} samples the correlation of being correct is known to ± {known:.2f}; about {size:,.0f} "
+        f"would bring it to ± {CLOSE}."
+    )
+    return Finding("more_samples", "info", text, {"half_width": known, "samples_needed": int(needed)})
+
+
 def _healthy(a: Assessment) -> Finding | None:
     """Find a vote that is clearly better than any learner."""
     gain = a.vote.value - float(a.accuracies.max())
-    if a.n_learners < 2 or a.against_best != "better":
+    if a.n_learners < 2 or a.against_best != "better" or a.vote.low <= a.by_class.baseline < 1:
         return None
     text = f"Voting pays: {_points(gain)} over the best learner, beyond chance."
     return Finding("voting_pays", "good", text, {"gain": gain})
@@ -270,6 +287,7 @@ RULES: Sequence[Callable[[Assessment], Finding | None]] = (
     _prediction,
     _least,
     _sample,
+    _correlation_sample,
     _training,
     _healthy,
 )

@@ -32,6 +32,18 @@ Z = 1.959964  # two-sided 95 %
 def wilson_interval(share: float, n: int) -> tuple[float, float]:
     """Return Wilson's 95 % interval for a share of n samples.
 
+    Parameters
+    ----------
+    share : float
+        The share.
+    n : int
+        The number of samples.
+
+    Returns
+    -------
+    low, high : float
+        The ends.
+
     Examples
     --------
     >>> [round(end, 3) for end in wilson_interval(1.0, 2)]
@@ -123,7 +135,6 @@ class CountedVotes:
     """The results of all votes, before they are grouped."""
 
     estimates: dict[str, Estimate]  # by vote; NaN if it needs probabilities
-    weighted: Estimate
     without: FloatArray  # (N,), change of the accuracy if a learner is left out
     without_error: FloatArray  # (N,), its standard error
     ahead: IntArray  # (N,), samples on which the vote is right and the learner wrong
@@ -134,15 +145,12 @@ class CountedVotes:
     log_losses: FloatArray  # (N,), of the learners, NaN for labels
 
 
-def count_votes(
-    outputs: Outputs, weights: FloatArray, voting: str, progress: Callable[[int, int], None] | None
-) -> CountedVotes:
-    """Count the hard, soft and geometric vote, the weighted vote, and the vote without each of the learners."""
+def count_votes(outputs: Outputs, voting: str, progress: Callable[[int, int], None] | None) -> CountedVotes:
+    """Count the hard, soft and geometric vote, and the vote without each of the learners."""
     ways = VOTINGS if outputs.probabilities is not None else ("hard",)
-    ballots, weighted = {way: Ballot() for way in VOTINGS}, Ballot()
+    ballots = {way: Ballot() for way in VOTINGS}
     leave_one_out, scores = LeaveOneOut(outputs, voting), ProbabilityScores()
     n, n_learners = outputs.n_samples, outputs.n_learners
-    both = np.stack([np.ones(n_learners), weights])
     losses, confusion = np.zeros(n_learners), np.zeros((len(outputs.classes),) * 2)
     ahead, behind = np.zeros(n_learners, dtype=np.int64), np.zeros(n_learners, dtype=np.int64)
     first = second = 0.0
@@ -150,14 +158,12 @@ def count_votes(
     assert truth is not None
     for block in outputs.blocks():
         codes = truth[block]
-        # (2, m, B): with equal weights, and with the best ones
-        counted = vote_scores(outputs, both, block, ways)
-        for way, (equal, _) in counted.items():
+        counted = vote_scores(outputs, np.ones((1, n_learners)), block, ways)  # by vote: (1, m, B)
+        for way, (equal,) in counted.items():
             ballots[way].add(vote_credit(equal, codes))
         margin = vote_margins(counted["hard"][0], codes) / n_learners
         first, second = first + margin.sum(), second + (margin**2).sum()
-        equal, scaled = counted[voting]
-        weighted.add(vote_credit(scaled, codes))
+        equal = counted[voting][0]
         leave_one_out.add(block, equal, codes)
         credit, right = vote_credit(equal, codes), outputs.right(block)
         ahead += (credit > right).sum(axis=1)
@@ -172,7 +178,6 @@ def count_votes(
     without, without_error = leave_one_out.mean_and_error()
     return CountedVotes(
         estimates={way: ballot.estimate() for way, ballot in ballots.items()},
-        weighted=weighted.estimate(),
         without=without,
         without_error=without_error,
         ahead=ahead,

@@ -26,7 +26,13 @@ from counterpoint.outputs.pool import (
     vote_probabilities,
     vote_scores,
 )
-from counterpoint.outputs.statistics import Columns, Correctness, Statistics, sufficient_statistics
+from counterpoint.outputs.statistics import (
+    Columns,
+    Correctness,
+    LabelCounts,
+    Statistics,
+    sufficient_statistics,
+)
 from counterpoint.outputs.undefined import (
     listed,
     mean_defined,
@@ -49,6 +55,7 @@ __all__ = [
     "VOTINGS",
     "Columns",
     "Correctness",
+    "LabelCounts",
     "Outputs",
     "RunningVote",
     "Statistics",

@@ -77,6 +77,25 @@ class Correctness:
 
 
 @dataclass(frozen=True)
+class LabelCounts:
+    """Counts of the labels that every two learners give, whatever the truth is.
+
+    Attributes
+    ----------
+    n_samples : int
+        The number of samples.
+    alike : ndarray of int, shape (n_learners, n_learners)
+        Samples to which both give the same label.
+    by_chance : ndarray of int, shape (n_learners, n_learners)
+        The products of how often each of the two gives a label, summed over the labels.
+    """
+
+    n_samples: int
+    alike: IntArray  # (N, N)
+    by_chance: IntArray  # (N, N)
+
+
+@dataclass(frozen=True)
 class Statistics:
     """Sufficient statistics of an ensemble; parts that were not requested are ``None``.
 
@@ -88,11 +107,14 @@ class Statistics:
         Moments of the outputs, class by class.
     correctness : Correctness or None
         Counts of right votes.
+    labels : LabelCounts or None
+        Counts of the labels given.
     """
 
     n_learners: int
     columns: Columns | None
     correctness: Correctness | None
+    labels: LabelCounts | None = None
 
 
 def sufficient_statistics(
@@ -102,6 +124,7 @@ def sufficient_statistics(
     correctness: bool = False,
     pairs: bool = True,
     same_wrong: bool = False,
+    labels: bool = False,
     progress: Progress | None = None,
 ) -> Statistics:
     """Return the requested statistics of an ensemble, from one pass over the samples.
@@ -118,13 +141,15 @@ def sufficient_statistics(
         Whether to include the matrices over pairs of learners, the expensive part.
     same_wrong : bool, default=False
         Whether to count, for each pair, the samples on which both give the same wrong label.
+    labels : bool, default=False
+        Whether to count the labels of each learner and the equal labels of each pair, which needs no truth.
     progress : callable, optional
         Called after each block with the number of samples done and their total.
 
     Returns
     -------
     Statistics
-        ``columns`` and ``correctness``, None where not requested.
+        ``columns``, ``correctness`` and ``labels``, None where not requested.
 
     Examples
     --------
@@ -135,15 +160,22 @@ def sufficient_statistics(
     """
     moments: _Moments | None = None
     if columns:
-        labels = outputs.probabilities is None
-        moments = _VoteMoments(outputs, pairs) if labels else _ProbabilityMoments(outputs, pairs)
+        voted = outputs.probabilities is None
+        moments = _VoteMoments(outputs, pairs) if voted else _ProbabilityMoments(outputs, pairs)
     # Of two classes, learners agree on the label exactly where they agree on being right or wrong.
     shared = isinstance(moments, _VoteMoments) and len(outputs.classes) == 2
     inferred = isinstance(moments, _VoteMoments) and pairs  # who agrees follows from the products of votes
     counts = _Counts(outputs, pairs and not shared, same_wrong and not inferred) if correctness else None
+    given = None
+    if labels:  # the moments of votes count the same
+        given = (
+            moments if inferred and isinstance(moments, _VoteMoments) else _VoteMoments(outputs, pairs=True)
+        )
     for block in outputs.blocks():
         if moments is not None:
             moments.add(block)
+        if given is not None and given is not moments:
+            given.add(block)
         if counts is not None:
             counts.add(block)
         if progress is not None:
@@ -158,6 +190,7 @@ def sufficient_statistics(
         n_learners=outputs.n_learners,
         columns=None if moments is None else moments.result(),
         correctness=None if counts is None else counts.result(),
+        labels=None if given is None else given.labels(),
     )
 
 
@@ -200,6 +233,13 @@ class _VoteMoments:
             return two
         total: FloatArray = self.grams.sum(axis=0)
         return total
+
+    def labels(self) -> LabelCounts:
+        """Return the counts of the labels."""
+        n, given = self.outputs.n_samples, self.sums
+        if self.stored < len(self.outputs.classes):
+            given = np.hstack([given, n - given])
+        return LabelCounts(n, self.agreement().astype(np.int64), (given @ given.T).astype(np.int64))
 
     def result(self) -> Columns:
         n = self.outputs.n_samples
