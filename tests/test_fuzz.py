@@ -20,6 +20,7 @@ import pytest
 import torch
 from torch import nn
 
+from counterpoint.cli._select import read_costs
 from counterpoint.estimators import DiverseEnsembleClassifier
 from counterpoint.io import Column, read_predictions, read_training_table, read_weights
 from counterpoint.models import TableModel, load_model, save_model
@@ -184,6 +185,12 @@ def test_ten_thousand_mutated_tables_are_read_or_one_sentence(name, tmp_path):
 def test_a_mutated_file_of_weights_is_read_or_one_sentence(tmp_path):
     content = b'{"voting": "hard", "weights": {"tree": 0.25, "net": 0.75}}'
     check_cases(read_weights, tmp_path, content, "weights.json", range(2 * FEW))
+
+
+@pytest.mark.parametrize("name", ["costs.json", "costs.csv"])
+def test_a_mutated_file_of_costs_is_read_or_one_sentence(name, tmp_path):
+    content = b'{"tree": 1, "net": 2.5}' if name.endswith("json") else b"learner,cost\ntree,1\nnet,2.5\n"
+    check_cases(lambda path: read_costs(str(path)), tmp_path, content, name, range(2 * FEW))
 
 
 @pytest.fixture(scope="module")
