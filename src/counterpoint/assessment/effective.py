@@ -7,6 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import bdtrc
 
 from counterpoint._validation import FloatArray
 from counterpoint.assessment.groups import Coverage, EffectiveVotes, Estimate
@@ -20,6 +21,7 @@ __all__ = ["effective_votes", "wrong_agreement"]
 N_DRAWS = 2001  # of V and p, the estimates first
 CLOSE = 0.05  # half the width of the interval of c that is worth labelling for
 _MOST = 1001  # learners that are looked at
+_STEPS = 50  # of accuracies from 0 to 1, for plausible ones between which to interpolate
 
 
 def effective_votes(
@@ -93,16 +95,14 @@ def wrong_agreement(counts: Correctness, n_classes: int) -> float:
 
 def _independent_learners(vote: FloatArray, p: FloatArray, n_classes: int, agreement: float) -> FloatArray:
     """Return the number of independent learners of accuracy p whose vote is as accurate; NaN where none is."""
-    sizes = _sizes(n_classes)
-    grid = np.linspace(p.min() - 1e-3, p.max() + 1e-3, 9).clip(0, 1)
-    table = np.array(
-        [plurality_accuracy(one, 0.0, sizes, n_classes=n_classes, agreement=agreement) for one in grid]
-    )
-    place = np.clip((p - grid[0]) / max(grid[-1] - grid[0], 1e-12) * (len(grid) - 1), 0, len(grid) - 1)
-    low = np.minimum(place.astype(int), len(grid) - 2)
+    sizes, place = _sizes(n_classes), p * _STEPS
+    first = min(int(place.min()), _STEPS - 1)
+    grid = range(first, min(int(place.max()), _STEPS - 1) + 2)
+    table = np.array([_vote_curve(step / _STEPS, n_classes, agreement) for step in grid])
+    low = np.minimum(place.astype(int), _STEPS - 1)
     share = (place - low)[:, None]
-    curves = (1 - share) * table[low] + share * table[low + 1]  # (draws, sizes)
-    curves[0] = plurality_accuracy(float(p[0]), 0.0, sizes, n_classes=n_classes, agreement=agreement)
+    curves = (1 - share) * table[low - first] + share * table[low - first + 1]  # (draws, sizes)
+    curves[0] = _vote_curve(float(p[0]), n_classes, agreement)
     curves = np.maximum.accumulate(curves, axis=1)
     # Linear interpolation in each row, as np.interp does in one
     rows, logs = np.arange(len(vote)), np.log(sizes)
@@ -111,6 +111,16 @@ def _independent_learners(vote: FloatArray, p: FloatArray, n_classes: int, agree
     share = np.clip((vote - start) / np.where(end > start, end - start, 1.0), 0.0, 1.0)
     found: FloatArray = np.exp(logs[step] + share * (logs[step + 1] - logs[step]))
     return np.where(curves[:, -1] > curves[:, 0] + 1e-9, found, np.nan)  # else more learners are no better
+
+
+@lru_cache(maxsize=200)
+def _vote_curve(p: float, n_classes: int, agreement: float) -> FloatArray:
+    """Return the accuracy of the vote of independent learners, by their number."""
+    sizes = _sizes(n_classes)
+    if n_classes == 2:
+        majority: FloatArray = bdtrc(sizes // 2, sizes, p)  # more than half of an odd number
+        return majority
+    return plurality_accuracy(p, 0.0, sizes, n_classes=n_classes, agreement=agreement)
 
 
 @lru_cache(maxsize=2)

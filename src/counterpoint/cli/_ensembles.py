@@ -12,16 +12,19 @@ import typer
 
 from counterpoint.cli._reading import (
     STANDARD_INPUT,
+    Abstain,
     Drop,
     File,
     FileFormat,
     Files,
+    Group,
     Item,
     Judge,
     Label,
     Layout,
     Learner,
     Truth,
+    check_complete,
     check_output,
     read_ensemble,
     shown,
@@ -98,7 +101,7 @@ counterpoint assess votes.csv --truth label --drop id
 
 counterpoint assess votes.parquet --truth label --html report.html
 
-counterpoint assess votes.jsonl --item id --judge model --label answer --truth gold
+counterpoint assess votes.jsonl --item id --judge model --label answer --truth gold --abstain skip
 
 zcat votes.csv.gz | counterpoint assess - --truth label
 
@@ -125,6 +128,8 @@ def assess(
     item: Item = None,
     judge: Judge = None,
     label: Label = None,
+    group: Group = None,
+    abstain: Abstain = None,
     file_format: FileFormat = None,
     voting: Voting = "hard",
     name: Annotated[
@@ -140,7 +145,8 @@ def assess(
 
     _check_one_format(as_json, as_markdown)
     check_output(html, [predictions], "--html")
-    read = read_ensemble(predictions, truth, learner, drop, Layout(item, judge, label, file_format))
+    layout = Layout(item, judge, label, file_format, group, abstain or ())
+    read = read_ensemble(predictions, truth, learner, drop, layout)
     assessment = _assess(predictions, read, voting, title(predictions) if name is None else name)
     if as_json:
         typer.echo(assessment.to_json())
@@ -160,6 +166,7 @@ def compare(
     item: Item = None,
     judge: Judge = None,
     label: Label = None,
+    abstain: Abstain = None,
     file_format: FileFormat = None,
     voting: Voting = "hard",
     name: Annotated[
@@ -182,7 +189,8 @@ def compare(
     assessments = []
     first: Any = None
     for path, given in zip(predictions, _names(predictions, name), strict=True):
-        read = read_ensemble(path, truth, None, drop, Layout(item, judge, label, file_format))
+        layout = Layout(item, judge, label, file_format, abstain=abstain or ())
+        read = read_ensemble(path, truth, None, drop, layout)
         first = read.y_true if first is None else first
         _warn_of_other_samples(predictions[0], first, path, read.y_true)
         assessments.append(_assess(path, read, voting, given))
@@ -223,6 +231,7 @@ def select(
         check_suffix(out, WRITABLE_FORMATS, "--out")
         check_output(out, [predictions], "--out")
     pool = read_ensemble(predictions, truth, learner, drop, Layout(item, judge, label, file_format))
+    check_complete(pool, predictions)
     assert pool.y_true is not None
     with _about(predictions):
         selection = run(
@@ -278,6 +287,7 @@ def _assess(path: Path, read: "Predictions", voting: str, name: str) -> "Assessm
             labels=read.labels,
             voting=voting,
             learners=read.learners,
+            groups=read.groups,
             name=name,
             progress=large and sys.stderr.isatty(),
         )
