@@ -243,7 +243,10 @@ def _abstentions(abstain: Any, y_true: ArrayLike) -> list[Any]:
     """Return the labels that mean no vote; they cannot be true."""
     if abstain is None:
         return []
-    labels = check_labels(abstain if np.ndim(abstain) else [abstain], "abstain").tolist()
+    found = check_labels([abstain] if np.ndim(abstain) == 0 else abstain, "abstain")
+    if found.ndim != 1:
+        raise TypeError(f"`abstain` must be a label or a row of labels; got {abstain!r}.")
+    labels = found.tolist()
     if true := sorted(set(labels) & set(check_truth(y_true).tolist())):
         raise ValueError(f"`abstain` must not be a label of `y_true`; got {true[0]!r}.")
     return labels
