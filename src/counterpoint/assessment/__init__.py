@@ -246,7 +246,7 @@ def _abstentions(abstain: Any, y_true: ArrayLike) -> list[Any]:
     found = check_labels([abstain] if np.ndim(abstain) == 0 else abstain, "abstain")
     if found.ndim != 1:
         raise TypeError(f"`abstain` must be a label or a row of labels; got {abstain!r}.")
-    labels = found.tolist()
+    labels: list[Any] = found.tolist()
     if true := sorted(set(labels) & set(check_truth(y_true).tolist())):
         raise ValueError(f"`abstain` must not be a label of `y_true`; got {true[0]!r}.")
     return labels

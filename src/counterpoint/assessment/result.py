@@ -248,7 +248,9 @@ class Assessment:
         if len(order) > most:
             order = np.concatenate([order[: most // 2], order[-(most // 2) :]])
         complete, right = self.coverage.complete, self._learner_estimates()
-        rows = [("learner", "right (95 % interval)  ", "vote without it", *([] if complete else ["answered"]))]
+        rows = [
+            ("learner", "right (95 % interval)  ", "vote without it", *([] if complete else ["answered"]))
+        ]
         for i in order.tolist():
             change = Difference(float(self.votes.without[i]), float(self.votes.without_error[i]))
             without = "" if np.isnan(change.value) else str(change)
@@ -297,7 +299,10 @@ class Assessment:
         if not found.complete:
             everybody, nobody = int(found.voters[-1]), int(found.voters[0])
             rows = [
-                ("votes cast; learners that vote on a sample", f"{100 * found.share:.1f} %; {found.mean_voters:.1f}"),
+                (
+                    "votes cast; learners that vote on a sample",
+                    f"{100 * found.share:.1f} %; {found.mean_voters:.1f}",
+                ),
                 ("samples that all answered, that none did", f"{everybody}, {nobody}"),
             ]
             if self.n_learners > 1:
