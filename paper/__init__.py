@@ -41,6 +41,7 @@ TARGETS: Mapping[str, Target] = {
     "diversity-map-one-unit": Target(
         "diversity_map.one_unit", "reproduce", "One hidden unit: the read-out, and more steps"
     ),
+    "panels": Target("panels", "reproduce", "Votes of judges, networks and forests, predicted and observed"),
     "image-dial": Target("convnets.dial", "reproduce", "The dial of diversity on images"),
     "image-rates": Target("convnets.rates", "reproduce", "Learning rates of the image study"),
     "image-heads": Target("heads.study", "reproduce", "Heads on one trunk, by diversity"),

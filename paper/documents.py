@@ -113,6 +113,13 @@ def _diversity_map(record: Record, one_unit: Record) -> Content:
     return Content(texts, draw_all(record))
 
 
+def _panels(record: Record) -> Content:
+    from counterpoint.records import markdown
+    from paper.panels import draw, grid, judges_text
+
+    return Content({"panels": markdown([grid(record)]), "panels-judges": judges_text(record)}, draw(record))
+
+
 ARENA = "arena.md"  # made from the arena's own folder of results
 _ON_IMAGES = "images-when-diversity-pays.md"
 
@@ -129,6 +136,7 @@ PAGES: Mapping[str, Page] = {
     "diversity-map": Page(
         "when-does-diversity-pay.md", ("diversity-map", "diversity-map-one-unit"), _diversity_map
     ),
+    "panels": Page("panels.md", ("panels",), _panels),
     "image-dial": Page(_ON_IMAGES, ("image-dial",), _image_dial),
     "image-rates": Page(_ON_IMAGES, ("image-rates",), study("convnets.rates")),
     "image-heads": Page(_ON_IMAGES, ("image-heads",), study("heads.study")),

@@ -9,16 +9,21 @@ import pytest
 from matplotlib.figure import Figure
 
 from counterpoint import assess
+from counterpoint.assessment import Estimate, SubsetVotes
 from counterpoint.exceptions import UndefinedMeasureWarning
 from counterpoint.measures import calibration_error, combine, reliability
 from counterpoint.plots import (
     CorrelationDisplay,
+    EffectiveVotesDisplay,
+    FrontierDisplay,
     ReliabilityDisplay,
     TradeoffDisplay,
     VoteCurveDisplay,
     house_style,
 )
+from counterpoint.plots.correlation import scale_start
 from counterpoint.plots.style import sequence
+from counterpoint.selection import select
 from counterpoint.theory import VoteCurve, truth_correlation_bounds, vote_accuracy_curve
 
 TRUTH = np.array([0, 0, 0, 0, 1, 1, 1, 1])
@@ -58,7 +63,8 @@ def test_importing_plots_leaves_matplotlib_alone():
     [
         TradeoffDisplay(5, points={"a": (0.5, 0.4)}, trajectories={"b": ([0.1, 0.5], [0.0, 0.4])}),
         CorrelationDisplay(np.eye(3), ["T", "L1", "L2"]),
-        VoteCurveDisplay(VoteCurve([1, 3], [0.6, 0.7]), VoteCurve([1], [0.6])),
+        VoteCurveDisplay(VoteCurve([1, 3], [0.6, 0.7]), SubsetVotes(*np.array([[1], [0.6], [0.5], [0.7]]))),
+        EffectiveVotesDisplay(6, Estimate(2.2, 1.0, 2.5), 0.63, 0.65, 0.75),
         ReliabilityDisplay(reliability([0, 1, 1], [[0.7, 0.3], [0.2, 0.8], [0.6, 0.4]])),
     ],
     ids=lambda display: type(display).__name__,
@@ -268,18 +274,18 @@ def test_correlation_wants_a_name_for_each_learner():
 def test_vote_curve_predicts_what_is_measured(ensemble):
     display = VoteCurveDisplay.from_predictions(*ensemble)
     np.testing.assert_array_equal(display.measured.sizes, [1, 3, 5, 7, 9])
-    np.testing.assert_allclose(display.measured.accuracy, display.predicted.accuracy[:5], atol=0.01)
+    np.testing.assert_allclose(display.measured.mean, display.predicted.accuracy[:5], atol=0.01)
     assert display.predicted.sizes[-1] == 51
     # eighty per cent and no error in common: the binomial of the jury theorem, up to sampling
     np.testing.assert_allclose(
-        display.measured.accuracy, vote_accuracy_curve(0.8, 0.0, display.measured.sizes), atol=0.02
+        display.measured.mean, vote_accuracy_curve(0.8, 0.0, display.measured.sizes), atol=0.02
     )
 
 
 def test_vote_curve_of_all_learners_is_their_vote(ensemble):
     truth, votes = ensemble
-    display = VoteCurveDisplay.from_predictions(truth, votes, sizes=[9], random_state=5)
-    assert display.measured.accuracy[-1] == pytest.approx(((votes.sum(axis=0) > 4.5) == truth).mean())
+    display = VoteCurveDisplay.from_predictions(truth, votes, sizes=[9])
+    assert display.measured.mean[-1] == pytest.approx(((votes.sum(axis=0) > 4.5) == truth).mean())
     assert display.predicted.accuracy.shape == (1,)
 
 
@@ -287,14 +293,14 @@ def test_vote_curve_of_learners_without_errors_is_measured_but_not_predicted():
     with pytest.warns(UndefinedMeasureWarning):
         display = VoteCurveDisplay.from_predictions([0, 1], [[0, 1]] * 3)
     assert np.isnan(display.predicted.accuracy).all()
-    assert (display.measured.accuracy == 1).all()
+    assert (display.measured.mean == 1).all()
 
 
 def test_vote_curve_shares_a_tie():
     display = VoteCurveDisplay.from_predictions(
         ["a", "b", "c"], [["a", "b", "a"], ["b", "b", "b"], ["c", "a", "c"]], sizes=[1]
     )
-    assert display.measured.accuracy[-1] == pytest.approx((1 / 3 + 1 + 1 / 3) / 3)
+    assert display.measured.mean[-1] == pytest.approx((1 / 3 + 1 + 1 / 3) / 3)
 
 
 @pytest.mark.parametrize(
@@ -308,18 +314,6 @@ def test_vote_curve_shares_a_tie():
 def test_vote_curve_refuses_what_is_no_vote(votes, message):
     with pytest.raises(ValueError, match=message):
         VoteCurveDisplay.from_predictions([0, 1], votes)
-
-
-@pytest.mark.parametrize(
-    ("seed", "error", "message"),
-    [
-        ("x", TypeError, "`random_state` must be an integer; got 'x'"),
-        (-1, ValueError, "`random_state` must be at least 0; got -1"),
-    ],
-)
-def test_vote_curve_refuses_what_is_no_seed(seed, error, message):
-    with pytest.raises(error, match=message):
-        VoteCurveDisplay.from_predictions([0, 1], [[0, 1], [1, 1]], random_state=seed)
 
 
 def test_displays_are_told_by_true_or_false_what_to_write(ax):
@@ -359,7 +353,7 @@ def test_displays_take_fitted_ensembles():
     assert sorted(CorrelationDisplay.from_estimator(voting, X, y).names) == ["T", "bayes", "tree"]
     assert CorrelationDisplay.from_estimator(forests["forest"], X, y).names[0] == "T"
     curve = VoteCurveDisplay.from_estimator(forests["forest"], X, y, sizes=[1, 5])
-    assert curve.measured.accuracy[0] == pytest.approx(
+    assert curve.measured.mean[0] == pytest.approx(
         assess_estimator(forests["forest"], X, y).accuracies.mean(), abs=0.02
     )
 
@@ -484,3 +478,93 @@ def test_reliability_needs_probabilities(probabilities):
         ReliabilityDisplay([0.5])
     with pytest.raises(ValueError, match="`proba` must have axes"):
         ReliabilityDisplay.from_predictions(truth, proba)
+
+
+def test_the_frontier_shows_the_panels_and_marks_the_chosen_one(ensemble, ax):
+    truth, votes = ensemble
+    chosen = select(truth[:400], votes[:, :400], costs=np.arange(1.0, 10.0))
+    display = FrontierDisplay.from_selection(chosen, ax=ax)
+    assert [panel.cost for panel in display.panels] == sorted(panel.cost for panel in chosen.panels)
+    x, y = display.ax_.lines[1].get_data()  # after the markers of the error bars
+    np.testing.assert_allclose(x, [panel.cost for panel in chosen.frontier])
+    np.testing.assert_allclose(y, [100 * panel.accuracy.value for panel in chosen.frontier])
+    labels = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+    count = len(chosen.indices)
+    assert f"chosen: {count} learner{'' if count == 1 else 's'}" in labels
+    same = FrontierDisplay.from_predictions(truth[:400], votes[:, :400], ax=Figure().subplots())
+    assert same.ax_.get_xlabel() == "Number of learners"
+
+
+def test_a_frontier_needs_panels_that_were_judged():
+    with pytest.raises(ValueError, match=r"^`selection` must have panels that were judged"):
+        FrontierDisplay(select(TRUTH, VOTES))
+    with pytest.raises(TypeError, match=r"^`selection` must be a Selection; got list\.$"):
+        FrontierDisplay([])
+
+
+def test_colours_of_a_matrix_start_where_its_entries_do(ax):
+    assert scale_start(np.array([[1, 0.83], [0.83, 1]])) == 0.8
+    assert scale_start(np.array([[1, 0.1], [0.1, np.nan]])) == 0.1
+    assert scale_start(np.array([[1, -0.1], [-0.1, 1]])) == -1
+    assert scale_start(np.ones((2, 2))) == 0.9
+    (image,) = CorrelationDisplay([[1, 0.83], [0.83, 1]], ["T", "L1"]).plot(ax).ax_.images
+    assert image.get_clim() == (0.8, 1)
+
+
+@pytest.fixture(scope="module")
+def panel():
+    """Six learners that are right on 70 % and share the difficulty of the samples."""
+    rng = np.random.default_rng(1)
+    truth = rng.integers(0, 2, 800)
+    skill = np.sqrt(0.55) * rng.normal(size=800) + np.sqrt(0.45) * rng.normal(size=(6, 800))
+    return assess(truth, np.where(skill < 0.524, truth, 1 - truth))
+
+
+def test_circles_are_filled_up_to_the_effective_votes(panel, ax):
+    from matplotlib.patches import Circle, Rectangle
+
+    display = EffectiveVotesDisplay.from_assessment(panel, noun="judges", ax=ax)
+    votes = panel.effective.votes
+    patches = [patch for patch in ax.patches if isinstance(patch, Rectangle)]
+    assert sum(isinstance(patch, Circle) for patch in ax.patches) == 6
+    assert sum(patch.get_width() for patch in patches) / 0.84 == pytest.approx(votes.value)
+    assert ax.get_title(loc="left").startswith(f"6 judges, {votes.value:.1f} effective votes (95 %: ")
+    bars = [patch.get_width() for patch in ax.figure.axes[-1].patches]
+    assert bars == pytest.approx(
+        [100 * panel.accuracies.mean(), 100 * panel.vote.value, 100 * panel.prediction.independent]
+    )
+    assert display.figure_ is ax.figure
+
+
+def test_effective_votes_that_are_unknown_are_not_drawn():
+    with pytest.warns(UndefinedMeasureWarning):
+        perfect = assess([0, 1], [[0, 1], [0, 1]])
+    with pytest.raises(
+        ValueError, match=r"`assessment` must have a number of effective votes, .*; got none\."
+    ):
+        EffectiveVotesDisplay.from_assessment(perfect)
+    with pytest.raises(ValueError, match=r"`votes` must be a number of votes; got nan\."):
+        EffectiveVotesDisplay(3, Estimate(np.nan, np.nan, np.nan), 0.5, 0.5, 0.5)
+    with pytest.raises(ValueError, match="`vote` must be between 0 and 1; got 2"):
+        EffectiveVotesDisplay(3, Estimate(1, 1, 1), 0.5, 2, 0.5)
+
+
+def test_vote_curve_of_an_assessment_is_that_of_its_predictions(ensemble):
+    truth, votes = ensemble
+    from_votes = VoteCurveDisplay.from_predictions(truth, votes)
+    found = VoteCurveDisplay.from_assessment(assess(truth, votes))
+    np.testing.assert_array_equal(found.measured.mean, from_votes.measured.mean)
+    shared = np.isin(from_votes.predicted.sizes, found.predicted.sizes)
+    np.testing.assert_allclose(
+        from_votes.predicted.accuracy[shared],
+        found.predicted.accuracy[np.isin(found.predicted.sizes, from_votes.predicted.sizes)],
+        atol=1e-9,
+    )
+
+
+def test_vote_curve_counts_a_plurality_of_many_classes():
+    rng = np.random.default_rng(3)
+    truth = rng.integers(0, 10, 3000)
+    votes = np.where(rng.random((7, 3000)) < 0.5, truth, rng.integers(0, 10, (7, 3000)))
+    display = VoteCurveDisplay.from_predictions(truth, votes, sizes=[1, 3, 5, 7])
+    np.testing.assert_allclose(display.measured.mean, display.predicted.accuracy, atol=0.02)

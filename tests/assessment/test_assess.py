@@ -13,7 +13,7 @@ from scipy.stats import multivariate_normal, norm
 from counterpoint import Assessment, assess
 from counterpoint.assessment.findings import with_findings
 from counterpoint.assessment.groups import Estimate
-from counterpoint.assessment.votes import Ballot, count_votes, wilson_interval
+from counterpoint.assessment.votes import Ballot, wilson_interval
 from counterpoint.exceptions import UndefinedMeasureWarning
 from counterpoint.measures import (
     MEASURES,
@@ -47,7 +47,6 @@ def test_weights_that_tie_in_the_decimal_system_tie_in_every_vote():
     own = percent @ (votes == truth)
     read = Outputs(votes, truth)
     expected = np.mean((own > 50) + 0.5 * (own == 50))
-    assert count_votes(read, percent / 100, "hard", None).weighted.value == expected
     assert RunningVote(read, "hard", percent / 100).credit().mean() == expected
 
 
@@ -119,7 +118,6 @@ def test_the_votes_are_those_of_a_plain_count(n_learners, n_classes, seed):
         warnings.simplefilter("ignore", UndefinedMeasureWarning)
         a = assess(truth, votes)
     assert a.votes.hard.value == pytest.approx(plurality(truth, votes).mean())
-    assert a.votes.weighted.value == pytest.approx(plurality(truth, votes, a.votes.weights).mean())
     if n_learners > 1:
         before = plurality(truth, votes)
         delta = [plurality(truth, np.delete(votes, i, axis=0)) - before for i in range(n_learners)]
@@ -134,8 +132,6 @@ def test_the_soft_vote_is_the_highest_mean_probability():
     assert a.votes.soft.value == pytest.approx(soft.mean())
     assert a.vote == a.votes.soft
     assert a.votes.hard.value == pytest.approx(plurality(truth, proba.argmax(axis=2)).mean())
-    weighted = np.einsum("i,ijk->jk", a.votes.weights, proba).argmax(axis=1) == truth
-    assert a.votes.weighted.value == pytest.approx(weighted.mean())
     left_out = np.delete(proba, 2, axis=0).mean(axis=0).argmax(axis=1) == truth
     assert a.votes.without[2] == pytest.approx(left_out.mean() - soft.mean())
 
@@ -155,8 +151,6 @@ def test_the_geometric_vote_is_the_highest_geometric_mean_of_the_probabilities()
     assert a.vote == a.votes.geometric
     assert a.votes.soft == assess(truth, proba, voting="soft").votes.soft
     assert a.verdict.startswith("The geometric vote of 5 learners is right on")
-    weighted = geometric_mean(proba, a.votes.weights).argmax(axis=1) == truth
-    assert a.votes.weighted.value == pytest.approx(weighted.mean())
     left_out = geometric_mean(np.delete(proba, 2, axis=0)).argmax(axis=1) == truth
     assert a.votes.without[2] == pytest.approx(left_out.mean() - geometric.mean())
     delta = left_out.astype(float) - geometric
@@ -584,6 +578,26 @@ def test_votes_tied_together_in_threes_are_found_to_defy_the_prediction():
     a = assess(truth, np.where(right, truth, 1 - truth))
     assert a.votes.hard.value == pytest.approx(0.9, abs=0.02)
     assert "prediction_off" in codes(a)
+
+
+def test_the_samples_that_the_error_correlation_needs_bring_it_to_five_hundredths():
+    truth, votes = correlated_votes(300, seed=3)
+    (finding,) = [f for f in assess(truth, votes).findings if f.code == "more_samples"]
+    assert finding.text.startswith("With 300 samples the correlation of being correct is known to ± 0.0")
+    needed = finding.numbers["samples_needed"]
+    assert 300 < needed < 900
+    found = assess(*correlated_votes(needed, seed=4))
+    c = found.effective.error_correlation
+    assert (c.high - c.low) / 2 == pytest.approx(0.05, abs=0.008)
+    assert "more_samples" not in codes(assess(*correlated_votes(3 * needed, seed=5)))
+
+
+def correlated_votes(n_samples, seed):
+    """Return six learners that are right on about 70 % and share the difficulty of the samples."""
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(0, 2, n_samples)
+    skill = rng.normal(size=n_samples) * np.sqrt(0.55) + rng.normal(size=(6, n_samples)) * np.sqrt(0.45)
+    return truth, np.where(skill < 0.524, truth, 1 - truth)
 
 
 def test_small_samples_are_said_to_be_small():

@@ -221,7 +221,7 @@ def test_complete_votes_give_the_numbers_they_always_gave():
         "tandem_bound": a.certificates.tandem_bound,
         "reweighting": a.changes.reweighting.value,
         "ambiguity": a.measures["ambiguity_decomposition"],
-        "kappa": a.measures["kappa"],
+        "kappa": a.measures["correctness_kappa"],
         "without": a.votes.without[2],
     }
     assert found == pytest.approx(COMPLETE, rel=1e-9)

@@ -73,7 +73,7 @@ def double_fault(n11, n10, n01, n00):
     return n00 / (n11 + n10 + n01 + n00)
 
 
-def kappa(n11, n10, n01, n00):
+def correctness_kappa(n11, n10, n01, n00):
     n = n11 + n10 + n01 + n00
     observed = (n11 + n00) / n
     row, column = n11 + n10, n11 + n01

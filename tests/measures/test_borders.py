@@ -12,6 +12,8 @@ WITH_TRUTH = [
     "c_bound",
     "coincident_failure_diversity",
     "contingency",
+    "correctness_fleiss_kappa",
+    "correctness_kappa",
     "correlation_rho",
     "difficulty",
     "disagreement",
@@ -20,8 +22,6 @@ WITH_TRUTH = [
     "entropy",
     "error_correlations",
     "generalized_diversity",
-    "interrater_agreement",
-    "kappa",
     "kohavi_wolpert_variance",
     "pairwise_measures",
     "q_statistic",
@@ -31,6 +31,7 @@ WITH_TRUTH = [
 ]
 # their borders are in test_probability.py
 OF_PROBABILITIES = ["brier_score", "calibration_error", "combine", "log_loss", "reliability"]
+WITHOUT_TRUTH = ["label_kappa", "learner_learner_correlation"]
 FOR_ONE_LEARNER = {
     "ambiguity_decomposition",
     "bias_variance_diversity",
@@ -105,7 +106,7 @@ def test_the_list_above_and_the_front_door_hold_the_same_functions():
     functions = {
         public for public in measures.__all__ if callable(getattr(measures, public)) and public[0].islower()
     }
-    assert functions == {*WITH_TRUTH, *OF_PROBABILITIES, "learner_learner_correlation"}
+    assert functions == {*WITH_TRUTH, *OF_PROBABILITIES, *WITHOUT_TRUTH}
 
 
 @pytest.mark.parametrize("name", sorted({*WITH_TRUTH} - FOR_ONE_LEARNER))
@@ -129,9 +130,10 @@ def test_the_others_take_one(name):
         ([0, 1], r"got shape \(2,\)"),
     ],
 )
-def test_learner_learner_correlation_checks_its_outputs(outputs, message):
+@pytest.mark.parametrize("name", WITHOUT_TRUTH)
+def test_measures_without_a_truth_check_their_outputs(name, outputs, message):
     with pytest.raises(ValueError, match=message):
-        measures.learner_learner_correlation(outputs)
+        getattr(measures, name)(outputs)
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ from tests.measures import references
 from tests.measures.references import count_pair, ensembles, random_probabilities, random_votes
 
 PAIRWISE = (
+    "correctness_kappa",
     "correlation_rho",
     "disagreement",
     "double_fault",
-    "kappa",
     "q_statistic",
     "ratio_errors",
 )
@@ -71,7 +71,7 @@ def test_contingency_counts_by_hand():
     assert values["correlation_rho"] == pytest.approx(-2 / np.sqrt(7 * 3 * 6 * 4))
     assert values["disagreement"] == pytest.approx(0.5)
     assert values["double_fault"] == pytest.approx(0.1)
-    assert values["kappa"] == pytest.approx((0.5 - 0.54) / (1 - 0.54))
+    assert values["correctness_kappa"] == pytest.approx((0.5 - 0.54) / (1 - 0.54))
     assert values["ratio_errors"] == pytest.approx(5.0)
 
 
@@ -79,7 +79,7 @@ def test_kappa_is_cohens_kappa_of_correctness():
     y_true, votes = random_votes(3, n_learners=4, n_samples=200, n_classes=3)
     right = votes == y_true
     expected = [[cohen_kappa_score(a, b) for b in right] for a in right]
-    np.testing.assert_allclose(measures.kappa(y_true, votes), expected, atol=1e-12)
+    np.testing.assert_allclose(measures.correctness_kappa(y_true, votes), expected, atol=1e-12)
 
 
 def test_rho_is_the_error_correlation_and_corrcoef_of_correctness():
@@ -102,8 +102,8 @@ def test_probabilities_vote_for_their_most_probable_class():
         ("q_statistic", [[0, 0, 1, 1], [0, 1, 0, 1]]),  # the first is always right
         ("correlation_rho", [[0, 0, 1, 1], [0, 1, 0, 1]]),
         ("error_correlations", [[0, 0, 1, 1], [0, 1, 0, 1]]),
-        ("kappa", [[0, 0, 1, 1], [0, 0, 1, 1]]),  # both are
-        ("kappa", [[1, 1, 0, 0], [1, 1, 0, 0]]),  # both are always wrong
+        ("correctness_kappa", [[0, 0, 1, 1], [0, 0, 1, 1]]),  # both are
+        ("correctness_kappa", [[1, 1, 0, 0], [1, 1, 0, 0]]),  # both are always wrong
         ("ratio_errors", [[0, 0, 1, 0], [1, 0, 1, 1]]),  # no common error
     ],
 )
@@ -129,7 +129,7 @@ def test_a_warning_from_all_at_once_points_at_the_caller():
 
 def test_one_constant_learner_leaves_kappa_defined():
     # Agreement with a learner that never fails is what chance would give.
-    assert measures.kappa([0, 0, 1, 1], [[0, 0, 1, 1], [0, 1, 0, 1]])[0, 1] == 0
+    assert measures.correctness_kappa([0, 0, 1, 1], [[0, 0, 1, 1], [0, 1, 0, 1]])[0, 1] == 0
 
 
 def test_rho_is_the_error_correlation_to_the_last_digit():

@@ -15,7 +15,7 @@ POOLED = [
     "difficulty",
     "entropy",
     "generalized_diversity",
-    "interrater_agreement",
+    "correctness_fleiss_kappa",
     "kohavi_wolpert_variance",
 ]
 
@@ -71,17 +71,17 @@ def test_coincident_failure_diversity_averages_over_samples_with_a_failure(ensem
 
 
 @given(ensemble=ensembles)
-def test_interrater_agreement_is_one_less_disagreement_over_chance(ensemble):
+def test_correctness_fleiss_kappa_is_one_less_disagreement_over_chance(ensemble):
     y_true, votes = ensemble
     p = (votes == y_true).mean()
     if p in (0, 1):
-        with pytest.warns(UndefinedMeasureWarning, match="interrater_agreement"):
-            assert np.isnan(measures.interrater_agreement(y_true, votes))
+        with pytest.warns(UndefinedMeasureWarning, match="correctness_fleiss_kappa"):
+            assert np.isnan(measures.correctness_fleiss_kappa(y_true, votes))
         return
     # Kuncheva and Whitaker (2003): kappa = 1 - mean disagreement / (2 p (1 - p)).
     mean_disagreement = pair_average(y_true, votes, references.disagreement)
     expected = 1 - mean_disagreement / (2 * p * (1 - p))
-    assert measures.interrater_agreement(y_true, votes) == pytest.approx(expected, abs=1e-9)
+    assert measures.correctness_fleiss_kappa(y_true, votes) == pytest.approx(expected, abs=1e-9)
 
 
 @given(ensemble=ensembles)
@@ -100,7 +100,7 @@ def test_values_by_hand():
     assert measures.entropy(y_true, votes) == pytest.approx((0 + 1 + 1 + 1) / 4)
     assert measures.kohavi_wolpert_variance(y_true, votes) == pytest.approx((0 + 2 + 2 + 2) / 36)
     assert measures.difficulty(y_true, votes) == pytest.approx((1 + 0 + 0 + 1) / 36)
-    assert measures.interrater_agreement(y_true, votes) == pytest.approx(1 - 6 / (24 * 2 / 9))
+    assert measures.correctness_fleiss_kappa(y_true, votes) == pytest.approx(1 - 6 / (24 * 2 / 9))
     assert measures.generalized_diversity(y_true, votes) == pytest.approx(1 - (2 / 24) / (4 / 12))
     assert measures.coincident_failure_diversity(y_true, votes) == pytest.approx((1 + 1 + 0.5) / 3)
 

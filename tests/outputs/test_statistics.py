@@ -59,10 +59,12 @@ def test_pairs_of_two_classes_follow_from_agreement():
 
 def test_one_pass_serves_every_measure():
     y_true, votes = random_votes(3, 5, 200, 3)
-    gathered = sufficient_statistics(Outputs(votes, y_true), columns=True, correctness=True, same_wrong=True)
+    gathered = sufficient_statistics(
+        Outputs(votes, y_true), columns=True, correctness=True, same_wrong=True, labels=True
+    )
     for measure in MEASURES.values():
         value = measure.function(
-            *((votes,) if measure.function.__name__ == "learner_learner_correlation"
+            *((votes,) if measure.function.__name__ in ("label_kappa", "learner_learner_correlation")
               else (y_true, votes))
         )  # fmt: skip
         if measure.kind == "pairwise":

@@ -86,7 +86,7 @@ def test_the_page_runs_clean_and_asks_for_nothing(visit, address):
 def test_the_page_can_be_read_without_javascript(visit, five):
     page = visit(java_script_enabled=False)
     text = page.inner_text("main")
-    assert five.verdict.split(";")[0] in text
+    assert "5 learners voted on 300 samples" in text
     assert not page.locator("#what-if").is_visible()
     assert "With JavaScript this page also has a panel" in text
     for table in page.locator("table").all():
@@ -190,10 +190,10 @@ def test_the_curve_passes_through_the_vote(visit):
 def test_learners_can_be_sorted(visit, five):
     page = visit()
     table = page.locator("#e1 table.learners")
-    table.get_by_role("button", name="Accuracy").click()
+    table.get_by_role("button", name="Right on").click()
     assert table.locator("tbody th").first.text_content() == five.learners[five.accuracies.argmax()]
     assert table.locator("[aria-sort=descending]").count() == 1
-    table.get_by_role("button", name="Accuracy").click()
+    table.get_by_role("button", name="Right on").click()
     assert table.locator("tbody th").first.text_content() == five.learners[five.accuracies.argmin()]
 
 
@@ -207,7 +207,10 @@ def test_the_page_follows_the_colour_scheme_and_prints_on_white(visit):
     assert page.evaluate(background) == light
 
 
-@pytest.mark.parametrize("width", [400, 1200])
+@pytest.mark.parametrize("width", [360, 390, 1200])
 def test_nothing_hangs_over_the_edge(visit, width):
     page = visit(viewport={"width": width, "height": 800})
     assert page.evaluate("document.documentElement.scrollWidth") == width
+    # Nor is a table of learners cut: its last column is the first to go.
+    for table in page.locator("table.learners").all():
+        assert table.evaluate("table => table.scrollWidth <= table.parentElement.clientWidth")

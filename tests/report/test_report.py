@@ -9,9 +9,11 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from counterpoint.assessment import Assessment, assess
+from counterpoint.assessment import Assessment, assess, compare_votes
+from counterpoint.exceptions import UndefinedMeasureWarning
 from counterpoint.measures import MEASURES
 from counterpoint.report import EnsembleReport, _resource
+from counterpoint.report._lead import _filled, effective_figure, lead
 from counterpoint.report._matrix import _STRONG
 from counterpoint.report._words import EXPLANATIONS, number, percent, points, shorten
 
@@ -53,7 +55,10 @@ def test_every_kind_of_ensemble_makes_a_well_formed_page(any_assessment):
     page = Page(EnsembleReport(any_assessment).html())
     assert [e["text"] for e in page.all("title") if e["within"] == ["html", "head"]] == [any_assessment.name]
     assert page.all("html")[0]["lang"] == "en"
-    assert any_assessment.verdict.split(";")[0] in page.all("main")[0]["text"]
+    assert (
+        f"right on {percent(any_assessment.vote.value)} of them".replace(" %", "\N{NO-BREAK SPACE}%")
+        in page.all("main")[0]["text"]
+    )
     assert "nan" not in re.findall(r"\w+", page.all("main")[0]["text"].lower())
 
 
@@ -72,14 +77,15 @@ def test_headings_go_down_one_level_at_a_time(any_assessment, soft):
 def test_sections_stand_in_reading_order(soft):
     page = Page(EnsembleReport(soft).html())
     assert [e["text"] for e in page.all("h2")] == [
-        "Verdict",
+        "In short",
         "Advice",
-        "Accuracy against diversity",
-        "Probabilities",
         "Learners",
+        "The vote",
+        "More or fewer learners",
+        "Probabilities",
+        "Accuracy against diversity",
         "Correlations",
         "Measures of diversity",
-        "More or fewer learners",
         "What if?",
         "Provenance",
     ]
@@ -198,12 +204,108 @@ def test_the_plane_of_a_comparison_has_a_bound_for_each_number_of_learners(five,
     assert not plane["dots"]
 
 
+def said(assessment):
+    """Return the first lines of a page as text."""
+    return [
+        "".join(text for text, _ in sentence).replace("\N{NO-BREAK SPACE}", " ")
+        for sentence in lead(assessment)
+    ]
+
+
+def panel(n_learners, shared, n_samples=600, seed=0):
+    """Return learners that are right on about 70 % and share a part of what makes samples hard."""
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(0, 2, n_samples)
+    own = rng.normal(size=(n_learners, n_samples))
+    skill = np.sqrt(shared) * rng.normal(size=n_samples) + np.sqrt(1 - shared) * own
+    return assess(truth, np.where(skill < 0.524, truth, 1 - truth))
+
+
+def test_the_first_lines_say_what_a_panel_is_worth_and_what_a_change_brings():
+    a = panel(6, 0.55)
+    vote, one, worth, changes = said(a)
+    assert vote.startswith(
+        f"6 learners voted on 600 samples, and the majority vote is right on {percent(a.vote.value)}"
+    )
+    assert f"the best of them, {a.learners[a.best_learner]} (" in one
+    votes = a.effective.votes
+    assert (
+        f"worth {votes.value:.1f} independent votes (95 % confidence: {votes.low:.1f} to {votes.high:.1f})"
+        in worth
+    )
+    assert "they are often wrong on the same samples. If each erred on its own, their majority would" in worth
+    assert worth.endswith(f" be right on {percent(a.prediction.independent)}.")
+    assert re.match(
+        r"One more learner like these would add about 0\.\d points; one that errs on its own, ", changes
+    )
+    assert changes.endswith("Leaving learners out brings no sure gain.")
+
+
+def test_independent_learners_are_not_said_to_err_together():
+    assert said(panel(5, 0.0))[2].endswith(": they hardly err together, so each of them counts.")
+    assert said(panel(2, 0.0))[2].endswith(
+        ": an even number of votes can tie, so that one of them adds nothing."
+    )
+
+
+def test_guessers_of_a_rare_class_are_said_to_be_no_better_than_one_answer():
+    rng = np.random.default_rng(2)
+    truth = np.where(rng.random(2000) < 0.03, "yes", "no")
+    guesses = np.where(rng.random((5, 2000)) < 0.03, "yes", "no")
+    a = assess(truth, guesses)
+    lines = said(a)
+    assert (
+        f"Always answering no would be right on {percent(a.by_class.baseline)}: the vote is not surely better."
+        in lines[0]
+    )
+    assert not any("independent votes" in line for line in lines)
+    assert effective_figure(a) is None
+    assert "voting_pays" not in {finding.code for finding in a.findings}
+
+
+def test_a_vote_that_lacks_a_number_says_why(lonely):
+    assert len(said(lonely)) == 1
+    truth = np.tile([0, 1], 50)
+    with pytest.warns(UndefinedMeasureWarning):
+        perfect = assess(truth, [truth, truth])
+    assert (
+        "cannot be told: it takes two learners that are sometimes right and sometimes wrong."
+        in said(perfect)[2]
+    )
+
+
+def test_circles_are_filled_up_to_the_effective_votes():
+    a = panel(6, 0.55)
+    figure = effective_figure(a)
+    whole = int(a.effective.votes.value)
+    assert len(figure["filled"]) == whole + 1
+    assert figure["filled"][:whole] == [_filled(1.0)] * whole
+    assert figure["low"] <= figure["value"] <= figure["high"]
+    many = effective_figure(panel(30, 0.55))
+    assert many["bar"]
+    assert many["value"] / many["length"] == pytest.approx(
+        panel(30, 0.55).effective.votes.value / 30, abs=0.01
+    )
+
+
+def test_smaller_votes_are_averaged_over_which_learners_take_part(five):
+    from counterpoint.report._figures import sizing_figure
+
+    subsets = five.votes.subsets
+    assert subsets.sizes.tolist() == [1, 2, 3, 4, 5]
+    assert subsets.mean[0] == pytest.approx(five.accuracies.mean())
+    assert subsets.mean[-1] == subsets.low[-1] == subsets.high[-1] == pytest.approx(five.votes.hard.value)
+    assert (subsets.low <= subsets.mean).all()
+    figure = sizing_figure(five)
+    assert [title.split(" of ")[0] for _, _, title in figure["subset_marks"]] == ["1", "3", "5"]
+
+
 def test_undefined_numbers_are_called_so(lonely, five):
     assert number(np.nan) == percent(np.nan) == points(np.nan) == "undefined"
     page = Page(EnsembleReport(lonely).html())
     tiles = [e["text"] for e in page.all("dd") if e["class"] == "figure"]
     assert tiles[2:] == ["undefined", "undefined"]
-    assert "| Soft vote | undefined | needs probabilities |" in EnsembleReport(five).markdown()
+    assert "Soft vote" not in EnsembleReport(five).markdown()
 
 
 def test_the_probabilities_of_a_soft_vote_are_shown_with_their_scores(soft, five):
@@ -276,7 +378,7 @@ def test_json_gives_the_assessments_back(five, lonely):
     again = Assessment.from_dict(data["assessments"][0])
     assert again.verdict == five.verdict
     assert data["date"] == "2026-01-01"
-    assert data["schema"] == 1
+    assert data["schema"] == 2
     assert data["assessments"][1]["correlations"]["r_ll"] is None
 
 
@@ -353,7 +455,9 @@ def test_every_measure_is_explained():
 
 
 def test_every_measure_stands_with_its_direction(soft):
-    rows = [e["text"] for e in Page(EnsembleReport(soft).html()).all("tr") if e.get("role") == "row"][1:]
+    rows = [e["text"] for e in Page(EnsembleReport(soft).html()).all("tr") if e.get("role") == "row"][
+        -len(MEASURES) :
+    ]
     assert len(rows) == len(MEASURES)
     for row, (key, measure) in zip(rows, MEASURES.items(), strict=True):
         assert {"lower": "← low", "higher": "→ high"}[measure.direction] in row
@@ -521,3 +625,23 @@ def test_a_trajectory_has_a_gap_where_an_epoch_is_undefined(soft):
 def test_a_page_is_written_to_a_path(five):
     with pytest.raises(TypeError, match=r"^`path` must be the path of a file; got 3\.$"):
         EnsembleReport(five).write_html(3)
+
+
+def test_the_verdict_of_a_comparison_is_that_of_the_paired_test():
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 2, 300)
+    votes, alike = np.where(rng.random((2, 9, 300)) < 0.75, truth, 1 - truth)
+    for other, words in (
+        (alike, "a paired test cannot tell them apart"),
+        (votes[:2], "a paired test tells them apart"),
+    ):
+        ensembles = {"all": votes, "some": other}
+        assessments = [assess(truth, outputs, name=name) for name, outputs in ensembles.items()]
+        tested = compare_votes(truth, ensembles)
+        report = EnsembleReport(assessments, comparison=tested)
+        assert words in report.markdown()
+        assert words in report.html()
+        assert json.loads(report.to_json())["comparison"] == tested.to_dict()
+        assert "a paired test" not in EnsembleReport(assessments).markdown()
+    with pytest.raises(TypeError, match=r"^`comparison` must be a VoteComparison; got dict\.$"):
+        EnsembleReport(assessments, comparison={})

@@ -9,6 +9,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from counterpoint._validation import check_choice, check_flag, check_labels
 from counterpoint.assessment._compute import Report, compute
+from counterpoint.assessment.comparison import (
+    PairedVotes,
+    VoteComparison,
+    compare_votes,
+    credit_estimate,
+    holm,
+    paired_difference,
+)
 from counterpoint.assessment.findings import with_findings
 from counterpoint.assessment.groups import (
     Certificates,
@@ -21,6 +29,7 @@ from counterpoint.assessment.groups import (
     Estimate,
     Finding,
     ProbabilitySummary,
+    SubsetVotes,
     VotePrediction,
     VoteSummary,
 )
@@ -28,6 +37,7 @@ from counterpoint.assessment.learners import LearnerOutputs, learner_outputs
 from counterpoint.assessment.regression import assess_regression
 from counterpoint.assessment.regression_result import ErrorComponents, RegressionAssessment
 from counterpoint.assessment.result import SAMPLES, Assessment, check_names
+from counterpoint.assessment.votes import wilson_interval
 from counterpoint.outputs import VOTINGS, Outputs, check_truth, split_missing, warn_undefined
 
 __all__ = [
@@ -43,14 +53,24 @@ __all__ = [
     "Estimate",
     "Finding",
     "LearnerOutputs",
+    "PairedVotes",
     "ProbabilitySummary",
     "RegressionAssessment",
+    "SubsetVotes",
+    "VoteComparison",
     "VotePrediction",
     "VoteSummary",
     "assess",
     "assess_estimator",
     "assess_regression",
+    "check_names",
+    "compare_votes",
+    "credit_estimate",
+    "holm",
     "learner_outputs",
+    "named_outputs",
+    "paired_difference",
+    "wilson_interval",
 ]
 
 
@@ -115,8 +135,8 @@ def assess(
 
     Notes
     -----
-    The samples are read twice: once for the correlations of all pairs, by matrix products, and once for the votes, when
-    the best weights are known. Time is linear in the samples; extra memory does not grow with them.
+    The samples are read twice: once for the correlations of all pairs, by matrix products, and once for the votes.
+    Time is linear in the samples; extra memory does not grow with them.
 
     Missing votes are data. A learner is judged on the samples that it answered, two learners are correlated over those
     that both answered, and the vote is that of those who voted. Samples without a vote are counted in ``coverage`` and
@@ -150,7 +170,7 @@ def assess(
     check_flag(progress, "progress")
     if not isinstance(name, str):
         raise TypeError(f"`name` must be a string; got {name!r}.")
-    outputs, learners = _named(outputs, learners)
+    outputs, learners = named_outputs(outputs, learners)
     outputs, missing = split_missing(outputs, _abstentions(abstain, y_true))
     read = Outputs(outputs, y_true, labels, missing=missing)
     if voting != "hard" and read.probabilities is None:
@@ -224,8 +244,29 @@ def assess_estimator(
     )
 
 
-def _named(outputs: Any, learners: Sequence[str] | None) -> tuple[Any, Sequence[str] | None]:
-    """Return outputs as an array with the learners first, and the names that a mapping or a DataFrame has."""
+def named_outputs(outputs: Any, learners: Sequence[str] | None) -> tuple[Any, Sequence[str] | None]:
+    """Return outputs with the learners first, and the names that a mapping or a DataFrame has.
+
+    Parameters
+    ----------
+    outputs : array-like, mapping or DataFrame
+        Outputs as a caller gave them.
+    learners : sequence of str or None
+        Names as a caller gave them, which have precedence.
+
+    Returns
+    -------
+    outputs : array-like
+        Learners first.
+    learners : sequence of str or None
+        Their names, if known.
+
+    Examples
+    --------
+    >>> outputs, learners = named_outputs({"a": [0, 1], "b": [1, 1]}, None)
+    >>> len(outputs), learners
+    (2, ['a', 'b'])
+    """
     if isinstance(outputs, Mapping):
         if not outputs:
             raise ValueError("`outputs` must hold at least one learner; got an empty mapping.")

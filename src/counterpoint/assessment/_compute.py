@@ -18,9 +18,11 @@ from counterpoint.assessment.groups import (
     CorrelationSummary,
     Coverage,
     ProbabilitySummary,
+    SubsetVotes,
     VoteSummary,
 )
 from counterpoint.assessment.prediction import predict_vote
+from counterpoint.assessment.subsets import subset_votes
 from counterpoint.assessment.votes import CountedVotes, count_votes
 from counterpoint.assessment.weights import vote_weights
 from counterpoint.measures import MEASURES
@@ -42,7 +44,7 @@ def compute(
 ) -> dict[str, Any]:
     """Return the groups of an assessment by field name, from two passes over the samples."""
     statistics = sufficient_statistics(
-        read, columns=True, correctness=True, same_wrong=True, progress=_phase(report, "pairs")
+        read, columns=True, correctness=True, same_wrong=True, labels=True, progress=_phase(report, "pairs")
     )
     columns, correctness = statistics.columns, statistics.correctness
     assert columns is not None
@@ -51,13 +53,13 @@ def compute(
     r_tl, matrix = mean_defined(by_class, axis=1), mean_defined(pairs_by_class, axis=0)
     errors = correctness_correlations(correctness)
     weights, ceiling = vote_weights(r_tl, matrix)
-    counted = count_votes(read, weights, voting, _phase(report, "votes"))
+    counted = count_votes(read, voting, _phase(report, "votes"))
     coverage = _coverage(correctness, counted)
     accuracies = correctness.right / correctness.answered
     agreement = wrong_agreement(correctness, len(read.classes))
     return {
         "correlations": _correlations(by_class, pairs_by_class, errors, ceiling, _overlap(correctness)),
-        "votes": _votes(accuracies, weights, counted),
+        "votes": _votes(accuracies, weights, counted, subset_votes(read)),
         "coverage": coverage,
         "by_class": _by_class(counted.confusion),
         "changes": judge_changes(read, voting),
@@ -153,18 +155,20 @@ def _bound_and_optimality(r_tl: float, r_ll: float, n_learners: int) -> tuple[fl
     return max(high, abs(r_tl)), float(optimality(np.clip(r_tl, -high, high), r_ll, n_learners))
 
 
-def _votes(accuracies: FloatArray, weights: FloatArray, counted: CountedVotes) -> VoteSummary:
+def _votes(
+    accuracies: FloatArray, weights: FloatArray, counted: CountedVotes, subsets: SubsetVotes
+) -> VoteSummary:
     return VoteSummary(
         accuracies=accuracies,
         hard=counted.estimates["hard"],
         soft=counted.estimates["soft"],
         geometric=counted.estimates["geometric"],
-        weighted=counted.weighted,
         weights=weights,
         without=counted.without,
         without_error=counted.without_error,
         ahead=counted.ahead,
         behind=counted.behind,
+        subsets=subsets,
     )
 
 

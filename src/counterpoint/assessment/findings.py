@@ -12,6 +12,7 @@ import numpy as np
 from scipy.sparse.csgraph import connected_components
 
 from counterpoint._validation import ROUNDING
+from counterpoint.assessment.effective import CLOSE
 from counterpoint.assessment.groups import Estimate, Finding
 from counterpoint.assessment.prediction import voter_numbers
 from counterpoint.assessment.result import Assessment
@@ -23,6 +24,7 @@ SEVERITIES = ("warning", "info", "good")
 DUPLICATE = 0.9  # share of the samples on which either errs and both give the same wrong label
 LEAST = 0.75  # of that share, with 95 % confidence
 MANY = 200  # learners, to which a few more make no difference
+FEW = 30  # samples, from which nothing is said about more
 _NAMED = 5
 _NUMBERS = 7  # of voters, if votes are missing, for which more learners are predicted
 
@@ -180,8 +182,8 @@ def _more_learners(a: Assessment) -> Finding | None:
         f"{'errs' if more == 1 else 'err'} independently, {_points(max(other, 0.0))}; twice as many like these, "
         f"{_points(min(twice - now, room))}."
     )
-    gains = {"one_more": like, "independent": other, "twice": min(twice - now, room), "size": size}
-    return Finding("more_learners", "info", text, gains)
+    gain = {"one_more": like, "independent": other, "twice": min(twice - now, room)}
+    return Finding("more_learners", "info", text, {"added": more, **gain, "size": size})
 
 
 def _with_independent(n: int, p: float, c: float, more: int, wrong: Mapping[str, Any]) -> float:
@@ -282,11 +284,25 @@ def _few_shared(a: Assessment) -> Finding | None:
     return Finding("few_shared", "warning", text, {"pairs": pairs})
 
 
+def _correlation_sample(a: Assessment) -> Finding | None:
+    """Report how many samples would tell how much the learners err together."""
+    needed = a.effective.samples_needed
+    if a.n_samples < FEW or not needed > a.n_samples:
+        return None
+    known = CLOSE * float(np.sqrt(needed / a.n_samples))
+    size = float(f"{needed:.2g}")  # an estimate itself
+    text = (
+        f"With {a.n_samples:,} samples the correlation of being correct is known to ± {known:.2f}; about {size:,.0f} "
+        f"would bring it to ± {CLOSE}."
+    )
+    return Finding("more_samples", "info", text, {"half_width": known, "samples_needed": int(needed)})
+
+
 def _healthy(a: Assessment) -> Finding | None:
     """Find a vote that is clearly better than any learner."""
     best = a.best_learner
     gain = float(a.coverage.vote_on[best] - a.accuracies[best])
-    if a.n_learners < 2 or a.against_best != "better":
+    if a.n_learners < 2 or a.against_best != "better" or a.vote.low <= a.by_class.baseline < 1:
         return None
     text = f"Voting pays: {_points(gain)} over the best learner{_where(a)}, beyond chance."
     return Finding("voting_pays", "good", text, {"gain": gain})
@@ -316,6 +332,7 @@ RULES: Sequence[Callable[[Assessment], Finding | None]] = (
     _missing,
     _few_shared,
     _sample,
+    _correlation_sample,
     _training,
     _healthy,
 )

@@ -25,6 +25,7 @@ __all__ = [
     "Estimate",
     "Finding",
     "ProbabilitySummary",
+    "SubsetVotes",
     "VotePrediction",
     "VoteSummary",
 ]
@@ -66,6 +67,34 @@ class Difference(NamedTuple):
     def is_gain(self) -> bool:
         """Whether it is a gain of more than 2.6 standard errors: of equal learners, one in fifty looks like that."""
         return bool(self.value > 2.6 * self.error)
+
+
+class SubsetVotes(NamedTuple):
+    """Accuracy of the hard vote of some of the learners, by their number.
+
+    Attributes
+    ----------
+    sizes : array of int, shape (n_sizes,)
+        Numbers of learners.
+    mean, low, high : array, shape (n_sizes,)
+        The mean over subsets of that size, and the range of the middle 90 % of them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> SubsetVotes(np.array([1, 3]), np.array([0.7, 0.8]), np.array([0.6, 0.8]), np.array([0.8, 0.8])).sizes.tolist()
+    [1, 3]
+    """
+
+    sizes: IntArray
+    mean: FloatArray
+    low: FloatArray
+    high: FloatArray
+
+    def odd(self) -> "SubsetVotes":
+        """Return the odd sizes and the last: an even number may tie, so that it is no better than one learner less."""
+        kept = (self.sizes % 2 == 1) | (self.sizes == self.sizes[-1])
+        return SubsetVotes(*(values[kept] for values in self))
 
 
 @dataclass(frozen=True)
@@ -196,28 +225,28 @@ class VoteSummary:
     hard, soft, geometric : Estimate
         Accuracy of the plurality vote, of the mean and of the geometric mean of the probabilities (NaN for labels). A
         tie is shared. Votes are over those who voted.
-    weighted : Estimate
-        Accuracy of the vote with the best weights. They are fitted to these samples, so it is optimistic;
-        ``changes.reweighting`` is not.
     weights : array, shape (n_learners,)
-        The best non-negative weights; they sum to one.
+        The best non-negative weights, fitted to these samples; they sum to one. ``changes.reweighting`` tells what such
+        weights bring on other samples.
     without, without_error : array, shape (n_learners,)
         The change of the vote's accuracy if that learner is left out, on the samples that others answered, and its
         standard error.
     ahead, behind : array of int, shape (n_learners,)
         Samples on which the vote that counts is right and that learner wrong, and the reverse.
+    subsets : SubsetVotes
+        Accuracy of the hard vote of some of the learners.
     """
 
     accuracies: FloatArray
     hard: Estimate
     soft: Estimate
     geometric: Estimate
-    weighted: Estimate
     weights: FloatArray
     without: FloatArray
     without_error: FloatArray
     ahead: IntArray
     behind: IntArray
+    subsets: SubsetVotes
 
 
 @dataclass(frozen=True, eq=False)

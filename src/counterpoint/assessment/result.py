@@ -163,7 +163,7 @@ class Assessment:
 
     @property
     def verdict(self) -> str:
-        """One sentence: how good the vote is, against its learners and its bound."""
+        """How good the vote is, against its learners, and how many independent votes it is worth."""
         vote, accuracies = self.vote, self.accuracies
         against = {"better": "better than", "worse": "worse than", "alike": "not to be told apart from"}[
             self.against_best
@@ -173,15 +173,19 @@ class Assessment:
         if not self.coverage.complete:
             against += " on what that one answered"
             best = f"{100 * self.coverage.vote_on[self.best_learner]:.1f} % against its {best}"
-        place = (
-            "" if np.isnan(self.optimality) else f"; r_TL is at {100 * self.optimality:.0f} % of its bound"
+        worth = self.effective.votes
+        independent = (
+            ""
+            if np.isnan(worth.value)
+            else f" {'It' if self.voting == 'hard' else 'The hard vote'} is worth {worth.value:.1f} independent votes "
+            f"(95 % interval {worth.low:.1f} to {worth.high:.1f})."
         )
         learners = "1 learner" if self.n_learners == 1 else f"{self.n_learners} learners"
         samples = "training samples" if self.samples == "training" else "samples"
         return (
             f"The {self.voting} vote of {learners} is right on {100 * vote.value:.1f} % of {self.coverage.n_voted} "
             f"{samples} (95 % interval {100 * vote.low:.1f} to {100 * vote.high:.1f}), {against} "
-            f"({best}; mean {100 * accuracies.mean():.1f} %){place}."
+            f"({best}; mean {100 * accuracies.mean():.1f} %).{independent}"
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -282,7 +286,7 @@ class Assessment:
                 f"{rounded(self.by_class.baseline)}; {rounded(self.by_class.balanced_accuracy)}",
             ),
             ("best weights, judged on other samples", _changed(self.changes.reweighting)),
-            ("correlation of being correct", rounded(self.correlations.error_correlation)),
+            ("correlation of being correct", _interval(self.effective.error_correlation)),
             ("effective votes, by accuracy", _count(self.effective.votes)),
             ("effective votes, by error correlation (Kish)", _count(self.effective.kish)),
             (
@@ -345,6 +349,10 @@ def rounded(value: float) -> str:
     return "undefined" if np.isnan(value) else f"{value:.3f}"
 
 
+def _interval(one: Estimate) -> str:
+    return "undefined" if np.isnan(one.value) else str(one)
+
+
 def _count(one: Estimate) -> str:
     return "undefined" if np.isnan(one.value) else f"{one.value:.1f} ({one.low:.1f} to {one.high:.1f})"
 
@@ -354,7 +362,24 @@ def _changed(change: Difference) -> str:
 
 
 def check_names(learners: Sequence[str] | None, n_learners: int) -> tuple[str, ...]:
-    """Return distinct names of the learners, L1, L2, ... by default."""
+    """Return distinct names of the learners, L1, L2, ... by default.
+
+    Parameters
+    ----------
+    learners : sequence of str or None
+        Names as a caller gave them.
+    n_learners : int
+        Their number.
+
+    Returns
+    -------
+    tuple of str
+
+    Examples
+    --------
+    >>> check_names(None, 3)
+    ('L1', 'L2', 'L3')
+    """
     if learners is None:
         return tuple(f"L{i + 1}" for i in range(n_learners))
     if isinstance(learners, str) or not isinstance(learners, Iterable):

@@ -33,6 +33,18 @@ Z = 1.959964  # two-sided 95 %
 def wilson_interval(share: float, n: int) -> tuple[float, float]:
     """Return Wilson's 95 % interval for a share of n samples.
 
+    Parameters
+    ----------
+    share : float
+        The share.
+    n : int
+        The number of samples.
+
+    Returns
+    -------
+    low, high : float
+        The ends.
+
     Examples
     --------
     >>> [round(end, 3) for end in wilson_interval(1.0, 2)]
@@ -135,7 +147,6 @@ class CountedVotes:
     """The results of all votes, before they are grouped."""
 
     estimates: dict[str, Estimate]  # by vote; NaN if it needs probabilities
-    weighted: Estimate
     without: FloatArray  # (N,), change of the accuracy if a learner is left out
     without_error: FloatArray  # (N,), its standard error
     ahead: IntArray  # (N,), samples on which the vote is right and the learner wrong
@@ -149,11 +160,9 @@ class CountedVotes:
     vote_on: FloatArray  # (N,), accuracy of the vote that counts on the samples that a learner answered
 
 
-def count_votes(
-    outputs: Outputs, weights: FloatArray, voting: str, progress: Callable[[int, int], None] | None
-) -> CountedVotes:
-    """Count the hard, soft and geometric vote, the weighted vote, and the vote without each of the learners."""
-    count = _Count(outputs, weights, voting)
+def count_votes(outputs: Outputs, voting: str, progress: Callable[[int, int], None] | None) -> CountedVotes:
+    """Count the hard, soft and geometric vote, and the vote without each of the learners."""
+    count = _Count(outputs, voting)
     for block in outputs.blocks():
         count.add(block)
         if progress is not None:
@@ -164,12 +173,11 @@ def count_votes(
 class _Count:
     """All votes, gathered over blocks; samples without a vote are left out."""
 
-    def __init__(self, outputs: Outputs, weights: FloatArray, voting: str) -> None:
+    def __init__(self, outputs: Outputs, voting: str) -> None:
         n_learners, n_classes = outputs.n_learners, len(outputs.classes)
         self.outputs, self.voting = outputs, voting
         self.ways = VOTINGS if outputs.probabilities is not None else ("hard",)
-        self.weights = np.stack([np.ones(n_learners), weights])
-        self.ballots, self.weighted = {way: Ballot() for way in VOTINGS}, Ballot()
+        self.ballots = {way: Ballot() for way in VOTINGS}
         self.leave_one_out, self.scores = LeaveOneOut(outputs, voting), ProbabilityScores()
         self.losses, self.confusion = np.zeros(n_learners), np.zeros((n_classes, n_classes))
         self.ahead, self.behind = np.zeros((2, n_learners), dtype=np.int64)
@@ -184,11 +192,11 @@ class _Count:
         some: Any = slice(None)
         if outputs.missing is not None:
             some = np.flatnonzero(voters)
-        # (2, m, B): with equal weights, and with the best ones
-        counted = vote_scores(outputs, self.weights, block, self.ways)
-        equal, scaled = counted[self.voting]
+        counted = vote_scores(
+            outputs, np.ones((1, outputs.n_learners)), block, self.ways
+        )  # by vote: (1, m, B)
+        equal = counted[self.voting][0]
         self.leave_one_out.add(block, equal, truth[block])
-        self._add_weighted(block, scaled)
         self.losses += _log_losses(outputs, block, truth[block])
         self.voters += np.bincount(voters, minlength=len(self.voters))
         codes, voters, equal = truth[block][some], voters[some], equal[:, some]
@@ -210,15 +218,6 @@ class _Count:
         if self.voting != "hard":
             self.scores.add(scores_to_probabilities(equal / voters, self.voting), codes)
 
-    def _add_weighted(self, block: slice, scores: FloatArray) -> None:
-        """Add the vote with the best weights, where a learner with a weight votes."""
-        truth = self.outputs.truth_codes
-        some: Any = slice(None)
-        assert truth is not None
-        if self.outputs.missing is not None:
-            some = np.flatnonzero(self.weights[1] @ self.outputs.present(block))
-        self.weighted.add(vote_credit(scores[:, some], truth[block][some]))
-
     def result(self) -> CountedVotes:
         estimates = {way: ballot.estimate() for way, ballot in self.ballots.items()}
         n, answered = int(self.voters[1:].sum()), np.full(self.outputs.n_learners, self.outputs.n_samples)
@@ -229,7 +228,6 @@ class _Count:
         without, without_error = self.leave_one_out.mean_and_error()
         return CountedVotes(
             estimates=estimates,
-            weighted=self.weighted.estimate(),
             without=without,
             without_error=without_error,
             ahead=self.ahead,

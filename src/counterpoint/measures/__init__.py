@@ -18,23 +18,24 @@ from counterpoint.measures.decomposition import (
     ambiguity_decomposition,
     bias_variance_diversity,
 )
+from counterpoint.measures.labels import label_kappa
 from counterpoint.measures.pairwise import (
     Contingency,
     contingency,
+    correctness_kappa,
     correlation_rho,
     disagreement,
     double_fault,
-    kappa,
     pairwise_measures,
     q_statistic,
     ratio_errors,
 )
 from counterpoint.measures.pooled import (
     coincident_failure_diversity,
+    correctness_fleiss_kappa,
     difficulty,
     entropy,
     generalized_diversity,
-    interrater_agreement,
     kohavi_wolpert_variance,
 )
 from counterpoint.measures.probability import (
@@ -62,6 +63,8 @@ __all__ = [
     "coincident_failure_diversity",
     "combine",
     "contingency",
+    "correctness_fleiss_kappa",
+    "correctness_kappa",
     "correlation_rho",
     "difficulty",
     "disagreement",
@@ -70,9 +73,8 @@ __all__ = [
     "entropy",
     "error_correlations",
     "generalized_diversity",
-    "interrater_agreement",
-    "kappa",
     "kohavi_wolpert_variance",
+    "label_kappa",
     "learner_learner_correlation",
     "log_loss",
     "pairwise_measures",

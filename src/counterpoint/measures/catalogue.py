@@ -12,6 +12,7 @@ from counterpoint._validation import FloatArray, check_choice
 from counterpoint.measures import pairwise, pooled
 from counterpoint.measures.correlation import learner_correlations, learner_learner_correlation
 from counterpoint.measures.decomposition import ambiguity_decomposition, ambiguity_of
+from counterpoint.measures.labels import label_kappa, label_kappa_from_counts
 from counterpoint.outputs import (
     Outputs,
     Statistics,
@@ -34,8 +35,8 @@ class Measure:
         The public function.
     kind : {"pairwise", "pooled"}
         Whether it is a matrix over pairs of learners or one number for the ensemble.
-    compares : {"correctness", "outputs"}
-        Whether it sees only who is right, or the labels or probabilities themselves.
+    compares : {"correctness", "labels", "outputs"}
+        Whether it sees only who is right, the labels, or the labels or probabilities as they are.
     direction : {"lower", "higher"}
         Which values are more diverse.
     range : tuple of float
@@ -48,7 +49,7 @@ class Measure:
 
     function: Callable[..., Any]
     kind: Literal["pairwise", "pooled"]
-    compares: Literal["correctness", "outputs"]
+    compares: Literal["correctness", "labels", "outputs"]
     direction: Literal["lower", "higher"]
     range: tuple[float, float]
     reference: str
@@ -100,6 +101,7 @@ def diversity(
         columns=known.compares == "outputs",
         correctness=known.compares == "correctness",
         pairs=known.kind == "pairwise" or known.compares == "outputs",
+        labels=known.compares == "labels",
     )
     value = known.from_statistics(gathered)
     warn_undefined(measure, ["this ensemble"] if np.isnan(value) else [])
@@ -128,26 +130,32 @@ def _correlation(gathered: Statistics) -> float:
     return mean_of_pairs(mean_defined(learner_correlations(gathered.columns), axis=0))
 
 
+def _label_kappa(gathered: Statistics) -> float:
+    assert gathered.labels is not None
+    return mean_of_pairs(label_kappa_from_counts(gathered.labels))
+
+
 def _ambiguity(gathered: Statistics) -> float:
     assert gathered.columns is not None
     n = gathered.n_learners
     return ambiguity_of(gathered.columns, np.full(n, 1 / n)).ambiguity
 
 
+_COHEN = "Cohen, A coefficient of agreement, 1960"
 _KUNCHEVA = "Kuncheva and Whitaker, Measures of diversity in classifier ensembles, 2003"
 _PARTRIDGE = "Partridge and Krzanowski, Software diversity, 1997"
 
 # name: (direction, range, reference)
 _FACTS: dict[str, tuple[Literal["lower", "higher"], tuple[float, float], str]] = {
     "coincident_failure_diversity": ("higher", (0.0, 1.0), _PARTRIDGE),
+    "correctness_fleiss_kappa": ("lower", (-1.0, 1.0), "Fleiss, Statistical methods for rates, 1981"),
+    "correctness_kappa": ("lower", (-1.0, 1.0), _COHEN),
     "correlation_rho": ("lower", (-1.0, 1.0), _KUNCHEVA),
     "difficulty": ("lower", (0.0, 0.25), "Hansen and Salamon, Neural network ensembles, 1990"),
     "disagreement": ("higher", (0.0, 1.0), "Skalak, The sources of increased accuracy, 1996"),
     "double_fault": ("lower", (0.0, 1.0), "Giacinto and Roli, Design of effective ensembles, 2001"),
     "entropy": ("higher", (0.0, 1.0), _KUNCHEVA),
     "generalized_diversity": ("higher", (0.0, 1.0), _PARTRIDGE),
-    "interrater_agreement": ("lower", (-1.0, 1.0), "Fleiss, Statistical methods for rates, 1981"),
-    "kappa": ("lower", (-1.0, 1.0), "Cohen, A coefficient of agreement, 1960"),
     "kohavi_wolpert_variance": ("higher", (0.0, 0.25), "Kohavi and Wolpert, Bias plus variance, 1996"),
     "q_statistic": ("lower", (-1.0, 1.0), "Yule, On the association of attributes, 1900"),
     "ratio_errors": ("higher", (0.0, np.inf), "Aksela, Comparison of classifier selection, 2003"),
@@ -165,6 +173,7 @@ def _catalogue() -> Mapping[str, Measure]:
             "Krogh and Vedelsby, Neural network ensembles, cross validation, 1995",
             _ambiguity,
         ),
+        "label_kappa": Measure(label_kappa, "pairwise", "labels", "lower", (-1.0, 1.0), _COHEN, _label_kappa),
         "learner_learner_correlation": Measure(
             learner_learner_correlation,
             "pairwise",

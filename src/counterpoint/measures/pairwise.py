@@ -26,10 +26,10 @@ __all__ = [
     "contingency",
     "contingency_from_counts",
     "correctness_correlations",
+    "correctness_kappa",
     "correlation_rho",
     "disagreement",
     "double_fault",
-    "kappa",
     "pairwise_measures",
     "q_statistic",
     "ratio_errors",
@@ -203,7 +203,9 @@ def double_fault(y_true: ArrayLike, outputs: ArrayLike, *, labels: ArrayLike | N
     return _double_fault(contingency(y_true, outputs, labels=labels))
 
 
-def kappa(y_true: ArrayLike, outputs: ArrayLike, *, labels: ArrayLike | None = None) -> FloatArray:
+def correctness_kappa(
+    y_true: ArrayLike, outputs: ArrayLike, *, labels: ArrayLike | None = None
+) -> FloatArray:
     r"""Measure the agreement on being right beyond chance, for every two learners.
 
     Parameters
@@ -221,17 +223,16 @@ def kappa(y_true: ArrayLike, outputs: ArrayLike, *, labels: ArrayLike | None = N
     .. math:: \kappa_{ij} = \frac{2 (N^{11} N^{00} - N^{01} N^{10})}
                      {(N^{11} + N^{10})(N^{10} + N^{00}) + (N^{11} + N^{01})(N^{01} + N^{00})}
 
-    Cohen's kappa (1960) of the two learners' correctness. It is not the kappa of their labels, which
-    Margineantu and Dietterich (1997) plot. It is undefined, NaN with a warning that names the pair,
-    where both are always right or both always wrong.
+    Cohen's kappa (1960) of the two learners' correctness. `label_kappa` is that of their labels. It is
+    undefined, NaN with a warning that names the pair, where both are always right or both always wrong.
 
     Examples
     --------
-    >>> kappa([0, 0, 1, 1], [[0, 0, 1, 0], [0, 1, 1, 1]]).round(3)
+    >>> correctness_kappa([0, 0, 1, 1], [[0, 0, 1, 0], [0, 1, 1, 1]]).round(3)
     array([[ 1.   , -0.333],
            [-0.333,  1.   ]])
     """
-    return warn_undefined_pairs("kappa", _kappa(contingency(y_true, outputs, labels=labels)))
+    return warn_undefined_pairs("correctness_kappa", _kappa(contingency(y_true, outputs, labels=labels)))
 
 
 def ratio_errors(y_true: ArrayLike, outputs: ArrayLike, *, labels: ArrayLike | None = None) -> FloatArray:
@@ -276,14 +277,14 @@ def pairwise_measures(
     Returns
     -------
     dict of str to ndarray of shape (n_learners, n_learners)
-        ``correlation_rho``, ``disagreement``, ``double_fault``, ``kappa``, ``q_statistic`` and
-        ``ratio_errors``, each as from the function of that name.
+        ``correctness_kappa``, ``correlation_rho``, ``disagreement``, ``double_fault``, ``q_statistic``
+        and ``ratio_errors``, each as from the function of that name.
 
     Examples
     --------
     >>> matrices = pairwise_measures([0, 0, 1, 1], [[0, 1, 1, 0], [0, 1, 0, 1]])
     >>> {name: float(matrix[0, 1]) for name, matrix in matrices.items()}
-    {'correlation_rho': 0.0, 'disagreement': 0.5, 'double_fault': 0.25, 'kappa': 0.0,
+    {'correctness_kappa': 0.0, 'correlation_rho': 0.0, 'disagreement': 0.5, 'double_fault': 0.25,
      'q_statistic': 0.0, 'ratio_errors': 2.0}
     """
     table = contingency(y_true, outputs, labels=labels)
@@ -380,10 +381,10 @@ def _ratio_errors(table: Contingency) -> FloatArray:
 
 
 FORMULAS: dict[str, Callable[[Contingency], FloatArray]] = {
+    "correctness_kappa": _kappa,
     "correlation_rho": _rho,
     "disagreement": _disagreement,
     "double_fault": _double_fault,
-    "kappa": _kappa,
     "q_statistic": _q,
     "ratio_errors": _ratio_errors,
 }

@@ -12,10 +12,10 @@ from counterpoint.outputs import Outputs, sufficient_statistics, warn_undefined
 
 __all__ = [
     "coincident_failure_diversity",
+    "correctness_fleiss_kappa",
     "difficulty",
     "entropy",
     "generalized_diversity",
-    "interrater_agreement",
     "kohavi_wolpert_variance",
 ]
 
@@ -86,7 +86,9 @@ def kohavi_wolpert_variance(
     return _kohavi_wolpert(_histogram(y_true, outputs, labels))
 
 
-def interrater_agreement(y_true: ArrayLike, outputs: ArrayLike, *, labels: ArrayLike | None = None) -> float:
+def correctness_fleiss_kappa(
+    y_true: ArrayLike, outputs: ArrayLike, *, labels: ArrayLike | None = None
+) -> float:
     r"""Measure the agreement of all learners on being right, beyond chance.
 
     Parameters
@@ -106,16 +108,16 @@ def interrater_agreement(y_true: ArrayLike, outputs: ArrayLike, *, labels: Array
     .. math:: \kappa = 1 - \frac{\sum_s l_s (N - l_s)}{n N (N - 1) \bar p (1 - \bar p)}.
 
     It is undefined, NaN with a warning, where all learners are always right or always wrong. Fleiss
-    (1981); Kuncheva and Whitaker (2003).
+    (1981); Kuncheva and Whitaker (2003), who call it interrater agreement.
 
     Examples
     --------
     >>> votes = [[0, 0, 1, 0], [0, 1, 1, 0], [0, 0, 0, 1]]
-    >>> round(interrater_agreement([0, 0, 1, 1], votes), 3)
+    >>> round(correctness_fleiss_kappa([0, 0, 1, 1], votes), 3)
     -0.125
     """
     value = _interrater(_histogram(y_true, outputs, labels))
-    warn_undefined("interrater_agreement", ["this ensemble"] if np.isnan(value) else [])
+    warn_undefined("correctness_fleiss_kappa", ["this ensemble"] if np.isnan(value) else [])
     return value
 
 
@@ -272,6 +274,6 @@ FORMULAS = {
     "difficulty": _difficulty,
     "entropy": _entropy,
     "generalized_diversity": _generalized,
-    "interrater_agreement": _interrater,
+    "correctness_fleiss_kappa": _interrater,
     "kohavi_wolpert_variance": _kohavi_wolpert,
 }

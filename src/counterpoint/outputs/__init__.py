@@ -10,7 +10,7 @@ A learner without an output for a sample gives no score to any class.
 """
 
 from counterpoint.outputs.missing import split_missing
-from counterpoint.outputs.moments import Columns, SharedColumns
+from counterpoint.outputs.moments import Columns, LabelCounts, SharedColumns
 from counterpoint.outputs.outputs import (
     BLOCK_ENTRIES,
     Outputs,
@@ -53,6 +53,7 @@ __all__ = [
     "VOTINGS",
     "Columns",
     "Correctness",
+    "LabelCounts",
     "Outputs",
     "RunningVote",
     "SharedColumns",

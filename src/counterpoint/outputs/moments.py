@@ -69,6 +69,25 @@ class Columns:
     shared: SharedColumns | None = None
 
 
+@dataclass(frozen=True)
+class LabelCounts:
+    """Counts of the labels that every two learners give, whatever the truth is.
+
+    Attributes
+    ----------
+    shared : ndarray of int, shape (n_learners, n_learners)
+        Samples to which both give a label.
+    alike : ndarray of int, shape (n_learners, n_learners)
+        Samples to which both give the same label.
+    by_chance : ndarray of int, shape (n_learners, n_learners)
+        The products of how often each of the two gives a label to these samples, summed over the labels.
+    """
+
+    shared: IntArray  # (N, N)
+    alike: IntArray  # (N, N)
+    by_chance: IntArray  # (N, N)
+
+
 class Moments(Protocol):
     """Gathers moments block by block."""
 
@@ -77,6 +96,13 @@ class Moments(Protocol):
 
     def result(self) -> Columns:
         """Return the moments of all blocks."""
+
+
+def count_labels(outputs: Outputs) -> "VoteMoments | SharedMoments":
+    """Return what counts the labels, or the most probable classes, of every two learners."""
+    if outputs.missing is not None:
+        return SharedMoments(outputs, votes=True)
+    return VoteMoments(outputs, pairs=True)
 
 
 def gather_moments(outputs: Outputs, pairs: bool) -> Moments:
@@ -122,6 +148,14 @@ class VoteMoments:
             return two
         total: FloatArray = self.grams.sum(axis=0)
         return total
+
+    def labels(self) -> LabelCounts:
+        """Return the counts of the labels."""
+        n, given = self.outputs.n_samples, self.sums
+        if self.stored < len(self.outputs.classes):
+            given = np.hstack([given, n - given])
+        alike = self.agreement().astype(np.int64)
+        return LabelCounts(np.full(alike.shape, n), alike, (given @ given.T).astype(np.int64))
 
     def result(self) -> Columns:
         """Return the moments of all blocks."""
@@ -213,16 +247,17 @@ class ProbabilityMoments:
 class SharedMoments:
     """Moments of outputs of which some are missing, for every two learners over the samples that both answered."""
 
-    def __init__(self, outputs: Outputs) -> None:
+    def __init__(self, outputs: Outputs, *, votes: bool = False) -> None:
         n, m = outputs.n_learners, len(outputs.classes)
         self.outputs = outputs
+        self.one_hot = votes or outputs.probabilities is None
         self.counts, self.hits, self.truths = np.zeros((n, n)), np.zeros((n, m)), np.zeros((n, m))
         # Of the row's learner over the samples of the column's: sums, squares, and products of the two.
         self.sums, self.squares, self.grams = (np.zeros((m, n, n)) for _ in range(3))
 
     def add(self, block: slice) -> None:
         """Add a block of samples."""
-        labels = self.outputs.probabilities is None
+        labels = self.one_hot
         here: NDArray[Any] = self.outputs.present(block).astype(np.float32 if labels else np.float64)
         self.counts += here @ here.T
         for k in range(len(self.sums)):
@@ -239,6 +274,12 @@ class SharedMoments:
         """Count the samples on which two learners vote alike, (N, N), if outputs are labels."""
         total: FloatArray = self.grams.sum(axis=0)
         return total
+
+    def labels(self) -> LabelCounts:
+        """Return the counts of the labels."""
+        by_chance = (self.sums * self.sums.swapaxes(1, 2)).sum(axis=0)
+        parts = (self.counts, self.agreement(), by_chance)
+        return LabelCounts(*(part.astype(np.int64) for part in parts))
 
     def result(self) -> Columns:
         """Return the moments of all blocks."""

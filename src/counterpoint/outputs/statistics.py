@@ -16,7 +16,14 @@ from typing import Any
 import numpy as np
 
 from counterpoint._validation import FloatArray, IntArray
-from counterpoint.outputs.moments import Columns, SharedMoments, VoteMoments, gather_moments
+from counterpoint.outputs.moments import (
+    Columns,
+    LabelCounts,
+    SharedMoments,
+    VoteMoments,
+    count_labels,
+    gather_moments,
+)
 from counterpoint.outputs.outputs import Outputs
 
 Progress = Callable[[int, int], None]
@@ -69,11 +76,14 @@ class Statistics:
         Moments of the outputs, class by class.
     correctness : Correctness or None
         Counts of right votes.
+    labels : LabelCounts or None
+        Counts of the labels given.
     """
 
     n_learners: int
     columns: Columns | None
     correctness: Correctness | None
+    labels: LabelCounts | None = None
 
 
 def sufficient_statistics(
@@ -83,6 +93,7 @@ def sufficient_statistics(
     correctness: bool = False,
     pairs: bool = True,
     same_wrong: bool = False,
+    labels: bool = False,
     progress: Progress | None = None,
 ) -> Statistics:
     """Return the requested statistics of an ensemble, from one pass over the samples.
@@ -99,13 +110,15 @@ def sufficient_statistics(
         Whether to include the matrices over pairs of learners, the expensive part.
     same_wrong : bool, default=False
         Whether to count, for each pair, the samples on which both give the same wrong label.
+    labels : bool, default=False
+        Whether to count the labels of each learner and the equal labels of each pair, which needs no truth.
     progress : callable, optional
         Called after each block with the number of samples done and their total.
 
     Returns
     -------
     Statistics
-        ``columns`` and ``correctness``, None where not requested.
+        ``columns``, ``correctness`` and ``labels``, None where not requested.
 
     Examples
     --------
@@ -120,9 +133,18 @@ def sufficient_statistics(
     inferred = columns and pairs and outputs.probabilities is None
     two = inferred and len(outputs.classes) == 2 and outputs.missing is None
     counts = _Counts(outputs, pairs and not two, same_wrong and not inferred) if correctness else None
+    given: VoteMoments | SharedMoments | None = None
+    if labels:  # the moments of votes count the same
+        given = (
+            moments
+            if inferred and isinstance(moments, VoteMoments | SharedMoments)
+            else count_labels(outputs)
+        )
     for block in outputs.blocks():
         if moments is not None:
             moments.add(block)
+        if given is not None and given is not moments:
+            given.add(block)
         if counts is not None:
             counts.add(block)
         if progress is not None:
@@ -137,6 +159,7 @@ def sufficient_statistics(
         n_learners=outputs.n_learners,
         columns=None if moments is None else moments.result(),
         correctness=None if counts is None else counts.result(),
+        labels=None if given is None else given.labels(),
     )
 
 

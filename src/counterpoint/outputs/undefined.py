@@ -140,9 +140,9 @@ def warn_undefined(
     >>> import warnings
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
-    ...     warn_undefined("kappa", ["learner 2"])
+    ...     warn_undefined("label_kappa", ["learner 2"])
     >>> str(caught[0].message)
-    '`kappa` is undefined for learner 2; the value there is NaN.'
+    '`label_kappa` is undefined for learner 2; the value there is NaN.'
     """
     if places:
         text = f"`{name}` {problem} {listed(places)}; {effect}."
@@ -167,7 +167,7 @@ def warn_undefined_pairs(name: str, matrix: FloatArray) -> FloatArray:
     Examples
     --------
     >>> import numpy as np
-    >>> warn_undefined_pairs("kappa", np.eye(2))
+    >>> warn_undefined_pairs("label_kappa", np.eye(2))
     array([[1., 0.],
            [0., 1.]])
     """

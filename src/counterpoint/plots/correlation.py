@@ -1,5 +1,6 @@
 """Correlation matrices, the truth first."""
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
@@ -8,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from counterpoint._validation import FloatArray, check_flag, check_interval, check_square
 from counterpoint.assessment import learner_outputs
-from counterpoint.plots.style import PALETTE, diverging, house_style, new_axes
+from counterpoint.plots.style import PALETTE, diverging, house_style, new_axes, rising
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from counterpoint.assessment import Assessment
 
-__all__ = ["CorrelationDisplay", "clustered_correlations"]
+__all__ = ["CorrelationDisplay", "clustered_correlations", "scale_start"]
 
 _MOST_LABELS = 40
 _MOST_LETTERS = 36  # in one line above the matrix
@@ -219,7 +220,8 @@ class CorrelationDisplay:
         with house_style():
             given = ax
             ax = new_axes(5.4, 4.6) if given is None else given
-            image = ax.imshow(self.matrix, cmap=diverging(), vmin=-1, vmax=1)
+            start = scale_start(self.matrix)
+            image = ax.imshow(self.matrix, cmap=diverging() if start < 0 else rising(), vmin=start, vmax=1)
             if given is None:
                 ax.figure.colorbar(image, ax=ax, shrink=0.8, label="correlation")
             visible = range(size) if size <= _MOST_LABELS else range(1)
@@ -234,14 +236,15 @@ class CorrelationDisplay:
             ax.hlines(edges, -0.5, size - 0.5, color="white", lw=widths)
             ax.vlines(edges, -0.5, size - 0.5, color="white", lw=widths)
             if written:
-                self._write_values(ax)
+                self._write_values(ax, start)
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
-    def _write_values(self, ax: "Axes") -> None:
+    def _write_values(self, ax: "Axes", start: float) -> None:
         for (row, column), value in np.ndenumerate(self.matrix):
             text = "–" if np.isnan(value) else f"{value:.2g}".replace("-", "−")  # noqa: RUF001
-            colour = "white" if abs(value) > 0.6 else PALETTE["ink"]
+            strength = abs(value) if start < 0 else (value - start) / (1 - start)
+            colour = "white" if strength > 0.6 else PALETTE["ink"]
             ax.text(column, row, text, ha="center", va="center", color=colour)
 
 
@@ -279,6 +282,31 @@ def clustered_correlations(
     matrix[0, 1:] = matrix[1:, 0] = truth[order]
     matrix[1:, 1:] = learners[np.ix_(order, order)]
     return matrix, ["T", *(names[i] for i in order)]
+
+
+def scale_start(matrix: FloatArray) -> float:
+    """Return where the colours of a matrix start: -1, or its lowest entry rounded down to a tenth if none is negative.
+
+    Learners that are all accurate correlate by 0.8 to 1; on a scale from -1 they would look the same.
+
+    Parameters
+    ----------
+    matrix : ndarray
+        Correlations; NaN where undefined.
+
+    Returns
+    -------
+    float
+        The start; the scale ends at 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> scale_start(np.array([[1, 0.83], [0.83, 1]])), scale_start(np.array([[1, -0.1], [-0.1, 1]]))
+    (0.8, -1.0)
+    """
+    lowest = float(np.nanmin(matrix))
+    return -1.0 if lowest < 0 else min(math.floor(10 * lowest + 1e-9) / 10, 0.9)
 
 
 def _cluster(learners: np.ndarray) -> list[int]:

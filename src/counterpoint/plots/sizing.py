@@ -5,17 +5,23 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterpoint._validation import check_count, check_whole
-from counterpoint.assessment import learner_outputs
-from counterpoint.outputs import Outputs, vote_accuracies
+from counterpoint._validation import check_count
+from counterpoint.assessment import SubsetVotes, learner_outputs
+from counterpoint.assessment.effective import wrong_agreement
+from counterpoint.assessment.subsets import subset_votes
+from counterpoint.outputs import Outputs, sufficient_statistics
 from counterpoint.plots.style import PALETTE, house_style, new_axes
-from counterpoint.theory import VoteCurve, vote_accuracy_curve
+from counterpoint.theory import VoteCurve, error_correlation_bounds, plurality_accuracy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
+    from counterpoint.assessment import Assessment
+
 __all__ = ["VoteCurveDisplay"]
+
+_LINEAR = 100  # learners that a linear axis can show
 
 
 class VoteCurveDisplay:
@@ -25,8 +31,8 @@ class VoteCurveDisplay:
     ----------
     predicted : VoteCurve
         The predicted accuracy of each size.
-    measured : VoteCurve, optional
-        The measured accuracy of some sizes.
+    measured : SubsetVotes, optional
+        The measured accuracy of some sizes, averaged over which learners take part.
 
     Attributes
     ----------
@@ -47,7 +53,7 @@ class VoteCurveDisplay:
     ax_: "Axes"
     figure_: "Figure | SubFigure"
 
-    def __init__(self, predicted: VoteCurve, measured: VoteCurve | None = None) -> None:
+    def __init__(self, predicted: VoteCurve, measured: SubsetVotes | None = None) -> None:
         self.predicted = predicted
         self.measured = measured
 
@@ -58,7 +64,6 @@ class VoteCurveDisplay:
         votes: ArrayLike,
         *,
         sizes: ArrayLike | None = None,
-        random_state: int = 0,
         ax: "Axes | None" = None,
     ) -> Self:
         """Draw the measured vote of the learners and the predicted vote of more of them.
@@ -71,18 +76,16 @@ class VoteCurveDisplay:
             The labels given by at least two learners.
         sizes : array_like of int, optional
             Sizes to predict; by default the odd ones up to twice the number of learners, at least 51.
-        random_state : int, default=0
-            Seed of the 20 orders in which the learners join the measured vote.
         ax : matplotlib Axes, optional
             Where to draw; by default a new figure.
 
         Returns
         -------
         VoteCurveDisplay
-            Drawn. The prediction is :func:`~counterpoint.theory.vote_accuracy_curve` at the mean
-            accuracy and the mean error correlation of the learners; it is for equal learners and, with
-            more than two classes, counts only a majority, where the measured vote goes to the largest
-            group. A tie is shared. If no pair of learners has an error correlation, it is NaN.
+            Drawn. The prediction is :func:`~counterpoint.theory.plurality_accuracy` for equal learners with the mean
+            accuracy, the mean error correlation and the shared wrong answers of these. The measured vote is the mean
+            over subsets of the learners: all of a size, or 30 random ones. If no pair of learners has an error
+            correlation, the prediction is NaN.
 
         Examples
         --------
@@ -90,12 +93,11 @@ class VoteCurveDisplay:
         >>> votes = [[0, 0, 1, 0], [0, 1, 1, 1], [1, 0, 1, 1]]
         >>> ax = Figure().subplots()
         >>> display = VoteCurveDisplay.from_predictions([0, 0, 1, 1], votes, sizes=[1, 3], ax=ax)
-        >>> display.measured.accuracy
+        >>> display.measured.mean
         array([0.75, 1.  ])
         """
         from counterpoint.measures import error_correlations
 
-        rng = np.random.default_rng(check_whole(random_state, "random_state", minimum=0))
         truth, given = np.asarray(y_true), np.asarray(votes)
         if given.ndim != 2 or truth.shape != given.shape[1:]:
             raise ValueError(
@@ -108,11 +110,39 @@ class VoteCurveDisplay:
         pairs = error_correlations(y_true, votes)[np.triu_indices(n_learners, 1)]
         wanted = np.arange(1, max(2 * n_learners, 51) + 1, 2) if sizes is None else sizes
         n = check_count(wanted, "sizes", minimum=1)
-        if np.isnan(pairs).all():  # the measure has warned
-            accuracy = np.full(n.shape, np.nan)
-        else:
-            accuracy = vote_accuracy_curve((given == truth).mean(), np.nanmean(pairs), n)
-        return cls(VoteCurve(n, accuracy), _measure(Outputs(votes, y_true), rng)).plot(ax)
+        read = Outputs(votes, y_true)
+        accuracy = np.full(n.shape, np.nan)
+        if not np.isnan(pairs).all():  # else the measure has warned
+            accuracy = _predict(read, float(np.nanmean(pairs)), n)
+        return cls(VoteCurve(n, accuracy), subset_votes(read).odd()).plot(ax)
+
+    @classmethod
+    def from_assessment(cls, assessment: "Assessment", *, ax: "Axes | None" = None) -> Self:
+        """Draw the measured and the predicted hard vote of an assessment.
+
+        Parameters
+        ----------
+        assessment : Assessment
+            From :func:`counterpoint.assess`.
+        ax : matplotlib Axes, optional
+            Where to draw; by default a new figure.
+
+        Returns
+        -------
+        VoteCurveDisplay
+            Drawn.
+
+        Examples
+        --------
+        >>> from matplotlib.figure import Figure
+        >>> from counterpoint import assess
+        >>> votes = [[0, 0, 1, 0, 1], [0, 1, 1, 1, 1], [1, 0, 1, 1, 1]]
+        >>> assessment = assess([0, 0, 1, 1, 0], votes)
+        >>> display = VoteCurveDisplay.from_assessment(assessment, ax=Figure().subplots())
+        >>> display.measured.mean
+        array([0.6, 0.8])
+        """
+        return cls(assessment.prediction.sizing, assessment.votes.subsets.odd()).plot(ax)
 
     @classmethod
     def from_estimator(
@@ -122,7 +152,6 @@ class VoteCurveDisplay:
         y: ArrayLike,
         *,
         sizes: ArrayLike | None = None,
-        random_state: int = 0,
         ax: "Axes | None" = None,
     ) -> Self:
         """Draw the measured and the predicted hard vote of the learners of a fitted scikit-learn ensemble.
@@ -135,7 +164,7 @@ class VoteCurveDisplay:
             The samples.
         y : array_like, shape (n_samples,)
             Their labels.
-        sizes, random_state, ax
+        sizes, ax
             As for :meth:`from_predictions`.
 
         Returns
@@ -158,10 +187,10 @@ class VoteCurveDisplay:
         votes = learners.outputs
         if votes.ndim == 3:
             votes = learners.classes[votes.argmax(axis=2)]
-        return cls.from_predictions(y, votes, sizes=sizes, random_state=random_state, ax=ax)
+        return cls.from_predictions(y, votes, sizes=sizes, ax=ax)
 
     def plot(self, ax: "Axes | None" = None) -> Self:
-        """Draw the prediction as a line, the measurement as markers.
+        """Draw the prediction as a line, the measurement as markers in the band of nine in ten subsets.
 
         Parameters
         ----------
@@ -183,20 +212,40 @@ class VoteCurveDisplay:
         """
         with house_style():
             ax = new_axes(6.0, 4.2) if ax is None else ax
-            ax.plot(*self.predicted, color=PALETTE["blue"], label="predicted majority")
+            ax.plot(*self.predicted, color=PALETTE["blue"], label="predicted")
             if self.measured is not None:
+                sizes, mean, low, high = self.measured
+                colour = PALETTE["orange"]
+                ax.fill_between(sizes, low, high, color=colour, alpha=0.18, lw=0)
                 ax.plot(
-                    *self.measured, "o", ms=6, mec="white", color=PALETTE["orange"], label="measured vote"
+                    sizes,
+                    mean,
+                    "o:",
+                    ms=6,
+                    lw=1.2,
+                    mec="white",
+                    color=colour,
+                    label="measured, mean over subsets",
                 )
                 ax.legend(loc="lower right")
+            if self.predicted.sizes[-1] > _LINEAR:
+                ax.set_xscale("log")
+                ax.xaxis.set_major_formatter("{x:g}")
             ax.set(xlabel="Number of learners", ylabel="Accuracy of the vote")
             ax.grid(visible=True)
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
 
-def _measure(read: Outputs, rng: np.random.Generator) -> VoteCurve:
-    """Return the mean accuracy of growing ensembles, over 20 orders of the learners."""
-    orders = (rng.permutation(read.n_learners).tolist() for _ in range(20))
-    accuracy = np.mean([vote_accuracies(read, "hard", order) for order in orders], axis=0)
-    return VoteCurve(np.arange(1, read.n_learners + 1, 2), accuracy[::2])
+def _predict(read: Outputs, c: float, sizes: np.ndarray) -> np.ndarray:
+    """Return the vote predicted for equal learners; NaN for sizes at which learners cannot be so opposed."""
+    counts = sufficient_statistics(read, correctness=True, same_wrong=True).correctness
+    assert counts is not None
+    n_classes = max(len(read.classes), 2)
+    p = float(counts.right.mean() / read.n_samples)
+    possible = (sizes == 1) | (c >= error_correlation_bounds(p, np.maximum(sizes, 2)).low)
+    accuracy = np.full(sizes.shape, np.nan)
+    accuracy[possible] = plurality_accuracy(
+        p, c, sizes[possible], n_classes=n_classes, agreement=wrong_agreement(counts, n_classes)
+    )
+    return accuracy

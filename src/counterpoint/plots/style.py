@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from matplotlib.colors import Colormap
     from matplotlib.typing import ColorType
 
-__all__ = ["PALETTE", "diverging", "house_style", "new_axes", "sequence"]
+__all__ = ["PALETTE", "diverging", "house_style", "new_axes", "rising", "sequence"]
 
 # Paul Tol's "vibrant" qualitative scheme.
 PALETTE = MappingProxyType(
@@ -104,3 +104,11 @@ def diverging() -> "Colormap":
 
     stops = [PALETTE["blue"], "#F7F7F7", PALETTE["red"]]
     return LinearSegmentedColormap.from_list("counterpoint", stops).with_extremes(bad=PALETTE["grey"])
+
+
+def rising() -> "Colormap":
+    """Return colours for low to high: the upper half of :func:`diverging`."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    stops = ["#F7F7F7", PALETTE["red"]]
+    return LinearSegmentedColormap.from_list("counterpoint rising", stops).with_extremes(bad=PALETTE["grey"])

@@ -8,15 +8,12 @@ import numpy as np
 
 from counterpoint import __version__
 from counterpoint._validation import FloatArray
-from counterpoint.assessment import Assessment, Estimate
+from counterpoint.assessment import Assessment, VoteComparison
 from counterpoint.measures import MEASURES
 from counterpoint.report._coverage import coverage
-from counterpoint.report._figures import (
-    plane_figure,
-    sizing_figure,
-    strip_figure,
-    what_if_frame,
-)
+from counterpoint.report._figures import plane_figure, sizing_figure, what_if_frame
+from counterpoint.report._lead import effective_figure, lead
+from counterpoint.report._learners import classes, learners
 from counterpoint.report._matrix import matrix_figure, pairs
 from counterpoint.report._probabilities import probabilities, scored, scores
 from counterpoint.report._words import EXPLANATIONS, interval, measure_name, number, percent, points, shorten
@@ -54,6 +51,8 @@ def content(
     date: str | None,
     paths: Mapping[str, OperatingPoint],
     room: float = 1.0,
+    *,
+    comparison: VoteComparison | None = None,
 ) -> dict[str, Any]:
     """Return the data of the templates; ``room`` scales the limits."""
     compared = _most_accurate(assessments, int(_MOST_COMPARED * room))
@@ -72,7 +71,9 @@ def content(
         "version": __version__,
         "date": date,
         "ensembles": [_ensemble(visible[i], i, limits, paths) for i in detailed],
-        "comparison": _comparison(visible, detailed, paths, len(assessments)) if count > 1 else None,
+        "comparison": _comparison(visible, detailed, paths, len(assessments), comparison)
+        if count > 1
+        else None,
         "facts": [(a.name, _facts(a)) for a in visible],
         "what_if": _what_if(visible),
     }
@@ -90,7 +91,8 @@ def _ensemble(
     return {
         "id": f"e{index + 1}",
         "name": a.name,
-        "verdict": a.verdict,
+        "lead": lead(a),
+        "worth": effective_figure(a),
         "tiles": _tiles(a),
         "advice": [
             (finding.severity, *SEVERITIES[finding.severity], shorten(finding.text, _MOST_ADVICE))
@@ -98,10 +100,11 @@ def _ensemble(
         ],
         "votes": _votes(a),
         "plane": plane_figure([a], paths, limits.dots),
+        "bound": _bound(a),
         "dots_left_out": max(a.n_learners - limits.dots, 0),
-        "classes": _classes(a),
+        "classes": classes(a),
         "probabilities": probabilities(a),
-        "learners": _learners(a, limits),
+        "learners": learners(a, limits.rows, limits.dots),
         "coverage": coverage(a),
         "matrix": matrix_figure(a, limits.side),
         "pairs": pairs(a),
@@ -116,10 +119,14 @@ def _ensemble(
 def _tiles(a: Assessment) -> list[tuple[str, str, str]]:
     """Return the four key numbers as (label, value, note)."""
     p = a.accuracies
-    votes, c = a.effective.votes, a.correlations.error_correlation
+    votes, c = a.effective.votes, a.effective.error_correlation
     return [
         ("Vote accuracy", percent(a.vote.value), f"{a.voting} vote, 95 % interval {interval(a.vote)}"),
-        ("Mean learner", percent(float(p.mean())), f"best {percent(p.max())}, lowest {percent(p.min())}"),
+        (
+            "One learner, on average",
+            percent(float(p.mean())),
+            f"best {percent(p.max())}, lowest {percent(p.min())}",
+        ),
         (
             f"Effective votes of {a.n_learners:,}",
             number(votes.value, 1),
@@ -129,35 +136,67 @@ def _tiles(a: Assessment) -> list[tuple[str, str, str]]:
         ),
         (
             "Error correlation",
-            number(c, 2),
+            number(c.value, 2),
             "needs two learners that are sometimes wrong"
-            if math.isnan(c)
-            else "0: independent errors, 1: the same errors",
+            if math.isnan(c.value)
+            else "0: each errs on its own, 1: all err on the same samples, "
+            f"95 % interval {number(c.low, 2)} to {number(c.high, 2)}",
         ),
     ]
 
 
+def _bound(a: Assessment) -> str:
+    """Return in words how near the mean learner is to what learners so similar can reach."""
+    if math.isnan(a.optimality):
+        return ""
+    return (
+        f"The learners correlate with the truth by {number(a.r_tl, 2)} on average (r_TL), and with each other by "
+        f"{number(a.r_ll, 2)} (r_LL). Learners as similar as that could reach {number(a.correlations.bound, 2)} on "
+        f"average, if their errors cancelled out in the vote: these reach {percent(a.optimality, 0)} of it."
+    )
+
+
 def _votes(a: Assessment) -> list[tuple[str, str, str]]:
     """Return each vote, measured, predicted or bounded, as (label, accuracy, remark)."""
-
-    def measured(label: str, estimate: Estimate, remark: str) -> tuple[str, str, str]:
-        return label, percent(estimate.value), f"95 % interval {interval(estimate)}{remark}"
-
+    measured = [("Hard vote", a.votes.hard, "the most votes")]
     if a.outputs == "probabilities":
-        pooled = [measured("Soft vote", a.votes.soft, ""), measured("Geometric vote", a.votes.geometric, "")]
-    else:
-        pooled = [("Soft vote", "undefined", "needs probabilities")]
+        measured += [
+            ("Soft vote", a.votes.soft, "the highest mean probability"),
+            ("Geometric vote", a.votes.geometric, "the highest geometric mean"),
+        ]
+    rows = [
+        (label, percent(found.value), f"{remark}; 95 % interval {interval(found)}")
+        for label, found, remark in measured
+    ]
+    if a.n_learners > 1:
+        rows += _reweighted(a)
+        rows += [
+            (
+                "Hard vote, predicted",
+                percent(a.prediction.mixed),
+                "from the accuracies and the shared errors",
+            ),
+            (
+                "Hard vote, if independent",
+                percent(a.prediction.independent),
+                "if each learner erred on its own",
+            ),
+        ]
+    return rows + _certified(a) + _baseline(a)
+
+
+def _baseline(a: Assessment) -> list[tuple[str, str, str]]:
+    """Return what the vote should be compared with where classes differ in size."""
+    if a.n_classes < 2:
+        return []
+    often = shorten(str(a.classes[int(np.argmax(a.by_class.shares))]), 24)
     return [
-        measured("Hard vote", a.votes.hard, ""),
-        *pooled,
-        *_reweighted(a),
+        ("Most frequent class", percent(a.by_class.baseline), f"always answering {often}"),
         (
-            "Predicted, equal learners",
-            percent(a.prediction.equal),
-            f"from mean accuracy and error correlation; {percent(a.prediction.independent)} if errors were independent",
+            "Balanced accuracy",
+            percent(a.by_class.balanced_accuracy),
+            "mean over the classes of the share that the vote finds",
         ),
-        ("Predicted, own accuracies", percent(a.prediction.mixed), "from each learner's own"),
-        *_certified(a),
     ]
 
 
@@ -171,68 +210,10 @@ def _reweighted(a: Assessment) -> list[tuple[str, str, str]]:
 
 
 def _certified(a: Assessment) -> list[tuple[str, str, str]]:
-    """Return the bounds that say more than always choosing the most frequent class would."""
-    bounds = [
-        ("Hard vote at least, these samples", 1 - a.certificates.c_bound, "C-bound"),
-        (
-            "Hard vote at least, new data",
-            1 - a.certificates.tandem_bound,
-            "tandem bound, 95 % confidence",
-        ),
-    ]
-    return [(label, percent(low), remark) for label, low, remark in bounds if low > a.by_class.baseline]
-
-
-def _classes(a: Assessment) -> dict[str, Any]:
-    """Return the correlations class by class, the hardest classes first."""
-    order = np.argsort(np.nan_to_num(a.correlations.r_tl_classes, nan=np.inf), kind="stable").tolist()
-    rows = [
-        (str(a.classes[k]), number(a.correlations.r_tl_classes[k]), number(a.correlations.r_ll_classes[k]))
-        for k in order
-    ]
-    return {"rows": rows[:_MOST_CLASSES], "left_out": max(len(rows) - _MOST_CLASSES, 0)}
-
-
-def _learners(a: Assessment, limits: Limits) -> dict[str, Any]:
-    columns = (a.accuracies, a.correlations.r_tl_learners, a.votes.weights, a.votes.without)
-    formats = (percent, number, number, points)
-    visible = _notable(a, limits.rows)
-    quartiles = [
-        np.nanquantile(c, [0, 0.25, 0.5, 0.75, 1]) if np.isfinite(c).any() else None for c in columns
-    ]
-    return {
-        "figure": strip_figure(a, limits.dots),
-        "rows": [
-            {
-                "name": a.learners[i],
-                "cells": [(_sort_key(c[i]), f(float(c[i]))) for c, f in zip(columns, formats, strict=True)],
-                "error": ""
-                if math.isnan(a.votes.without_error[i])
-                else f"{100 * a.votes.without_error[i]:.2f}",
-            }
-            for i in visible
-        ],
-        "left_out": a.n_learners - len(visible),
-        "spread": [
-            (label, [f(float("nan") if q is None else q[k]) for q, f in zip(quartiles, formats, strict=True)])
-            for k, label in enumerate(("lowest", "lower quarter", "middle", "upper quarter", "highest"))
-        ],
-    }
-
-
-def _notable(a: Assessment, most: int) -> list[int]:
-    """Return all learners, or the most and the least accurate and those that change the vote most, the best first."""
-    if a.n_learners <= most:
-        return list(range(a.n_learners))
-    by_accuracy = np.argsort(a.accuracies, kind="stable").tolist()
-    by_change = np.argsort(-np.abs(a.votes.without), kind="stable").tolist()
-    third = most // 3
-    chosen = {*by_accuracy[:third], *by_accuracy[-third:], *by_change[: most - 2 * third]}
-    return [i for i in reversed(by_accuracy) if i in chosen]
-
-
-def _sort_key(value: float) -> str:
-    return f"{value:.6g}" if math.isfinite(value) else ""
+    """Return the bound on new data, if it says more than always choosing the most frequent class would."""
+    low = 1 - a.certificates.tandem_bound
+    said = ("Hard vote at least, new data", percent(low), "tandem bound, 95 % confidence")
+    return [said] if low > a.by_class.baseline else []
 
 
 def _measures(a: Assessment) -> list[dict[str, Any]]:
@@ -289,10 +270,11 @@ def _comparison(
     detailed: Sequence[int],
     paths: Mapping[str, OperatingPoint],
     n_given: int,
+    tested: VoteComparison | None,
 ) -> dict[str, Any]:
     votes = np.array([a.vote.value for a in assessments])
     return {
-        "verdict": _compare(assessments, votes),
+        "verdict": _compare(assessments, votes, tested),
         "best": int(np.argmax(votes)),
         "scores": [(a.name, a.voting, scores(a)) for a in assessments if scored(a)],
         "rows": [
@@ -306,7 +288,7 @@ def _comparison(
                 "best": percent(float(a.accuracies.max())),
                 "r_tl": number(a.r_tl),
                 "r_ll": number(a.r_ll),
-                "optimality": percent(a.optimality, 0),
+                "effective": number(a.effective.votes.value, 1),
                 "error_correlation": number(a.correlations.error_correlation, 2),
                 "warnings": sum(finding.severity == "warning" for finding in a.findings),
             }
@@ -329,7 +311,7 @@ def _left_out(given: int, visible: int, detailed: int) -> str:
     return " ".join(said)
 
 
-def _compare(assessments: Sequence[Assessment], votes: FloatArray) -> str:
+def _compare(assessments: Sequence[Assessment], votes: FloatArray, tested: VoteComparison | None) -> str:
     first, second = np.argsort(-votes, kind="stable")[:2].tolist()
     best, next_ = assessments[first], assessments[second]
     gap = best.vote.value - next_.vote.value
@@ -339,11 +321,23 @@ def _compare(assessments: Sequence[Assessment], votes: FloatArray) -> str:
         if gap == 0
         else f"{one} has the most accurate vote, {percent(best.vote.value)}, {100 * gap:.1f} points above {other}"
     )
-    within = gap > 0 and next_.vote.high >= best.vote.low
-    doubt = "; their intervals overlap" if within else ""
+    doubt = _doubt(best, next_, tested)
     sizes = {a.n_samples for a in assessments}
     other = " The ensembles were judged on different numbers of samples." if len(sizes) > 1 else ""
     return f"{said}{doubt}.{other}"
+
+
+def _doubt(best: Assessment, next_: Assessment, tested: VoteComparison | None) -> str:
+    """Return whether two votes can be told apart; without a paired test, whether their intervals overlap."""
+    pairs = () if tested is None else tested.pairs
+    for pair in pairs:
+        if {pair.first, pair.second} == {best.name, next_.name}:
+            low, high = (f"{100 * end:+.1f}" for end in pair.difference[1:])
+            p = "p < 0.001" if pair.corrected < 0.001 else f"p = {pair.corrected:.2g}"
+            can = "tells them apart" if pair.apart else "cannot tell them apart"
+            return f"; a paired test {can} (difference {low} to {high} points, {p})"
+    overlap = best.vote.value > next_.vote.value and next_.vote.high >= best.vote.low
+    return "; their intervals overlap" if overlap else ""
 
 
 def _what_if(assessments: Sequence[Assessment]) -> dict[str, Any]:

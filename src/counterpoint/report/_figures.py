@@ -18,11 +18,12 @@ from counterpoint.outputs import mean_defined
 from counterpoint.report._words import interval, minus, number, percent, shorten
 from counterpoint.theory import OperatingPoint, learner_correlation_bounds, truth_correlation_bounds
 
-__all__ = ["Frame", "plane_figure", "sizing_figure", "strip_figure", "what_if_frame"]
+__all__ = ["Frame", "percent_ticks", "plane_figure", "sizing_figure", "strip_figure", "what_if_frame"]
 
 _MOST_CURVES = 5  # bounds for different numbers of learners
 _ALL_STEPS, _MOST_STEPS = 2000, 200  # of the paths in training
 _RADII = (5, 4, 3)
+_MOST_SPOKES = 40
 
 
 @dataclass(frozen=True)
@@ -124,6 +125,8 @@ def _plane(
             for steps in [_spread(range(len(path.r_ll)), min(_MOST_STEPS, _ALL_STEPS // len(trajectories)))]
         ],
         dots=[{"x": frame.at_x(x), "y": frame.at_y(y), "title": title} for x, y, title in dots],
+        # Spokes from the mean to its learners: the bound is for the mean, and some of them may lie above it.
+        spokes=len(dots) <= _MOST_SPOKES,
         marks=[
             {
                 "x": frame.at_x(a.r_ll),
@@ -145,10 +148,7 @@ def strip_figure(a: Assessment, most_dots: int) -> dict[str, Any] | None:
     low, high = min(values.min(), a.vote.value), max(values.max(), a.vote.value)
     room = max(0.06 * (high - low), 0.01)
     frame = Frame((max(low - room, 0), min(high + room, 1)), (0, 1), height=190, left=14, top=42)
-    ticks = frame.drawn("Accuracy of a learner", "")
-    ticks["x_ticks"] = [(frame.at_x(v), f"{100 * v:.3g} %") for v in _ticks(*frame.x)]
-    return ticks | {
-        "y_ticks": [],
+    return percent_ticks(frame, "Accuracy of a learner") | {
         "lines": [
             {
                 "x": frame.at_x(x),
@@ -164,13 +164,19 @@ def strip_figure(a: Assessment, most_dots: int) -> dict[str, Any] | None:
     }
 
 
+def percent_ticks(frame: Frame, label: str) -> dict[str, Any]:
+    """Return a frame with percentages on its horizontal axis and nothing on the vertical one."""
+    ticks = [(frame.at_x(v), f"{100 * v:.3g} %") for v in _ticks(*frame.x)]
+    return frame.drawn(label, "") | {"x_ticks": ticks, "y_ticks": []}
+
+
 def sizing_figure(a: Assessment) -> dict[str, Any] | None:
-    """Return the predicted accuracy against the number of learners, with the present size marked."""
+    """Return the accuracy against the number of learners: predicted, and measured over subsets of these learners."""
     sizes, curve = a.prediction.sizing
     if np.isnan(curve).all():
         return None
-    measured = a.votes.hard
-    values = np.append(curve[~np.isnan(curve)], [measured.low, measured.high])
+    measured, subsets = a.votes.hard, a.votes.subsets.odd()
+    values = np.concatenate([curve[~np.isnan(curve)], subsets.low, subsets.high, measured[1:]])
     low, high = float(values.min()), float(values.max())
     room = max(0.08 * (high - low), 0.005)
     frame = Frame(
@@ -185,6 +191,21 @@ def sizing_figure(a: Assessment) -> dict[str, Any] | None:
         "Number of learners",
         "Accuracy of the vote",
         line=frame.path(sizes.astype(float), curve),
+        subsets=frame.path(subsets.sizes.astype(float), subsets.mean),
+        band=frame.path(
+            np.append(subsets.sizes, subsets.sizes[::-1]).astype(float),
+            np.append(subsets.low, subsets.high[::-1]),
+        )
+        + "Z",
+        subset_marks=[
+            (
+                frame.at_x(size),
+                frame.at_y(mean),
+                f"{size} of the learners: {percent(mean)} on average, {percent(low)} to {percent(high)} "
+                "for nine in ten choices",
+            )
+            for size, mean, low, high in zip(*(values.tolist() for values in subsets), strict=True)
+        ],
         now=None if math.isnan(now) else (frame.at_x(a.n_learners), frame.at_y(now)),
         now_title=f"{a.n_learners} learners: predicted {percent(now)}",
         measured=(frame.at_x(a.n_learners), frame.at_y(measured.value)),
@@ -259,7 +280,7 @@ def _bound_curve(frame: Frame, n_learners: int, rank: int | None) -> dict[str, A
         "high": frame.path(r_ll, np.where(seen, high, np.nan)),
         "low": frame.path(r_ll, low) if low[-1] >= frame.y[0] else "",
         "area": "" if rank else frame.path(np.append(r_ll, r_ll[::-1]), np.append(over, under[::-1])) + "Z",
-        "label": f"upper bound, {n_learners} learners" if rank is None else f"N = {n_learners}",
+        "label": "bound for the mean" if rank is None else f"N = {n_learners}",
         "label_at": (frame.at_x(r_ll[at]), frame.at_y(high[at])) if seen[at] else None,
         "on_line": rank is not None,
     }

@@ -7,7 +7,7 @@ import numpy as np
 from counterpoint._validation import FloatArray
 from counterpoint.assessment import Assessment
 from counterpoint.outputs import ratio
-from counterpoint.plots.correlation import clustered_correlations
+from counterpoint.plots.correlation import clustered_correlations, scale_start
 from counterpoint.report._words import number, shorten
 
 __all__ = ["matrix_figure", "pairs"]
@@ -15,6 +15,7 @@ __all__ = ["matrix_figure", "pairs"]
 _SIDE = 400  # of the whole grid
 _LARGEST_CELL = 46
 _MOST_LABELS = 30
+_LABEL = 22  # letters of a name beside its row; columns have numbers
 _MOST_PAIRS = 5
 _MOST_VALUES = 12
 _STRONG = {"pos": 0.91, "neg": 0.96}  # from here on a value is written in white on light paper
@@ -32,13 +33,18 @@ def matrix_figure(a: Assessment, most: int) -> dict[str, Any] | None:
     size = len(matrix)
     cell = min(_LARGEST_CELL, _SIDE / size)
     labelled = size <= _MOST_LABELS
+    start = scale_start(matrix)
+    labels = [shorten(name, _LABEL) for name in names] if labelled else []
     return {
+        "start": start,
+        "start_text": number(start, 1).removesuffix(".0"),
         "cell": round(cell, 2),
         "size": size,
         "side": round(cell * size, 1),
         "grouped": grouped,
-        "labels": [shorten(name, 14) for name in names] if labelled else [],
-        "margin": 112 if labelled else 20,
+        "labels": labels,
+        "left": 40 + round(6.3 * max(map(len, labels))) if labelled else 20,
+        "top": 24,
         "values": size <= _MOST_VALUES,
         "cells": [
             _cell(
@@ -47,6 +53,7 @@ def matrix_figure(a: Assessment, most: int) -> dict[str, Any] | None:
                 names[j],
                 round(cell * j, 1),
                 round(cell * i, 1),
+                start,
                 grouped and i == j > 0,
             )
             for i in range(size)
@@ -69,9 +76,12 @@ def pairs(a: Assessment) -> dict[str, list[tuple[str, str, str]]]:
     }
 
 
-def _cell(value: float, row: str, column: str, x: float, y: float, within: bool) -> dict[str, Any]:
+def _cell(
+    value: float, row: str, column: str, x: float, y: float, start: float, within: bool
+) -> dict[str, Any]:
     defined = bool(np.isfinite(value))
     kind = "na" if not defined else "neg" if value < 0 else "pos"
+    strength = (min(abs(value), 1.0) - max(start, 0.0)) / (1 - max(start, 0.0)) if defined else 1.0
     if row == column:
         pair = f"within {shorten(row, 28)}" if within else shorten(row, 28)
     else:
@@ -80,8 +90,8 @@ def _cell(value: float, row: str, column: str, x: float, y: float, within: bool)
         "x": x,
         "y": y,
         "kind": kind,
-        "strength": round(min(abs(value), 1.0), 2) if defined else 1,
-        "strong": defined and abs(value) >= _STRONG[kind],
+        "strength": round(strength, 2),
+        "strong": defined and strength >= _STRONG[kind],
         "text": number(value, 2) if defined else "\N{EN DASH}",
         "title": f"{pair}: {number(value, 2)}",
     }

@@ -18,6 +18,9 @@ EXPLANATIONS = MappingProxyType(
         "average error of the learners less this.",
         "coincident_failure_diversity": "Among samples that some learner gets wrong: how far failures are limited to "
         "single learners. 1 if only one fails at a time.",
+        "correctness_fleiss_kappa": "Agreement of all learners on which samples they get right, beyond chance.",
+        "correctness_kappa": "Agreement of two learners on which samples they get right, beyond chance. High if they "
+        "err together.",
         "correlation_rho": "Correlation of being right, averaged over pairs: the error correlation. 0 if errors are "
         "independent.",
         "difficulty": "Variance over the samples of the share of learners that are right. High if some samples are "
@@ -26,9 +29,9 @@ EXPLANATIONS = MappingProxyType(
         "double_fault": "How often two learners are wrong together. Low also if the learners are simply accurate.",
         "entropy": "How evenly each sample divides the learners into right and wrong. 1 if always half and half.",
         "generalized_diversity": "How rarely a second learner fails where a first one does. 1 if never.",
-        "interrater_agreement": "Agreement of all learners on being right, beyond chance.",
-        "kappa": "Agreement of two learners on being right, beyond chance.",
         "kohavi_wolpert_variance": "Variance of being right over the learners, averaged over the samples.",
+        "label_kappa": "Agreement of two learners on the labels they give, right or wrong, beyond chance. Accurate "
+        "learners agree because they are right.",
         "learner_learner_correlation": "Correlation of the outputs themselves, averaged over pairs: the r_LL of the "
         "plane.",
         "q_statistic": "Association of being right by odds: 0 if independent, 1 if errors are shared, below 0 if "
@@ -39,7 +42,10 @@ EXPLANATIONS = MappingProxyType(
 
 _NAMES = {
     "ambiguity_decomposition": "ambiguity",
+    "correctness_fleiss_kappa": "Fleiss' kappa of being right",
+    "correctness_kappa": "Cohen's kappa of being right",
     "kohavi_wolpert_variance": "Kohavi-Wolpert variance",
+    "label_kappa": "Cohen's kappa of the labels",
     "learner_learner_correlation": "learner-learner correlation",
     "q_statistic": "Q statistic",
     "ratio_errors": "ratio of errors",

@@ -21,6 +21,7 @@ from counterpoint.theory.bounds import (
 from counterpoint.theory.mixed import mixed_vote_accuracy
 from counterpoint.theory.plurality import plurality_accuracy
 from counterpoint.theory.pooling import cross_entropy_diversity, geometric_pool
+from counterpoint.theory.sample_size import samples_for_error_correlation
 from counterpoint.theory.tradeoff import (
     BestWeights,
     OperatingPoint,
@@ -59,6 +60,7 @@ __all__ = [
     "operating_point",
     "optimality",
     "plurality_accuracy",
+    "samples_for_error_correlation",
     "truth_correlation_bounds",
     "vote_accuracy",
     "vote_accuracy_curve",
