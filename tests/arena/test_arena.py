@@ -10,6 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from joblib import parallel_config
+from joblib._parallel_backends import ThreadingBackend
+from joblib.parallel import register_parallel_backend
 from scipy import stats
 
 from counterpoint.arena import SMOKE, arena, classifiers, run
@@ -296,13 +298,22 @@ def test_a_job_that_another_process_works_on_is_left_to_it(labor, tmp_path, monk
     assert len(methods_in(tmp_path)) == 4
 
 
-def test_folds_in_parallel_are_put_together_in_their_order(labor, tmp_path, monkeypatch):
+class AllAtOnce(ThreadingBackend):
+    """A backend of joblib that returns no result before the last, as Ray's does."""
+
+    supports_return_generator = False
+
+
+@pytest.mark.parametrize("backend", ["threading", "all-at-once"])
+def test_folds_in_parallel_are_put_together_in_their_order(backend, labor, tmp_path, monkeypatch):
+    register_parallel_backend("all-at-once", AllAtOnce)
+
     def numbered(job, k, *args):
         time.sleep(0.02 * (SMOKE.n_folds - k))  # the first ends last
         return job, k, quick_fold(job, k, *args)[2] | {"error": k / 10}
 
     monkeypatch.setattr(run, "_run_fold", numbered)
-    with parallel_config(backend="threading"):
+    with parallel_config(backend=backend):
         arena([labor], tmp_path, methods=["random-forest", "extra-trees"], smoke=True, n_jobs=3)
     for found in read_records(tmp_path):
         assert [fold["error"] for fold in found["data"]["folds"]] == [0, 0.1, 0.2]

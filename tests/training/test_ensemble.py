@@ -1,11 +1,15 @@
+import copy
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
+import counterpoint.training.modules
 from counterpoint.training import Ensemble, Stacked, calibrate, can_stack
 from counterpoint.training.stacked_layers import runs_grouped
 
@@ -506,3 +510,85 @@ def test_views_may_be_a_tuple():
         assert torch.equal(ensemble(tuple(x)), ensemble(list(x)))
         with pytest.raises(ValueError, match="2 views"):
             ensemble((x[0],) * 3)
+
+
+def with_hook(n=3):
+    torch.manual_seed(1)
+    nets = [nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Tanh(), nn.Linear(6, 3)) for _ in range(n)]
+    nets[0].register_forward_hook(lambda *_: None)
+    return Ensemble(nets)
+
+
+def test_a_state_dict_loads_whether_its_learners_were_stacked_or_not():
+    torch.manual_seed(0)
+    nets = [nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Tanh(), nn.Linear(6, 3)) for _ in range(3)]
+    stacked, hooked = Ensemble(nets), with_hook()
+    assert stacked.is_stacked
+    assert not hooked.is_stacked
+    x = torch.randn(9, 4)
+    stacked(x)  # gives the normalisation some statistics
+    before = {name: value.clone() for name, value in stacked.state_dict().items()}
+    hooked.load_state_dict(stacked.state_dict())
+    torch.testing.assert_close(hooked.predict_proba(x), stacked.predict_proba(x))
+    fresh = Ensemble([copy.deepcopy(net) for net in nets])
+    fresh.load_state_dict(hooked.state_dict())
+    torch.testing.assert_close(fresh.predict_proba(x), stacked.predict_proba(x))
+    for name, value in fresh.state_dict().items():
+        torch.testing.assert_close(value, before[name])
+    with pytest.raises(RuntimeError, match="Missing key"):
+        hooked.load_state_dict(Ensemble([nn.Linear(4, 3) for _ in range(3)]).state_dict())
+
+
+def test_a_layer_runs_once_and_under_activation_checkpointing():
+    torch.manual_seed(0)
+    x = torch.randn(6, 3, 8, 8)
+    for channels in (4, 5):  # grouped, and one after the other
+        nets = [
+            nn.Sequential(
+                nn.Conv2d(3, channels, 3),
+                nn.ReLU(),
+                nn.Conv2d(channels, 4, 3),
+                nn.Flatten(),
+                nn.Linear(64, 2),
+            )
+            for _ in range(3)
+        ]
+        ensemble, calls = Ensemble(nets), []
+        for part in ensemble.modules():
+            part.register_forward_hook(lambda part, *_: calls.append(part))  # noqa: B023
+        expected = torch.autograd.grad(ensemble(x).square().sum(), list(ensemble.parameters()))
+        assert len(calls) == len(set(calls))
+        again = checkpoint(ensemble, x, use_reentrant=False)
+        found = torch.autograd.grad(again.square().sum(), list(ensemble.parameters()))
+        assert all(torch.equal(ours, theirs) for ours, theirs in zip(found, expected, strict=True))
+
+
+def test_threads_may_predict_with_one_ensemble_in_training_mode():
+    torch.manual_seed(0)
+    layers = [
+        nn.Sequential(nn.Linear(4, 16), nn.BatchNorm1d(16), nn.Dropout(0.5), nn.Linear(16, 3))
+        for _ in range(3)
+    ]
+    ensemble = Ensemble(layers)
+    x = torch.randn(64, 4)
+    ensemble(x)
+    expected = ensemble.predict_proba(x)
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: ensemble.predict_proba(x), range(80)))
+    assert all(torch.equal(one, expected) for one in found)
+    assert all(part.training for part in ensemble.modules())
+
+
+def test_many_rows_are_predicted_in_parts(monkeypatch):
+    monkeypatch.setattr(counterpoint.training.modules, "_MAX_ACTIVATIONS", 600)
+    torch.manual_seed(0)
+    ensemble = Ensemble([nn.Sequential(nn.Linear(4, 10), nn.Tanh(), nn.Linear(10, 3)) for _ in range(3)])
+    x, sizes = torch.randn(70, 4), []
+    ensemble.register_forward_hook(lambda _module, _inputs, outputs: sizes.append(outputs.shape[1]))
+    with torch.no_grad():
+        expected = ensemble(x)
+    sizes.clear()
+    torch.testing.assert_close(ensemble.learner_proba(x), expected.softmax(-1))
+    assert sizes == [20, 20, 20, 10]
+    torch.testing.assert_close(ensemble.predict_proba([x, x, x]), ensemble.predict_proba(x))
+    assert torch.equal(ensemble.predict(x), ensemble.rule(expected).argmax(-1))

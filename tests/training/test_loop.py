@@ -15,8 +15,10 @@ from counterpoint.theory import critical_lambda, operating_point
 from counterpoint.training import (
     Callback,
     CorrelationLoss,
+    DiversityLoss,
     Ensemble,
     IndependentLoss,
+    SharedTrunk,
     calibrate,
     fit,
     load_checkpoint,
@@ -762,7 +764,7 @@ def test_inputs_of_another_type_are_named():
         with pytest.raises(TypeError, match=message):
             train(mlps(), given.pop("batches"), **given)
     with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):  # torch's own sentence
-        train(Words(), [(torch.ones(120, 3, dtype=torch.int64), y)])
+        train(Words(), [(torch.ones(120, 3, dtype=torch.int64), y)], loss=IndependentLoss())
 
 
 @pytest.mark.parametrize("value", [-1.0, float("nan")])
@@ -790,7 +792,7 @@ class Broken(nn.Module):
 def test_a_failure_of_a_net_is_its_own():
     x, y = blobs()
     with pytest.raises(RuntimeError, match=r"^my own failure$"):
-        train(Broken(), batched(x.byte(), y))
+        train(Broken(), batched(x.byte(), y), loss=IndependentLoss())
 
 
 def test_weights_of_another_shape_are_named():
@@ -911,6 +913,74 @@ def test_a_compiled_ensemble_gets_its_read_out():
     torch.testing.assert_close(*found)
 
 
+class Scaling(nn.Module):
+    """A wrapper that torch and counterpoint do not know; it prepares the inputs."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x):
+        return self.inner(x / 2)
+
+
+@pytest.mark.parametrize("wrap", [Scaling, torch.optim.swa_utils.AveragedModel])
+def test_an_ensemble_inside_any_wrapper_gets_its_read_out(wrap):
+    x, y = blobs()
+    wrapped = wrap(mlps())
+    train(wrapped, batched(x, y), loss=CorrelationLoss(0.5))
+    inner = wrapped.inner if wrap is Scaling else wrapped.module
+    seen = x / 2 if wrap is Scaling else x
+    assert inner.readout is not None
+    assert (inner.predict(seen) == y).float().mean() > 0.9
+    inner.readout = None
+    assert calibrate(wrapped, batched(x, y), decode=True) is wrapped
+    assert (inner.predict(seen) == y).float().mean() > 0.9
+
+
+def test_a_module_without_a_read_out_is_told_of():
+    x, y = blobs()
+
+    class Heads(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.nets = nn.ModuleList(nn.Linear(2, 3) for _ in range(3))
+
+        def forward(self, x):
+            return torch.stack([net(x) for net in self.nets])
+
+    with pytest.warns(LearnerWarning, match="`loss` needs a read-out, and Heads holds no Ensemble"):
+        train(Heads(), batched(x, y), loss=CorrelationLoss(0.5), epochs=1)
+
+
+@pytest.mark.parametrize("stacked", [True, False])
+def test_a_read_out_of_earlier_weights_is_dropped_by_further_training(stacked):
+    x, y = blobs()
+    heads = nn.Sequential(nn.Linear(2, 9), nn.Unflatten(1, (3, 3)))
+    ensemble = mlps() if stacked else SharedTrunk(heads, 3)
+    train(ensemble, batched(x, y), loss=CorrelationLoss(0.5), epochs=2)
+    ensemble.eval()
+    gradient = ensemble(x.clone().requires_grad_()).sum()
+    gradient.backward()  # of the inputs, in evaluation mode: nothing trains
+    assert ensemble.readout is not None
+    ensemble.train()
+    ensemble(x)  # nor does a forward pass
+    assert ensemble.readout is not None
+    with pytest.warns(LearnerWarning, match="its read-out was dropped; `calibrate` fits another"):
+        DiversityLoss()(ensemble(x), y).backward()
+    assert ensemble.readout is None
+
+
+def test_the_checkpoint_of_a_finished_run_holds_the_read_out(tmp_path):
+    x, y = blobs()
+    ensemble = mlps()
+    train(ensemble, batched(x, y), loss=CorrelationLoss(0.5), epochs=2, checkpoint=tmp_path / "run")
+    saved = load_checkpoint(tmp_path / "run")
+    for name, value in ensemble.readout.state_dict().items():
+        assert value.is_contiguous()
+        assert torch.equal(saved["readout"][name], value)
+
+
 def test_an_optimizer_may_have_a_zero_grad_of_its_own():
     calls = []
 
@@ -925,3 +995,113 @@ def test_an_optimizer_may_have_a_zero_grad_of_its_own():
     train(theirs, batched(x, y), optimizer=lambda p: torch.optim.SGD(p, lr=0.1), epochs=2)
     assert calls == [True] * 8
     assert same(state_of(ours), state_of(theirs))
+
+
+class Heads(nn.Module):
+    """Several learners in one module, with the batch first or the learners first."""
+
+    def __init__(self, n, batch_first):
+        super().__init__()
+        self.nets = nn.ModuleList(nn.Linear(2, 3) for _ in range(n))
+        self.batch_first = batch_first
+
+    def forward(self, x):
+        return torch.stack([net(x) for net in self.nets], 1 if self.batch_first else 0)
+
+
+def test_as_many_learners_as_samples_are_not_taken_for_each_other():
+    x, y = blobs(40)
+    options = {"loss": IndependentLoss(), "epochs": 1}
+    with pytest.raises(
+        ValueError, match=r"must return \(n_learners, batch, n_classes\); got the batch first"
+    ):
+        train(Heads(10, True), batched(x, y, size=10), **options)
+    train(Heads(10, False), batched(x, y, size=10), **options)
+    trunk = SharedTrunk(Heads(10, True), 10)
+    train(trunk, batched(x, y, size=10), **options)
+    with torch.no_grad():
+        torch.testing.assert_close(trunk(x)[3], trunk.net.nets[3](x))
+
+
+class Tokens(nn.Module):
+    """A network with named inputs and a row of outputs for each token."""
+
+    def __init__(self, sequences=True):
+        super().__init__()
+        self.embed, self.out, self.sequences = nn.Embedding(5, 4), nn.Linear(4, 3), sequences
+
+    def forward(self, ids, mask):
+        hidden = self.embed(ids) * mask[..., None]
+        return self.out(hidden if self.sequences else hidden.mean(1))
+
+
+def token_batches(sequences):
+    generator = torch.Generator().manual_seed(0)
+    found = []
+    for _ in range(4):
+        ids = torch.randint(5, (6, 7), generator=generator)
+        labels = ids.remainder(3) if sequences else ids[:, 0].remainder(3)
+        mask = torch.arange(7) < torch.randint(3, 8, (6, 1), generator=generator)
+        found.append({"ids": ids, "mask": mask.float(), "label": labels})
+        if sequences:
+            found[-1]["label"] = labels.masked_fill(~mask, -100)
+    return found
+
+
+@pytest.mark.parametrize("loss", [CorrelationLoss(0.5), DiversityLoss()], ids=str)
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_named_inputs_and_sequences_train_and_predict(loss, accumulate):
+    torch.manual_seed(0)
+    ensemble = Ensemble([Tokens() for _ in range(3)])
+    batches = token_batches(True)
+
+    def unpack(batch):
+        return {"ids": batch["ids"], "mask": batch["mask"]}, batch["label"]
+
+    history = fit(
+        ensemble,
+        batches,
+        loss=loss,
+        optimizer=lambda p: torch.optim.Adam(p, 0.1),
+        epochs=15,
+        validation=batches,
+        unpack=unpack,
+        accumulate=accumulate,
+        progress=False,
+    )
+    assert history["val_vote_accuracy"][-1] == 1.0
+    inputs, labels = unpack(batches[0])
+    with torch.no_grad():
+        logits = ensemble(inputs)
+    assert logits.shape == (3, 6, 7, 3)
+    kept = labels != -100
+    assert torch.equal(ensemble.rule(logits[:, kept]).argmax(-1), labels[kept])
+
+
+def test_tokens_without_a_label_do_not_change_the_loss():
+    torch.manual_seed(0)
+    batches = token_batches(True)
+    found = []
+    for fill in (0, 3):
+        torch.manual_seed(0)
+        ensemble = Ensemble([Tokens() for _ in range(3)])
+        other = [batch | {"ids": batch["ids"].masked_fill(batch["label"] == -100, fill)} for batch in batches]
+        history = fit(
+            ensemble,
+            other,
+            loss=CorrelationLoss(0.5),
+            optimizer=lambda p: torch.optim.SGD(p, 0.0),
+            epochs=1,
+            unpack=lambda batch: ({"ids": batch["ids"], "mask": batch["mask"]}, batch["label"]),
+            progress=False,
+        )
+        found.append(history["loss"][0])
+    assert found[0] == pytest.approx(found[1], abs=1e-7)
+
+
+def test_named_inputs_of_a_pooled_network_are_predicted():
+    torch.manual_seed(0)
+    ensemble = Ensemble([Tokens(sequences=False) for _ in range(3)])
+    batches = token_batches(False)
+    inputs = {"ids": batches[0]["ids"], "mask": batches[0]["mask"]}
+    assert ensemble.predict(inputs).shape == (6,)

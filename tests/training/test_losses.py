@@ -752,3 +752,41 @@ def test_progress_scales_the_dial_and_can_be_undone(loss):
     assert loss.dial(4) == {"diversity": pytest.approx(full / 4)}
     loss.set_progress(1.0)
     assert loss.effective_diversity(4) == full
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_class_weights_and_label_smoothing_are_those_of_torch(weighted, smoothing):
+    torch.manual_seed(0)
+    logits = torch.randn(4, 11, 3, dtype=torch.float64)
+    target = torch.randint(3, (11,))
+    given = {
+        "weight": torch.tensor([0.5, 2.0, 0.3]).double() if weighted else None,
+        "label_smoothing": smoothing,
+    }
+    torchs = nn.CrossEntropyLoss(**given)
+    own = torch.stack([torchs(learner, target) for learner in logits]).mean()
+    pooled = torchs(logits.mean(0), target)
+    torch.testing.assert_close(IndependentLoss(**given)(logits, target), own)
+    torch.testing.assert_close(JointLoss(pool="logits", **given)(logits, target), pooled)
+    torch.testing.assert_close(DiversityLoss(0.3, **given)(logits, target), 0.7 * own + 0.3 * pooled)
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind", "message"),
+    [
+        ({"weight": [1.0, 2.0]}, TypeError, "`weight` must be a tensor"),
+        ({"weight": torch.tensor([1.0, -2.0])}, ValueError, "`weight` must hold a number of 0 or more"),
+        ({"weight": torch.tensor([1.0, 0.0]), "label_smoothing": 0.1}, ValueError, "above 0, with"),
+        ({"label_smoothing": 2.0}, ValueError, "`label_smoothing` must"),
+        ({"weight": torch.ones(2)}, ValueError, "got 2 weights for 3 classes"),
+    ],
+)
+def test_bad_class_weights_are_refused(settings, kind, message):
+    with pytest.raises(kind, match=message):
+        DiversityLoss(**settings)(torch.zeros(2, 4, 3), torch.zeros(4, dtype=torch.long))
+
+
+def test_class_weights_do_not_go_with_soft_targets():
+    with pytest.raises(ValueError, match="for targets that are labels; got soft targets"):
+        DiversityLoss(weight=torch.ones(3))(torch.zeros(2, 4, 3), torch.full((4, 3), 1 / 3))

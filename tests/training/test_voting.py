@@ -326,9 +326,9 @@ def test_both_axes_of_a_shared_trunk_are_one_training():
         (lambda: SharedTrunk("net", 3), TypeError, "`net` must be a torch Module; got 'net'"),
         (lambda: SharedTrunk(heads(), 0), ValueError, "`n_learners` must be at least 1; got 0"),
         (
-            lambda: SharedTrunk(heads(), 4, learner_axis=2),
+            lambda: SharedTrunk(heads(), 4, learner_axis=3),
             ValueError,
-            "`learner_axis` must be at most 1; got 2",
+            "`learner_axis` must be at most 2; got 3",
         ),
         (
             lambda: SharedTrunk(heads(), 5)(torch.zeros(2, 5)),
@@ -397,3 +397,12 @@ def test_the_best_epoch_may_be_the_one_of_the_least_log_loss():
     proba = ensemble.predict_proba(held_out[0])
     found = nn.functional.nll_loss(proba.log(), held_out[1]).item()
     assert found == pytest.approx(history["val_log_loss"].min(), abs=1e-5)
+
+
+def test_the_learners_may_be_on_any_axis_of_a_trunk():
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(4, 6), nn.Unflatten(1, (3, 2)))  # (batch, 3, 2)
+    x = torch.randn(5, 4)
+    raw = net(x)
+    torch.testing.assert_close(SharedTrunk(net, 3)(x), raw.transpose(0, 1))
+    torch.testing.assert_close(SharedTrunk(net, 2, learner_axis=2)(x), raw.movedim(2, 0))

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -194,7 +195,7 @@ def _run_others(
     device: str,
 ) -> None:
     """Run fold by fold, so that no core waits for the longest job."""
-    from joblib import Parallel, delayed
+    from joblib import delayed
 
     def calls() -> Iterator[Any]:
         for job in jobs:
@@ -203,7 +204,7 @@ def _run_others(
                     yield delayed(_run_fold)(job, k, tables[job.table], settings, device)
 
     found: dict[ArenaJob, dict[int, dict[str, Any] | Exception]] = defaultdict(dict)
-    for job, k, result in Parallel(n_jobs=n_jobs, return_as="generator_unordered")(calls()):
+    for job, k, result in _as_they_finish(calls(), n_jobs):
         found[job][k] = result
         if len(found[job]) < settings.n_folds:
             continue
@@ -213,6 +214,21 @@ def _run_others(
         else:
             on = _device_name(device) if job.method in ON_DEVICE else "CPU"
             _write(run, job, [fold for fold in folds if isinstance(fold, dict)], out, on)
+
+
+def _as_they_finish(calls: Iterator[Any], n_jobs: int) -> Iterator[Any]:
+    """Yield the results of delayed calls, on any backend of joblib."""
+    from joblib import Parallel, effective_n_jobs
+
+    try:
+        parallel = Parallel(n_jobs=n_jobs, return_as="generator_unordered")
+    except ValueError:
+        # A backend such as Ray's returns all results at once: in blocks, so that those of a killed run are kept.
+        parallel = Parallel(n_jobs=n_jobs)
+        while some := list(islice(calls, 4 * effective_n_jobs(n_jobs))):
+            yield from parallel(some)
+    else:
+        yield from parallel(calls)
 
 
 def _run_fold(

@@ -4,7 +4,8 @@ from counterpoint._extras import import_extra
 
 import_extra("torch", "train")
 
-from counterpoint.training.calibration import calibrate  # noqa: E402 - a missing torch is one sentence
+from counterpoint.training.accumulation import accumulate_gradients  # noqa: E402 - a missing torch is one sentence
+from counterpoint.training.calibration import calibrate  # noqa: E402
 from counterpoint.training.callbacks import (  # noqa: E402
     Callback,
     ClipGradients,
@@ -40,6 +41,7 @@ from counterpoint.training.losses import (  # noqa: E402
 )
 from counterpoint.training.modules import evaluating  # noqa: E402
 from counterpoint.training.networks import mlp  # noqa: E402
+from counterpoint.training.parallel import ParallelEnsemble, parallelize  # noqa: E402
 from counterpoint.training.precision import autocast  # noqa: E402
 from counterpoint.training.readout import Readout  # noqa: E402
 from counterpoint.training.stacked import Stacked, can_stack  # noqa: E402
@@ -62,6 +64,7 @@ __all__ = [
     "IndependentLoss",
     "JointLoss",
     "NegativeCorrelationLoss",
+    "ParallelEnsemble",
     "ProgressBar",
     "Readout",
     "Schedule",
@@ -72,6 +75,7 @@ __all__ = [
     "TensorBoard",
     "Vote",
     "Voters",
+    "accumulate_gradients",
     "autocast",
     "calibrate",
     "can_stack",
@@ -84,6 +88,7 @@ __all__ = [
     "load_checkpoint",
     "mlp",
     "one_hot",
+    "parallelize",
     "pick_device",
     "save_checkpoint",
     "seeded",

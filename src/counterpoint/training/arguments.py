@@ -13,8 +13,10 @@ from torch.optim.lr_scheduler import CyclicLR, LRScheduler, OneCycleLR
 from counterpoint._validation import check_choice, check_flag, check_path, check_whole
 from counterpoint.training.callbacks import Callback
 from counterpoint.training.ensemble import Voters
-from counterpoint.training.ensemble_loss import as_ensemble_loss
+from counterpoint.training.ensemble_loss import EnsembleLoss, as_ensemble_loss
+from counterpoint.training.mesh import Axes, as_axes
 from counterpoint.training.modules import unwrap
+from counterpoint.training.parallel import ParallelEnsemble, axes_of
 
 __all__ = [
     "Metric",
@@ -22,6 +24,7 @@ __all__ = [
     "check_checkpoint",
     "check_loss",
     "check_loss_value",
+    "check_mesh",
     "check_optimizer",
     "check_patience",
     "metric_name",
@@ -109,6 +112,35 @@ def check_loss_value(value: Any, loss: Any) -> None:
     if not isinstance(value, Tensor) or value.dim():
         got = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else repr(value)
         raise ValueError(f"`loss` must return one number, as a tensor; got {loss!r}, which returns {got}.")
+
+
+def check_mesh(ensemble: Any, loss: Any, mesh: Any, optimizer: Any) -> Axes:
+    """Return the processes that train together: those of the mesh, or of a wrapper of the ensemble.
+
+    Parameters
+    ----------
+    ensemble, loss, mesh, optimizer
+        The arguments of :func:`~counterpoint.training.fit`.
+    """
+    found = axes_of(ensemble) if isinstance(ensemble, nn.Module) else as_axes("local")
+    told = loss._axes if isinstance(loss, EnsembleLoss) else None
+    if mesh is None and told and not found:
+        raise ValueError("`mesh` must be given to `fit` if the loss has one; got None.")
+    if mesh is None and isinstance(unwrap(ensemble), ParallelEnsemble):
+        raise ValueError("`mesh` must be given for an ensemble that is spread over one; got None.")
+    if mesh is None:
+        return found
+    axes = as_axes(mesh)
+    if found and (found.n_data, found.n_learner_ranks) != (axes.n_data, axes.n_learner_ranks):
+        raise ValueError(
+            f"`mesh` must be that of the ensemble, with {found.n_learner_ranks} x {found.n_data} processes; "
+            f"got {axes.n_learner_ranks} x {axes.n_data}."
+        )
+    if axes.learners is not None and not found and isinstance(optimizer, Optimizer):
+        raise TypeError(
+            "`optimizer` must be a callable that makes one of the parameters of this process; got an Optimizer of all."
+        )
+    return axes
 
 
 def check_checkpoint(path: str | os.PathLike[str] | None, resume: bool) -> bool:

@@ -15,6 +15,7 @@ from counterpoint._extras import import_extra
 from counterpoint._validation import check_number, check_path, check_whole
 from counterpoint.training.ensemble_loss import as_ensemble_loss
 from counterpoint.training.history import History
+from counterpoint.training.mesh import LOCAL, Axes
 from counterpoint.training.regression_tally import make_tally
 
 if TYPE_CHECKING:
@@ -42,7 +43,10 @@ class State:
     logits, target, sample_weight, batch_loss : Tensor
         Tensors of the last batch, detached, on their device.
     stop : bool
-        Set to True to end training after this epoch.
+        Set to True to end training after this epoch, on one process or more.
+    axes : Axes
+        The mesh. Callbacks run on every process, with the samples and learners of that process; ``axes.is_main`` is
+        true on one.
     """
 
     ensemble: nn.Module
@@ -59,6 +63,7 @@ class State:
     sample_weight: Tensor | None = field(init=False, repr=False)
     batch_loss: Tensor = field(init=False, repr=False)
     stop: bool = False
+    axes: Axes = LOCAL
 
 
 class Callback:
@@ -124,7 +129,14 @@ class ClipGradients(Callback):
     def on_gradients(self, state: State) -> None:
         """Clip the gradients."""
         parameters = [p for group in state.optimizer.param_groups for p in group["params"]]
-        nn.utils.clip_grad_norm_(parameters, self.max_norm)
+        if state.axes.learners is None:
+            nn.utils.clip_grad_norm_(parameters, self.max_norm)
+            return
+        gradients = [p.grad for p in parameters if p.grad is not None]
+        own = torch.stack([gradient.square().sum() for gradient in gradients]).sum()
+        factor = self.max_norm / (state.axes.sum_learners(own.detach()).sqrt() + 1e-6)
+        for gradient in gradients:
+            gradient.mul_(factor.clamp(max=1.0))
 
 
 class DiversityWarmup(Callback):
@@ -158,7 +170,7 @@ class DiversityWarmup(Callback):
 
     def on_epoch_end(self, state: State) -> None:
         """Record the dial, and restore it."""
-        n_learners = state.logits.shape[-3]
+        n_learners = state.axes.n_learners(state.logits.shape[-3])
         for name, value in as_ensemble_loss(state.loss).dial(n_learners).items():
             state.history[-1].setdefault(name, value)
         self.on_train_end(state)
@@ -189,10 +201,12 @@ class TensorBoard(Callback):
         """Open the log, and purge what an interrupted run wrote after its checkpoint."""
         from torch.utils.tensorboard import SummaryWriter
 
-        self._writer = SummaryWriter(self.log_dir, purge_step=state.epoch + 1)
+        self._writer = SummaryWriter(self.log_dir, purge_step=state.epoch + 1) if state.axes.is_main else None
 
     def on_epoch_end(self, state: State) -> None:
         """Write the measures of the epoch, those of the validation data under ``validation/``."""
+        if self._writer is None:
+            return
         for name, value in state.history[-1].items():
             if name != "epoch":
                 tag = f"validation/{name[4:]}" if name.startswith("val_") else f"train/{name}"
@@ -201,7 +215,8 @@ class TensorBoard(Callback):
 
     def on_train_end(self, state: State) -> None:
         """Close the log."""
-        self._writer.close()
+        if self._writer is not None:
+            self._writer.close()
 
 
 class ProgressBar(Callback):
@@ -233,7 +248,7 @@ class ProgressBar(Callback):
             progress.TimeRemainingColumn(compact=True),
             console=self.console,
             auto_refresh=False,
-            disable=not (self.console.is_terminal or self.console.is_jupyter),
+            disable=not (state.axes.is_main and (self.console.is_terminal or self.console.is_jupyter)),
         )
         self._task = self._bar.add_task(
             "", total=state.epochs, completed=state.epoch, epoch=state.epoch, numbers=""
@@ -243,7 +258,8 @@ class ProgressBar(Callback):
 
     def on_batch_end(self, state: State) -> None:
         """Show the last batch, ten times a second at most."""
-        if self._bar.disable or (now := time.monotonic()) < self._next:
+        # On a mesh this process has a part of the batch.
+        if self._bar.disable or state.axes or (now := time.monotonic()) < self._next:
             return
         self._next = now + 0.1
         tally = make_tally(state.ensemble, state.loss)

@@ -19,6 +19,7 @@ from counterpoint.training.columns import (
     shares,
     wide,
 )
+from counterpoint.training.mesh import LOCAL, Axes
 
 __all__ = ["Correlations", "Standardised", "correlations", "loss_and_state", "standardise"]
 
@@ -80,11 +81,12 @@ def loss_and_state(
     reduction: str,
     activation: str,
     sample_weight: Tensor | None,
+    axes: Axes,
 ) -> tuple[Tensor, "Standardised"]:
     """Return the loss and the standardised columns it was computed from, detached."""
     logits = wide(logits, activation)
     lam = lam.to(logits) if isinstance(lam, Tensor) else float(lam)
-    task = _Task(target, lam, reduction == "mean", activation == "softmax", sample_weight)
+    task = _Task(target, lam, reduction == "mean", activation == "softmax", sample_weight, axes)
     states: list[Standardised] = []
     loss: Tensor = _CorrelationFunction.apply(logits, task, states)  # type: ignore[no-untyped-call]
     return loss, states[0]
@@ -101,49 +103,97 @@ class Standardised(NamedTuple):
     n_defined: float | Tensor  # (...), columns with a correlation to the truth, at least 1
     n_pairs: float | Tensor  # (...), pairs of columns with a correlation, at least 1
     root: Tensor | None  # (..., 1, 1, B), square roots of the weights
+    size: float  # the sum of squares of a column that is not constant
+    products: Tensor | None = (
+        None  # (2, ...), of the sum with the truth and with itself, over all processes of a mesh
+    )
 
     def means(self) -> Correlations:
         """Return the averages over what is defined, 0 where nothing is."""
-        batch = self.columns.shape[-1]
-        sum_tl = (self.summed * self.truth).sum((-3, -2, -1)) / batch
-        sum_ll = (self.summed.square().sum((-3, -2, -1)) / batch - self.n_columns) / 2
+        if self.products is None:
+            products = (self.summed * self.truth).sum((-3, -2, -1)), self.summed.square().sum((-3, -2, -1))
+        else:
+            products = self.products[0], self.products[1]
+        sum_tl = products[0] / self.size
+        sum_ll = (products[1] / self.size - self.n_columns) / 2
         return Correlations(sum_tl / self.n_defined, sum_ll / self.n_pairs)
 
 
-def standardise(outputs: Tensor, target: Tensor, sample_weight: Tensor | None) -> Standardised:
-    """Centre and scale the columns (..., N, m, B) and those of the truth over the batch.
+def standardise(
+    outputs: Tensor, target: Tensor, sample_weight: Tensor | None, axes: Axes = LOCAL
+) -> Standardised:
+    """Centre and scale the columns (..., N, m, B) and those of the truth over the batch, that of all processes.
 
     Weights enter as their square roots, so that products of columns are weighted sums.
     """
     n_learners, n_classes, batch = outputs.shape[-3:]
-    truth, root = one_hot(target, outputs).unsqueeze(-3), None
-    if sample_weight is None:
+    truth, root, size = one_hot(target, outputs).unsqueeze(-3), None, float(batch)
+    if sample_weight is None and axes.data is None:
         columns, mean, inverse = torch.native_layer_norm(outputs, (batch,), None, None, 0.0)
         truth, mean_truth, inverse_truth = torch.native_layer_norm(truth, (batch,), None, None, 0.0)
     else:
-        root = _root(sample_weight, outputs)
-        parts = _weighted_norm(torch.cat([outputs, truth], -3), root)
+        together = torch.cat([outputs, truth], -3)
+        if axes.data is None:
+            assert sample_weight is not None
+            root = _root(sample_weight, outputs)
+            parts = _weighted_norm(together, root)
+        else:
+            *parts, root = _norm_over(axes, together, sample_weight)  # type: ignore[assignment]
+            size = 1.0
         (columns, truth), (mean, mean_truth), (inverse, inverse_truth) = (
             part.split_with_sizes((n_learners, 1), -3) for part in parts
         )
     # On the CPU, reading the least spread is cheaper than masking and counting; on a GPU it would wait for the device.
     steepest = 4 / _FLAT  # mean (1 - mean) is a quarter at most
-    if outputs.is_cpu and inverse.amax().item() < steepest and inverse_truth.amax().item() < steepest:
+    alone = outputs.is_cpu and axes.learners is None
+    if alone and inverse.amax().item() < steepest and inverse_truth.amax().item() < steepest:
         n = float(n_learners * n_classes)
         pairs = max(n * (n_learners - 1) / 2, 1.0)
-        return Standardised(columns, inverse, truth, columns.sum(-3, keepdim=True), n, n, pairs, root)
+        return Standardised(columns, inverse, truth, columns.sum(-3, keepdim=True), n, n, pairs, root, size)
     flat = _flat(torch.cat([mean, mean_truth], -3), torch.cat([inverse, inverse_truth], -3))
     own, others = flat.split_with_sizes((n_learners, 1), -3)
     columns.masked_fill_(own, 0.0)
     truth.masked_fill_(others, 0.0)
     inverse.masked_fill_(own, 0.0)
     count = own.logical_not().squeeze(-1).sum(-2, dtype=mean.dtype)  # (..., m)
+    summed, count = _over_learners(axes, columns.sum(-3, keepdim=True), count)
     n_columns = count.sum(-1)
     n_defined = count.masked_fill(others[..., 0, :, 0], 0.0).sum(-1).clamp_(min=1)
     n_pairs = ((count.square().sum(-1) - n_columns) / 2).clamp_(min=1)
-    return Standardised(
-        columns, inverse, truth, columns.sum(-3, keepdim=True), n_columns, n_defined, n_pairs, root
-    )
+    return Standardised(columns, inverse, truth, summed, n_columns, n_defined, n_pairs, root, size)
+
+
+def _over_learners(axes: Axes, summed: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the sum of the columns (..., 1, m, B) and their counts (..., m) over the learners of all processes."""
+    if axes.learners is None:
+        return summed, count
+    both = axes.sum_learners(torch.cat([summed, count[..., None, :, None]], -1))
+    return both[..., :-1].contiguous(), both[..., 0, :, -1]
+
+
+def _norm_over(axes: Axes, columns: Tensor, sample_weight: Tensor | None) -> tuple[Tensor, ...]:
+    """Return what :func:`_weighted_norm` does, over the samples of all processes, and the roots of their shares.
+
+    The processes exchange means, then second moments about the mean of all, which lose no digits as sums of squares
+    would.
+    """
+    batch = columns.shape[-1]
+    if sample_weight is None:
+        share, weight = columns.new_full((1,), 1 / batch), columns.new_tensor(batch, dtype=torch.float64)
+    else:
+        check_sample_weight(sample_weight, batch, columns.dim() - 3)
+        share, weight = shares(sample_weight, columns.dtype), sample_weight.double().sum(-1)
+    share, weight = share[..., None, None, :], weight[..., None, None, None]
+    own = (columns * share).sum(-1, keepdim=True).double()  # (..., N + 1, m, 1)
+    sums = axes.sum_data(torch.cat([(own * weight).flatten(), weight.flatten()]))
+    total = sums[own.numel() :].view_as(weight).clamp(min=torch.finfo(torch.float64).tiny)
+    mean = (sums[: own.numel()].view_as(own) / total).to(columns)
+    share = share * (weight / total).to(columns)
+    root = share.sqrt()
+    centred = (columns - mean).mul_(root)
+    variance = axes.sum_data(centred.square().sum(-1, keepdim=True).double())
+    inverse = variance.rsqrt_().to(columns)
+    return centred.mul_(inverse), mean, inverse, root
 
 
 def _weighted_norm(columns: Tensor, root: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -177,6 +227,7 @@ class _Task(NamedTuple):
     mean: bool
     softmax: bool
     sample_weight: Tensor | None
+    axes: Axes
 
 
 def _loss_and_gradient(
@@ -192,22 +243,31 @@ def _loss_and_gradient(
 
     Everything is computed at once, since few operations are fastest with small networks.
     """
-    target, lam, mean, softmax, sample_weight = task
+    target, lam, mean, softmax, sample_weight, axes = task
     outputs = columns.softmax(-2) if softmax else columns
-    state = standardise(outputs, target, sample_weight)
-    z, inverse, truth, summed, n_columns, n_defined, n_pairs, root = state
-    batch = outputs.shape[-1]
+    state = standardise(outputs, target, sample_weight, axes)
+    z, inverse, truth, summed, n_columns, n_defined, n_pairs, root, size, _ = state
     a, b = (1 / n_defined, lam / n_pairs) if mean else (1.0, lam)
-    half = summed * _spread(b / (2 * batch))
-    rest = _less(half, a / batch, truth)
-    loss = (summed * rest).sum((-3, -2, -1)) - b / 2 * n_columns
-    if not with_gradient:
-        return loss, None, state
-    g = half.add_(rest)  # (..., 1, m, B)
-    gradient = torch.addcmul(g, z, (z * g).sum(-1, keepdim=True), value=-1 / batch).mul_(inverse)
-    if root is not None:  # weighted centring is not symmetric: take out the weighted mean
+    half = summed * _spread(b / (2 * size))
+    rest = _less(half, a / size, truth)
+    if axes.data is None:
+        loss = (summed * rest).sum((-3, -2, -1)) - b / 2 * n_columns
+        if not with_gradient:
+            return loss, None, state
+    g = half + rest if axes.data else half.add_(rest)  # (..., 1, m, B)
+    pull = (z * g).sum(-1, keepdim=True)
+    if axes.data is not None:
+        products = torch.stack([(summed * other).sum((-3, -2, -1)) for other in (truth, summed)])
+        sums = axes.sum_data(torch.cat([products.flatten(), pull.flatten()]).double()).to(columns)
+        products, pull = sums[: products.numel()].view_as(products), sums[products.numel() :].view_as(pull)
+        loss = b / 2 * (products[1] - n_columns) - a * products[0]
+        state = state._replace(products=products)
+        inverse = inverse * axes.n_data  # the gradients of the processes are averaged
+    gradient = torch.addcmul(g, z, pull, value=-1 / size).mul_(inverse)
+    if root is not None:
         gradient.mul_(root)
-        gradient.addcmul_(root.square(), gradient.sum(-1, keepdim=True), value=-1 / batch)
+        if axes.data is None:  # weighted centring is not symmetric: take out the weighted mean
+            gradient.addcmul_(root.square(), gradient.sum(-1, keepdim=True), value=-1 / size)
     if softmax:  # its derivative takes g to p g - p (the sum of p g over the classes)
         gradient.mul_(outputs)
         gradient.addcmul_(outputs, gradient.sum(-2, keepdim=True), value=-1)

@@ -34,6 +34,9 @@ class CorrelationLoss(EnsembleLoss):
     activation : {"softmax", "identity"}, default="softmax"
         How logits become probabilities; ``"identity"`` if they are probabilities already (of class 1 if there is a
         single column). The ``activation`` of the :class:`Ensemble` must be the same.
+    mesh : DeviceMesh, ProcessGroup or "local", optional
+        As for :class:`EnsembleLoss`. Processes with other samples exchange means and second moments, 2 N m + 2 m + 1
+        numbers for N learners and m classes, then N m + 2 for the gradient, whatever the size of the batch.
 
     Attributes
     ----------
@@ -73,12 +76,13 @@ class CorrelationLoss(EnsembleLoss):
         lam: float | Tensor | None = None,
         reduction: str = "mean",
         activation: str = "softmax",
+        mesh: Any = None,
     ) -> None:
         if diversity is not None and lam is not None:
             raise ValueError(
                 f"`lam` must not be given together with `diversity`; got {lam!r} and {diversity!r}."
             )
-        super().__init__(None)
+        super().__init__(None, mesh=mesh)
         if lam is None:
             self.diversity = check_diversity(0.5 if diversity is None else diversity, most=math.inf)
         self.lam = lam if lam is None or isinstance(lam, Tensor) else check_number(lam, "lam", 0)
@@ -90,8 +94,9 @@ class CorrelationLoss(EnsembleLoss):
     def forward(self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> Tensor:
         """Return the loss of a batch; shapes as for :class:`DiversityLoss`."""
         check_axes(logits)
-        lam = self.effective_lambda(logits.shape[-3])
-        loss, last = loss_and_state(logits, target, lam, self.reduction, self.activation, sample_weight)
+        axes = self.axes_for(logits)
+        lam = self.effective_lambda(axes.n_learners(logits.shape[-3]))
+        loss, last = loss_and_state(logits, target, lam, self.reduction, self.activation, sample_weight, axes)
         self.__dict__["_last"] = last  # skips the checks of Module.__setattr__, at every step
         return loss
 

@@ -1,20 +1,22 @@
 """Modules with several learners: an ensemble of any networks, and one network with several heads."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from counterpoint._validation import check_choice, check_weights, check_whole
+from counterpoint.exceptions import LearnerWarning
 from counterpoint.training.columns import two_columns
 from counterpoint.training.ensemble_loss import EnsembleLoss
-from counterpoint.training.modules import evaluating
+from counterpoint.training.modules import evaluating, rows_at_once, unwrap
 from counterpoint.training.readout import Readout
-from counterpoint.training.stacked import Stacked, can_stack
+from counterpoint.training.stacked import Stacked, can_stack, change_layout
 from counterpoint.training.voting import VOTES, Vote
 
-__all__ = ["Ensemble", "SharedTrunk", "Voters"]
+__all__ = ["Ensemble", "SharedTrunk", "Voters", "voters_in"]
 
 
 class Voters(nn.Module):
@@ -88,14 +90,54 @@ class Voters(nn.Module):
         if self.activation != "regression":  # which has one vote
             self._trained_vote = check_choice(loss.voting, "voting", VOTES)
 
+    def trained_with(self, outputs: Tensor) -> Tensor:
+        """Return the outputs; if gradients flow back through them in training mode, the read-out is dropped.
+
+        It belongs to the weights that it was fitted with.
+        """
+        if self.readout is None or not self.training or torch.compiler.is_compiling():
+            return outputs
+        if outputs.requires_grad:
+            outputs.register_hook(self._drop_readout)  # type: ignore[no-untyped-call]
+        return outputs
+
+    def _drop_readout(self, _: Tensor) -> None:
+        if self.readout is not None:
+            self.readout = None
+            warnings.warn(
+                "The ensemble trains again, so its read-out was dropped; `calibrate` fits another at the end.",
+                LearnerWarning,
+                stacklevel=2,
+            )
+
+    def outputs(self, x: Any) -> Tensor:
+        """Return the outputs of all learners, (n_learners, batch, n_classes), for a prediction."""
+        return cast(Tensor, self(x))
+
+    def _evaluated(self, x: Any, function: Callable[[Tensor], Tensor], dim: int) -> Tensor:
+        """Return a function of the outputs in evaluation mode, of some rows at a time: memory is bounded."""
+        views = list(x) if isinstance(x, list | tuple) else [x]
+        with evaluating(self):
+            if not all(isinstance(view, Tensor) and view.dim() for view in views):
+                return function(self.outputs(x))
+            rows = rows_at_once(self, views[0].shape[1:], self.n_learners)
+            if all(len(view) <= rows for view in views):
+                return function(self.outputs(x))
+            parts = zip(*(view.split(rows) for view in views), strict=True)
+            pieces = (part[0] if isinstance(x, Tensor) else list(part) for part in parts)
+            return torch.cat([function(self.outputs(piece)) for piece in pieces], dim)
+
     def learner_proba(self, x: Tensor | list[Tensor]) -> Tensor:
         """Return the probabilities of each learner, (n_learners, batch, n_classes), in evaluation mode."""
         self._check_probabilities()
-        with evaluating(self):
-            logits = two_columns(self(x), self.activation).float()
+
+        def proba(outputs: Tensor) -> Tensor:
+            logits = two_columns(outputs, self.activation).float()
             if self.activation == "identity":
                 return logits
             return (logits if self.readout is None else self.readout(logits)).softmax(-1)
+
+        return self._evaluated(x, proba, 1)
 
     def vote_learners(self, x: Tensor | list[Tensor]) -> tuple[Tensor, str]:
         """Return the probabilities whose vote is the prediction, (n_learners, batch, n_classes), and that vote.
@@ -104,21 +146,18 @@ class Voters(nn.Module):
         outputs: then each learner has its share of that mean, and the vote is geometric.
         """
         self._check_probabilities()
-        with evaluating(self):
-            rule = self.rule
-            return rule.learners(self(x)).exp(), rule.kind
+        rule = self.rule
+        return self._evaluated(x, lambda outputs: rule.learners(outputs).exp(), 1), rule.kind
 
     def predict_proba(self, x: Tensor | list[Tensor]) -> Tensor:
         """Return the probabilities of the vote, (batch, n_classes), in evaluation mode."""
         self._check_probabilities()
-        with evaluating(self):
-            return self.rule(self(x))
+        return self._evaluated(x, self.rule.__call__, 0)
 
     def predict(self, x: Tensor | list[Tensor]) -> Tensor:
         """Return the class that wins the vote, (batch,); for regression the mean of the learners (batch, n_outputs)."""
         if self.activation == "regression":
-            with evaluating(self):
-                return self.rule(self(x))
+            return self._evaluated(x, self.rule.__call__, 0)
         return self.predict_proba(x).argmax(-1)
 
     def get_extra_state(self) -> Tensor:
@@ -205,6 +244,7 @@ class Ensemble(Voters):
         self.body: nn.ModuleList | Stacked = (
             Stacked(learners) if can_stack(learners) else nn.ModuleList(learners)
         )
+        self.register_load_state_dict_pre_hook(_change_layout)  # type: ignore[no-untyped-call]
 
     @property
     def is_stacked(self) -> bool:
@@ -221,8 +261,9 @@ class Ensemble(Voters):
 
         Parameters
         ----------
-        x : Tensor, or list of Tensor
-            One batch for all learners, or a list with one view of the batch for each.
+        x : Tensor, list of Tensor, or mapping
+            One batch for all learners, or a list with one view of the batch for each. The inputs of a mapping are given
+            to each learner by name.
         """
         if isinstance(x, list | tuple) and len(x) != self.n_learners:
             raise ValueError(
@@ -231,13 +272,16 @@ class Ensemble(Voters):
         if isinstance(self.body, Stacked):
             if not isinstance(x, Tensor | list | tuple):
                 raise TypeError(f"`x` must be a tensor, or a list of them; got {type(x).__name__}.")
-            return self.body(x)  # type: ignore[no-any-return]
+            return self.trained_with(self.body(x))
         views = x if isinstance(x, list | tuple) else [x] * self.n_learners
-        outputs = [learner(view) for learner, view in zip(self.body, views, strict=True)]
+        outputs = [
+            learner(**view) if isinstance(view, Mapping) else learner(view)
+            for learner, view in zip(self.body, views, strict=True)
+        ]
         if len({tuple(output.shape) for output in outputs}) > 1:
             shapes = ", ".join(str(tuple(output.shape)) for output in outputs)
             raise ValueError(f"`learners` must have outputs of the same shape; got {shapes}.")
-        return torch.stack(outputs)
+        return self.trained_with(torch.stack(outputs))
 
     def extra_repr(self) -> str:
         """Return the settings."""
@@ -252,11 +296,11 @@ class SharedTrunk(Voters):
     Parameters
     ----------
     net : Module
-        Its output is ``(batch, n_learners, n_classes)`` or ``(n_learners, batch, n_classes)``.
+        Its output has an axis for the learners, such as ``(batch, n_learners, n_classes)``.
     n_learners : int
         Number of learners.
-    learner_axis : {1, 0}, default=1
-        The axis of the learners in the output.
+    learner_axis : {1, 0, 2}, default=1
+        The axis of the learners in the output; the other two are the batch and the classes, in this order.
     voting, weights, activation
         As for :class:`Ensemble`.
 
@@ -285,23 +329,51 @@ class SharedTrunk(Voters):
             raise TypeError(f"`net` must be a torch Module; got {net!r}.")
         n_learners = check_whole(n_learners, "n_learners", minimum=1)
         super().__init__(n_learners, voting, weights, activation)
-        self.learner_axis = check_whole(learner_axis, "learner_axis", minimum=0, maximum=1)
+        self.learner_axis = check_whole(learner_axis, "learner_axis", minimum=0, maximum=2)
         self.net = net
 
     def forward(self, x: Any) -> Tensor:
         """Return the outputs of the learners, (n_learners, batch, n_classes)."""
-        found = self.net(x)
+        found = self.net(**x) if isinstance(x, Mapping) else self.net(x)
         if (
             not isinstance(found, Tensor)
             or found.dim() != 3
             or found.shape[self.learner_axis] != self.n_learners
         ):
-            shape = (
-                "(batch, n_learners, n_classes)" if self.learner_axis else "(n_learners, batch, n_classes)"
-            )
+            axes = ["batch", "n_classes"]
+            axes.insert(self.learner_axis, "n_learners")
+            shape = f"({', '.join(axes)})"
             got = f"shape {tuple(found.shape)}" if isinstance(found, Tensor) else f"a {type(found).__name__}"
             raise ValueError(f"`net` must return {shape} with {self.n_learners} learners; got {got}.")
-        return found.transpose(0, 1) if self.learner_axis else found
+        return self.trained_with(found.movedim(self.learner_axis, 0))
+
+
+def voters_in(module: nn.Module) -> Voters | None:
+    """Return the ensemble in a module: itself, in a wrapper of torch, or the only one in a wrapper of any kind."""
+    bare = unwrap(module)
+    if isinstance(bare, Voters):
+        return bare
+    found = [part for part in bare.modules() if isinstance(part, Voters)]
+    return found[0] if len(found) == 1 else None
+
+
+def _change_layout(module: nn.Module, state_dict: Any, prefix: str, *_: Any) -> None:
+    """Turn the state of learners that were not stacked into that of stacked ones, and the reverse.
+
+    Whether learners are stacked depends on their layers and their number, and not on what they have learnt.
+    """
+    ensemble, start = cast(Ensemble, module), f"{prefix}body."
+    held = {name.removeprefix(start): value for name, value in state_dict.items() if name.startswith(start)}
+    was_stacked = any(name.startswith("layers.") for name in held)
+    if not held or was_stacked == ensemble.is_stacked:
+        return
+    try:
+        found = change_layout(ensemble.body, held)
+    except (RuntimeError, ValueError):  # of other learners: torch names what is missing
+        return
+    for name in held:
+        del state_dict[f"{start}{name}"]
+    state_dict.update({f"{start}{name}": value for name, value in found.items()})
 
 
 def _make_room(module: nn.Module, state_dict: Mapping[str, Any], prefix: str, *_: Any) -> None:

@@ -7,7 +7,8 @@ the proofs.
 """
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Self
 
 import torch
@@ -15,8 +16,9 @@ from torch import Tensor, nn
 
 from counterpoint._validation import check_number
 from counterpoint.training.columns import average, class_columns
+from counterpoint.training.mesh import LOCAL, Axes, as_axes, check_said
 
-__all__ = ["EnsembleLoss", "as_ensemble_loss", "check_diversity"]
+__all__ = ["EnsembleLoss", "as_ensemble_loss", "check_diversity", "value_on_mesh"]
 
 
 class EnsembleLoss(nn.Module):
@@ -29,6 +31,11 @@ class EnsembleLoss(nn.Module):
     ----------
     diversity : float, Tensor of the shape of the groups, or None
         The dial; None means ``1 - 1 / n_learners``.
+    mesh : DeviceMesh, ProcessGroup or "local", optional
+        The processes that train together, for a training loop of your own; :func:`fit` tells the loss. A mesh has the
+        dimensions ``"learners"`` and ``"data"``, or one of them; a process group is a data axis. The loss is then that
+        of the whole batch and all learners, and its gradients are scaled for ``DistributedDataParallel``, which
+        averages them. ``"local"`` is this process alone.
 
     Attributes
     ----------
@@ -49,6 +56,11 @@ class EnsembleLoss(nn.Module):
     :meth:`with_diversity` as well.
     :func:`fit` also takes a plain callable, which has the defaults of the attributes and no dial.
 
+    Among several processes a loss without ``mesh`` refuses to train: each would take the loss of its own samples, and
+    the mean of these is the loss of the batch only for some losses, and only if all have as many samples. On a mesh,
+    the losses of this package exchange a few sums. A subclass gathers the outputs of all processes instead, so that it
+    may be any function of them.
+
     Examples
     --------
     >>> from counterpoint.training import one_hot
@@ -65,9 +77,11 @@ class EnsembleLoss(nn.Module):
     voting: str = "soft"
     needs_readout: bool = False
     _progress: float = 1.0
+    _axes: Axes | None = None  # not said
 
-    def __init__(self, diversity: float | Tensor | None) -> None:
+    def __init__(self, diversity: float | Tensor | None, *, mesh: Any = None) -> None:
         super().__init__()
+        self._axes = None if mesh is None else as_axes(mesh)
         self.diversity = None if diversity is None else check_diversity(diversity)
 
     def forward(self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> Tensor:
@@ -87,12 +101,48 @@ class EnsembleLoss(nn.Module):
         Tensor
             One loss for each group; a scalar if there are no leading axes.
         """
+        axes = self.axes_for(logits)
+        if axes and not _is_ours(self, _STEPS):
+            return self.of_all(logits, target, sample_weight)
         outputs = self.transform(class_columns(logits, self.activation or "softmax"))
-        d = self.effective_diversity(outputs.shape[-3])
-        if isinstance(d, float) and d in (0, 1):
-            return self.cost(self.pool(outputs) if d else outputs, target, sample_weight)
-        own, pooled = (self.cost(q, target, sample_weight) for q in (outputs, self.pool(outputs)))
-        return torch.lerp(own, pooled, d.to(own) if isinstance(d, Tensor) else d)
+        n_own, batch = outputs.shape[-3], outputs.shape[-1]
+        n_learners = axes.n_learners(n_own)
+        d = self.effective_diversity(n_learners)
+        own = pooled = None
+        if not (isinstance(d, float) and d == 1):
+            own = self.cost(outputs, target, sample_weight)
+            own = axes.sum_learners(own * (n_own / n_learners)) if axes.learners else own
+        if not (isinstance(d, float) and d == 0):
+            pooled = self.cost(self.pool(outputs), target, sample_weight)
+        if own is None or pooled is None:
+            loss = pooled if own is None else own
+            assert loss is not None
+        else:
+            loss = torch.lerp(own, pooled, d.to(own) if isinstance(d, Tensor) else d)
+        return axes.mean_of_data(loss, batch, sample_weight)
+
+    def axes_for(self, logits: Tensor) -> Axes:
+        """Return the processes that train together, which must be known where there are several."""
+        if self._axes is None:
+            check_said(logits)
+        return self._axes or LOCAL
+
+    def of_all(self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> Tensor:
+        """Return the loss of the whole batch and all learners, gathered: right for any loss, at the cost of traffic."""
+        axes = self.axes_for(logits)
+        logits, target, sample_weight = axes.gather(logits, target, sample_weight)
+        with self.on(LOCAL):
+            loss: Tensor = self(logits, target, *(() if sample_weight is None else (sample_weight,)))
+        return loss if axes.data is None else torch.lerp(loss.detach(), loss, float(axes.n_data))
+
+    @contextmanager
+    def on(self, axes: Axes) -> Iterator[None]:
+        """Train on these axes for a block."""
+        before, self._axes = self._axes, axes
+        try:
+            yield
+        finally:
+            self._axes = before
 
     def set_progress(self, fraction: float) -> None:
         """Scale the dial by a fraction, as a warm-up does; 1 restores it."""
@@ -112,7 +162,7 @@ class EnsembleLoss(nn.Module):
 
     def pool(self, outputs: Tensor) -> Tensor:
         """Return the pooled output, with a learner axis of length one."""
-        return outputs.mean(-3, keepdim=True)
+        return (self._axes or LOCAL).mean_of_learners(outputs)
 
     def cost(self, outputs: Tensor, target: Tensor, sample_weight: Tensor | None) -> Tensor:
         """Return the mean loss of outputs over learners and samples."""
@@ -155,6 +205,8 @@ class _PlainLoss(EnsembleLoss):
         self.function = function
 
     def forward(self, logits: Tensor, target: Tensor, *sample_weight: Tensor) -> Tensor:  # type: ignore[override]
+        if self._axes:
+            return self.of_all(logits, target, *sample_weight)
         return self.function(logits, target, *sample_weight)
 
     def set_progress(self, fraction: float) -> None:
@@ -179,6 +231,19 @@ def as_ensemble_loss(loss: Callable[..., Tensor]) -> EnsembleLoss:
     'soft'
     """
     return loss if isinstance(loss, EnsembleLoss) else _PlainLoss(loss)
+
+
+def value_on_mesh(loss: EnsembleLoss) -> Callable[..., Tensor]:
+    """Return the function of a batch that is the loss on its mesh, also if a subclass has a ``forward`` of its own."""
+    return loss if _is_ours(loss, ("forward",)) or not loss._axes else loss.of_all
+
+
+_STEPS = ("transform", "pool", "cost", "score")
+
+
+def _is_ours(loss: EnsembleLoss, methods: tuple[str, ...]) -> bool:
+    """Return True if these methods are those of this package, which know what a mesh asks of them."""
+    return all(getattr(type(loss), name).__module__.startswith("counterpoint.training.") for name in methods)
 
 
 def check_diversity(value: object, *, most: float = 1.0) -> float | Tensor:

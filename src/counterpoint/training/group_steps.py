@@ -10,6 +10,7 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from counterpoint.training.ensemble import Ensemble
 from counterpoint.training.ensemble_loss import EnsembleLoss
+from counterpoint.training.mesh import LOCAL
 from counterpoint.training.stacked import Stacked
 
 __all__ = ["GroupLoss", "Steps", "adamw", "trained_parameters"]
@@ -32,7 +33,8 @@ class GroupLoss:
         total = logits.new_zeros(())
         for loss, groups in self.parts:
             own = None if weight is None else weight[groups]
-            total = total + loss(logits[groups], target[groups], own).sum()
+            with loss.on(LOCAL):  # groups train on one process, also where there are others
+                total = total + loss(logits[groups], target[groups], own).sum()
         return total
 
 

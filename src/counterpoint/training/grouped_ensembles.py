@@ -19,7 +19,7 @@ from counterpoint.training.checkpoint import restore_rng_state, rng_state
 from counterpoint.training.ensemble import Ensemble
 from counterpoint.training.ensemble_loss import EnsembleLoss
 from counterpoint.training.group_batches import BatchFold, Fold, GroupBatch, StreamedBatches
-from counterpoint.training.modules import evaluating
+from counterpoint.training.modules import evaluating, rows_at_once
 from counterpoint.training.precision import autocast
 from counterpoint.training.readout import Readout
 from counterpoint.training.stacked import Stacked
@@ -27,7 +27,6 @@ from counterpoint.training.voting import Vote
 
 __all__ = ["Group", "GroupedEnsembles"]
 
-_MAX_ACTIVATIONS = 2**28  # numbers in one layer's activations, in a pass without gradients
 _READOUT_SAMPLES = 10_000  # of a stream of batches, to fit a read-out
 
 
@@ -190,13 +189,7 @@ class GroupedEnsembles:
 
     def _rows_at_once(self, x: Tensor) -> int:
         """Return how many of the rows (..., n, *sample) fit into one pass."""
-        shapes = [p.shape for p in self.networks.parameters()]
-        sample = x.shape[2:]
-        pixels = sample[1:].numel()
-        channels = [size * pixels for shape in shapes if len(shape) == 4 for size in shape[1:2]]
-        units = [size for shape in shapes if len(shape) < 4 for size in shape[1:]]
-        widest = max(sample.numel(), *channels, *units)
-        return max(_MAX_ACTIVATIONS // (len(self.groups) * self.n_learners * widest), 1)
+        return rows_at_once(self.networks, x.shape[2:], len(self.groups) * self.n_learners)
 
     @torch.no_grad()
     def _fit_readouts(self) -> list[Readout | None]:

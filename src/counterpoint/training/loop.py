@@ -15,6 +15,7 @@ from counterpoint.training.arguments import (
     check_callbacks,
     check_checkpoint,
     check_loss,
+    check_mesh,
     check_optimizer,
     resolve,
     trainable_parameters,
@@ -23,6 +24,7 @@ from counterpoint.training.batches import Batches
 from counterpoint.training.callbacks import ProgressBar, State, call, hooks
 from counterpoint.training.checkpoint import restore_rng_state
 from counterpoint.training.history import History
+from counterpoint.training.parallel import ParallelEnsemble, axes_of, parallelize, whole_state
 from counterpoint.training.run import Run
 
 __all__ = ["fit"]
@@ -45,6 +47,9 @@ def fit(
     precision: str = "auto",
     progress: bool = True,
     scheduler_steps: str = "auto",
+    accumulate: int = 1,
+    unpack: Callable[[Any], Any] | None = None,
+    mesh: Any = None,
 ) -> History:
     """Train an ensemble and return its history.
 
@@ -57,6 +62,8 @@ def fit(
     batches : iterable, or callable
         Batches ``(x, y)`` or ``(x, y, sample_weight)``: a ``DataLoader``, a list of batches, or a callable that takes
         the number of the epoch, from 1, and returns an iterable. ``x`` may be a list with one view for each learner.
+        Networks may return a row for each token, ``(batch, length, n_classes)``: ``y`` is then ``(batch, length)``, and
+        tokens with the label -100 are left out.
         Either all batches have weights or none has.
     loss : callable
         ``loss(logits, y)``, or ``loss(logits, y, sample_weight)`` if there are weights; an :class:`EnsembleLoss` or any
@@ -90,6 +97,16 @@ def fit(
         When the scheduler steps; ``"auto"`` is after each batch for ``OneCycleLR`` and ``CyclicLR``, which count
         batches, and after each epoch for others. ``ReduceLROnPlateau`` gets the loss of the validation data, or of the
         epoch if there are none.
+    accumulate : int, default=1
+        Number of batches that make up one step. The loss is that of all of them together, exactly, with the memory of
+        one batch and a second forward pass: see :func:`accumulate_gradients`.
+    unpack : callable, optional
+        Turns what ``batches`` and ``validation`` yield into ``(x, y)`` or ``(x, y, sample_weight)``, such as
+        ``lambda batch: ({"input_ids": batch["ids"]}, batch["label"])``. An ``x`` that is a mapping is given to each
+        network by name.
+    mesh : DeviceMesh or ProcessGroup, optional
+        The processes that train together: a mesh with the dimensions ``"learners"`` and ``"data"``, or one of them; a
+        process group is a data axis. Every process calls ``fit`` with the same arguments.
 
     Returns
     -------
@@ -103,6 +120,8 @@ def fit(
     FloatingPointError
         If the loss or a weight becomes NaN or infinite. The ensemble is restored to its last finite state, which is
         also that of the checkpoint.
+    ConnectionError
+        If another process of the mesh has ended or does not answer.
 
     Warns
     -----
@@ -123,6 +142,13 @@ def fit(
     together with the generators of NumPy, Python and the ``DataLoader``, to their saved states. A killed run that
     resumes ends with the same weights, bit for bit on the CPU. Resuming a finished run returns its history.
 
+    On a ``mesh`` each process trains some of the learners, on its rows of each batch, and the result is that of one
+    process: every process ends with the whole ensemble. Batches must be the same on all processes, unless they come
+    from a ``DataLoader`` with a ``DistributedSampler``. An ensemble that is inside ``DistributedDataParallel`` already
+    trains with its processes, each with batches of its own, as is usual there. The loss is always that of the whole
+    batch. Measures, the best epoch, stopping and the read-out are decided once for all; one process writes the
+    checkpoint, from which a run resumes on any mesh. ``docs/scale.md`` has examples.
+
     Examples
     --------
     >>> import torch
@@ -141,21 +167,39 @@ def fit(
     >>> bool(history["log_loss"][-1] < 0.5 < history["log_loss"][0])
     True
     """
+    given, own_batches = ensemble, mesh is None
+    axes = check_mesh(ensemble, loss, mesh, optimizer)
+    ensemble = parallelize(ensemble, axes) if mesh is not None and not axes_of(ensemble) else ensemble
     trained = trainable_parameters(ensemble)
     check_loss(loss, ensemble)
-    resumes = check_checkpoint(checkpoint, resume)
+    resumes = axes.once(lambda: check_checkpoint(checkpoint, resume))
     optimizer = resolve(optimizer, Optimizer, "optimizer", trained)
     check_optimizer(optimizer, ensemble, loss)
     schedule = None if scheduler is None else resolve(scheduler, LRScheduler, "scheduler", optimizer)
     epochs = check_whole(epochs, "epochs", minimum=1)
-    state = State(ensemble, loss, optimizer, schedule, epochs, History())
+    accumulate = check_whole(accumulate, "accumulate", minimum=1)
+    state = State(ensemble, loss, optimizer, schedule, epochs, History(), axes=axes)
     everybody = check_callbacks(callbacks) + ((ProgressBar(),) if check_flag(progress, "progress") else ())
-    run = Run(state, batches, validation, metric, patience, everybody, precision, scheduler_steps)
+    run = Run(
+        state,
+        batches,
+        validation,
+        metric,
+        patience,
+        everybody,
+        precision,
+        scheduler_steps,
+        accumulate,
+        unpack,
+        own_batches,
+    )
     saved = run.load(checkpoint) if checkpoint is not None and resumes else None
     run.prepare_vote()
 
     ensemble.train()
     with ExitStack() as ending:
+        ending.enter_context(run.loss.on(axes))
+        ending.enter_context(run.naming_lost_processes())
         for callback in everybody:
             call(hooks([callback], "on_train_begin"), state)
             for hook in hooks([callback], "on_train_end"):
@@ -171,7 +215,10 @@ def fit(
                 record |= run.validate()
                 run.end_epoch(record)
             run.save(checkpoint)
-        if run.best:
-            ensemble.load_state_dict(run.best)
+        run.keep_best()
     run.calibrate()
+    if run.readout is not None:
+        run.save(checkpoint)
+    if given is not ensemble and isinstance(ensemble, ParallelEnsemble):
+        given.load_state_dict(whole_state(ensemble))
     return state.history

@@ -24,9 +24,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from counterpoint._validation import check_choice
+from counterpoint._validation import check_choice, check_number
 from counterpoint.training.columns import (
     check_classes,
+    check_tensor,
     class_columns,
     is_one_hot,
     number_columns,
@@ -34,6 +35,7 @@ from counterpoint.training.columns import (
     one_hot,
 )
 from counterpoint.training.ensemble_loss import EnsembleLoss, check_diversity
+from counterpoint.training.mesh import LOCAL
 from counterpoint.training.pooled import pooled_cross_entropy
 
 __all__ = [
@@ -60,6 +62,12 @@ class DiversityLoss(EnsembleLoss):
         each group of ensembles that train side by side its own dial.
     pool : {"logits", "probabilities"}, default="logits"
         Average the logits, which is the normalised geometric mean of the probabilities, or the probabilities.
+    weight : Tensor of shape (n_classes,), optional
+        Weights of the classes, for labels, as in ``torch.nn.CrossEntropyLoss``.
+    label_smoothing : float, default=0.0
+        Share of the target that all classes have alike, as in ``torch.nn.CrossEntropyLoss``.
+    mesh : DeviceMesh, ProcessGroup or "local", optional
+        As for :class:`EnsembleLoss`.
 
     Notes
     -----
@@ -91,25 +99,71 @@ class DiversityLoss(EnsembleLoss):
     True
     """
 
-    def __init__(self, diversity: float | Tensor | None = None, *, pool: str = "logits") -> None:
-        super().__init__(diversity)
+    weight: Tensor | None
+
+    def __init__(
+        self,
+        diversity: float | Tensor | None = None,
+        *,
+        pool: str = "logits",
+        weight: Tensor | None = None,
+        label_smoothing: float = 0.0,
+        mesh: Any = None,
+    ) -> None:
+        super().__init__(diversity, mesh=mesh)
+        self.label_smoothing = check_number(label_smoothing, "label_smoothing", 0, 1)
+        if weight is not None:
+            check_tensor(weight, "weight")
+            least = 0 if not label_smoothing else torch.finfo(torch.float32).tiny
+            if weight.dim() != 1 or not bool((weight >= least).all()):
+                what = "above 0, with `label_smoothing`," if label_smoothing else "of 0 or more"
+                raise ValueError(f"`weight` must hold a number {what} for each class; got {weight!r}.")
+        self.register_buffer("weight", weight)
         self.pooled = check_choice(pool, "pool", ("logits", "probabilities"))
         self.voting = "geometric" if pool == "logits" else "soft"
 
     def forward(self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> Tensor:
         """Return the loss of a batch; shapes as for :class:`EnsembleLoss`."""
+        if self.weight is not None or self.label_smoothing:
+            target, sample_weight = self._torch_targets(logits, target, sample_weight)
         if (
             sample_weight is None
             and self.pooled == "logits"
             and isinstance(logits, Tensor)
             and logits.dim() == 3
+            and (axes := self.axes_for(logits)).learners is None
         ):
             d = self.effective_diversity(max(len(logits), 1))
             if isinstance(d, float) and _SMALL < d < 1 and not torch.compiler.is_compiling():
                 columns = class_columns(logits)
                 if not is_one_hot(target, columns):
-                    return pooled_cross_entropy(columns, target.long(), d)
+                    loss = pooled_cross_entropy(columns, target.long(), d)
+                    return axes.mean_of_data(loss, columns.shape[-1], None)
         return super().forward(logits, target, sample_weight)
+
+    def _torch_targets(
+        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return rows and weights with which the mean is that of ``torch.nn.CrossEntropyLoss``."""
+        columns = class_columns(logits.detach())
+        m = columns.shape[-2]
+        classes = columns.new_ones(m) if self.weight is None else self.weight.to(columns)
+        soft = is_one_hot(target, columns)
+        if len(classes) != m or (soft and self.weight is not None):
+            got = f"{len(classes)} weights for {m} classes" if len(classes) != m else "soft targets"
+            raise ValueError(
+                f"`weight` must hold a number for each class, for targets that are labels; got {got}."
+            )
+        rows = one_hot(target, columns).mT  # (..., B, m)
+        own = rows @ classes if self.weight is not None else None  # (..., B)
+        if self.label_smoothing:
+            share = (
+                classes if own is None else classes / own.clamp(min=torch.finfo(own.dtype).tiny)[..., None]
+            )
+            target = (1 - self.label_smoothing) * rows + self.label_smoothing / m * share
+        if own is None:
+            return target, sample_weight
+        return target, own if sample_weight is None else own * sample_weight.to(own)
 
     def transform(self, columns: Tensor) -> Tensor:
         """Return logits, or log-probabilities."""
@@ -118,8 +172,9 @@ class DiversityLoss(EnsembleLoss):
     def pool(self, outputs: Tensor) -> Tensor:
         """Return the mean of logits, or the logarithm of that of probabilities."""
         if self.pooled == "logits":
-            return outputs.mean(-3, keepdim=True)
-        return outputs.logsumexp(-3, keepdim=True) - math.log(outputs.shape[-3])
+            return super().pool(outputs)
+        axes = self._axes or LOCAL
+        return axes.logsumexp_of_learners(outputs) - math.log(axes.n_learners(outputs.shape[-3]))
 
     def cost(self, outputs: Tensor, target: Tensor, sample_weight: Tensor | None) -> Tensor:
         """Return the mean cross-entropy, in the usual case by one operation."""
@@ -144,19 +199,30 @@ class DiversityLoss(EnsembleLoss):
             IndependentLoss,
             JointLoss,
         )  # a subclass may compute something else
+        known = known and self.weight is None and not self.label_smoothing
         return (
             (DiversityLoss, self.pooled) if known and not isinstance(self.diversity, Tensor) else super().kind
         )
 
     def extra_repr(self) -> str:
         """Return the settings."""
-        return f"{super().extra_repr()}, pool={self.pooled!r}"
+        return f"{super().extra_repr()}, pool={self.pooled!r}{self._classes_text}"
+
+    @property
+    def _classes_text(self) -> str:
+        weight = "" if self.weight is None else f", weight={self.weight.tolist()}"
+        return weight + (f", label_smoothing={self.label_smoothing}" if self.label_smoothing else "")
 
 
 class IndependentLoss(DiversityLoss):
     """The mean of the learners' cross-entropies: each learner trains independently.
 
     It is :class:`DiversityLoss` at diversity 0, with the usual vote of independent networks: averaged probabilities.
+
+    Parameters
+    ----------
+    weight, label_smoothing, mesh
+        As for :class:`DiversityLoss`.
 
     Examples
     --------
@@ -165,13 +231,15 @@ class IndependentLoss(DiversityLoss):
     tensor(0.6931)
     """
 
-    def __init__(self) -> None:
-        super().__init__(0.0)
+    def __init__(
+        self, *, weight: Tensor | None = None, label_smoothing: float = 0.0, mesh: Any = None
+    ) -> None:
+        super().__init__(0.0, weight=weight, label_smoothing=label_smoothing, mesh=mesh)
         self.voting = "soft"
 
     def extra_repr(self) -> str:
-        """Return nothing: there are no settings."""
-        return ""
+        """Return the settings."""
+        return self._classes_text.removeprefix(", ")
 
 
 class JointLoss(DiversityLoss):
@@ -183,6 +251,8 @@ class JointLoss(DiversityLoss):
     ----------
     pool : {"probabilities", "logits"}, default="probabilities"
         What is averaged.
+    weight, label_smoothing, mesh
+        As for :class:`DiversityLoss`.
 
     Examples
     --------
@@ -191,12 +261,19 @@ class JointLoss(DiversityLoss):
     tensor(0.6931)
     """
 
-    def __init__(self, *, pool: str = "probabilities") -> None:
-        super().__init__(1.0, pool=pool)
+    def __init__(
+        self,
+        *,
+        pool: str = "probabilities",
+        weight: Tensor | None = None,
+        label_smoothing: float = 0.0,
+        mesh: Any = None,
+    ) -> None:
+        super().__init__(1.0, pool=pool, weight=weight, label_smoothing=label_smoothing, mesh=mesh)
 
     def extra_repr(self) -> str:
         """Return the settings."""
-        return f"pool={self.pooled!r}"
+        return f"pool={self.pooled!r}{self._classes_text}"
 
 
 class NegativeCorrelationLoss(EnsembleLoss):
@@ -206,6 +283,8 @@ class NegativeCorrelationLoss(EnsembleLoss):
     ----------
     diversity : float, default=0.5
         The dial, Liu and Yao's strength: 0 trains each learner by itself, 1 the mean of their probabilities.
+    mesh : DeviceMesh, ProcessGroup or "local", optional
+        As for :class:`EnsembleLoss`.
 
     Notes
     -----
@@ -219,8 +298,8 @@ class NegativeCorrelationLoss(EnsembleLoss):
     tensor(0.5000)
     """
 
-    def __init__(self, diversity: float | Tensor = 0.5) -> None:
-        super().__init__(check_diversity(diversity))
+    def __init__(self, diversity: float | Tensor = 0.5, *, mesh: Any = None) -> None:
+        super().__init__(check_diversity(diversity), mesh=mesh)
 
     @property
     def kind(self) -> tuple[Any, ...]:
@@ -245,6 +324,8 @@ class SquaredErrorLoss(EnsembleLoss):
     diversity : float, optional
         The dial d, from 0 (independent training) to 1 (the mean of the learners is trained end to end). By default it
         is 1 - 1/N for N learners. A tensor gives each group of ensembles that train side by side its own dial.
+    mesh : DeviceMesh, ProcessGroup or "local", optional
+        As for :class:`EnsembleLoss`.
 
     Notes
     -----
@@ -273,8 +354,8 @@ class SquaredErrorLoss(EnsembleLoss):
     activation = "regression"
     voting = "mean"
 
-    def __init__(self, diversity: float | Tensor | None = None) -> None:
-        super().__init__(diversity)
+    def __init__(self, diversity: float | Tensor | None = None, *, mesh: Any = None) -> None:
+        super().__init__(diversity, mesh=mesh)
 
     @property
     def kind(self) -> tuple[Any, ...]:

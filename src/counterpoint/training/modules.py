@@ -1,6 +1,7 @@
 """Operations on torch modules that training and prediction share."""
 
 import copy
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -8,7 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-__all__ = ["all_finite", "copy_state", "evaluating", "unwrap"]
+__all__ = ["all_finite", "copy_state", "evaluating", "rows_at_once", "unwrap"]
+
+_MAX_ACTIVATIONS = 2**24  # numbers in one layer's activations, in a pass without gradients
+_TURN = threading.Lock()
+# Modules that are being evaluated: by how many blocks, and the modes of their parts before the first.
+_EVALUATING: dict[nn.Module, list[Any]] = {}
 
 
 def unwrap(module: nn.Module) -> nn.Module:
@@ -34,6 +40,10 @@ def evaluating(module: nn.Module) -> Iterator[None]:
     module : Module
         Any module.
 
+    Notes
+    -----
+    Threads may evaluate one module at the same time: the first switches its mode, and the last restores it.
+
     Examples
     --------
     >>> net = nn.Dropout(0.5)
@@ -43,14 +53,40 @@ def evaluating(module: nn.Module) -> Iterator[None]:
     >>> net.training
     True
     """
-    modes = {part: part.training for part in module.modules()}
-    module.eval()
+    with _TURN:
+        if module not in _EVALUATING:
+            _EVALUATING[module] = [0, {part: part.training for part in module.modules()}]
+            module.eval()
+        _EVALUATING[module][0] += 1
     try:
         with torch.no_grad():
             yield
     finally:
-        for part, mode in modes.items():
-            part.training = mode
+        with _TURN:
+            _EVALUATING[module][0] -= 1
+            if not _EVALUATING[module][0]:
+                for part, mode in _EVALUATING.pop(module)[1].items():
+                    part.training = mode
+
+
+def rows_at_once(module: nn.Module, sample: torch.Size, copies: int) -> int:
+    """Return how many samples of this shape fit into a pass without gradients.
+
+    Parameters
+    ----------
+    module : Module
+        Networks, stacked or not; the widest layer counts.
+    sample : torch.Size
+        Shape of a sample.
+    copies : int
+        Number of networks that run at once.
+    """
+    shapes = [p.shape for p in module.parameters()]
+    pixels = sample[1:].numel()
+    channels = [size * pixels for shape in shapes if len(shape) == 4 for size in shape[1:2]]
+    units = [size for shape in shapes if len(shape) < 4 for size in shape[1:]]
+    widest = max(sample.numel(), 1, *channels, *units)
+    return max(_MAX_ACTIVATIONS // (copies * widest), 1)
 
 
 def copy_state(module: nn.Module) -> dict[str, Any]:

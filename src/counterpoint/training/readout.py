@@ -74,7 +74,7 @@ class Readout(nn.Module):
         super().__init__()
         parts = {"scale": scale, "offset": offset, "center": center, "spread": spread}
         for name, value in (parts | {"pool_scale": pool_scale, "pool_offset": pool_offset}).items():
-            self.register_buffer(name, value)
+            self.register_buffer(name, None if value is None else value.contiguous())
 
     @classmethod
     def identity(cls, n_learners: int, n_classes: int) -> Self:

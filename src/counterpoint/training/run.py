@@ -2,11 +2,13 @@
 
 import math
 import os
+import re
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 from torch import Tensor
@@ -14,6 +16,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from counterpoint.exceptions import LearnerWarning
+from counterpoint.training.accumulation import accumulate_gradients, joined_targets
 from counterpoint.training.arguments import (
     Metric,
     check_loss_value,
@@ -23,26 +26,46 @@ from counterpoint.training.arguments import (
 )
 from counterpoint.training.batches import (
     Batches,
+    begin_epoch,
     check_batches,
+    check_learner_axis,
     find_generators,
     forward_batch,
+    has_own_part,
     iter_on_device,
     n_batches,
+    rows_of,
 )
-from counterpoint.training.calibration import calibrate
+from counterpoint.training.calibration import calibrate_on
 from counterpoint.training.callbacks import State, call, hooks
 from counterpoint.training.checkpoint import load_checkpoint, restore_rng_state, rng_state, save_checkpoint
-from counterpoint.training.ensemble import Voters
-from counterpoint.training.ensemble_loss import as_ensemble_loss
+from counterpoint.training.ensemble import voters_in
+from counterpoint.training.ensemble_loss import as_ensemble_loss, value_on_mesh
 from counterpoint.training.history import History
 from counterpoint.training.identity import check_identity, run_identity
 from counterpoint.training.modules import all_finite, copy_state, evaluating, unwrap
+from counterpoint.training.parallel import (
+    ParallelEnsemble,
+    load_optimizer_state,
+    load_whole_state,
+    part_state,
+    whole_optimizer_state,
+    whole_state,
+)
 from counterpoint.training.precision import autocast, gradients_enabled
+from counterpoint.training.readout import Readout
 from counterpoint.training.regression_tally import is_regression, make_tally
 from counterpoint.training.tally import NotFiniteError, Tally
 from counterpoint.training.watch import LearnerWatch
 
 __all__ = ["Run"]
+
+_LOST = re.compile(
+    "(?i)connection (closed|reset|refused)|broken pipe|timed out|timeout"
+)  # the words of torch
+_Outputs = tuple[
+    Tensor, Tensor, list[Tensor], Tensor
+]  # logits, targets, weights if there are any, and the loss
 
 
 @dataclass
@@ -57,9 +80,13 @@ class Run:
     callbacks: tuple[Any, ...]
     precision: str
     scheduler_steps: str
+    accumulate: int = 1
+    unpack: Callable[[Any], Any] | None = None
+    own_batches: bool = False  # whether each process of a mesh has been given batches of its own
 
     def __post_init__(self) -> None:
         state = self.state
+        self.axes, self.bare, self.voters = state.axes, unwrap(state.ensemble), voters_in(state.ensemble)
         check_batches(self.batches, self.validation)
         check_patience(self.patience, self.validation)
         self.by_batch = steps_by_batch(state.scheduler, self.scheduler_steps)
@@ -70,33 +97,54 @@ class Run:
         regression = is_regression(state.ensemble, self.loss)
         unused = self.validation is None and regression  # the default is of labels
         self.monitor = f"val_{metric_name('loss' if unused else self.metric, regression=regression)}"
-        self.identity = run_identity(state) | {"metric": None if self.validation is None else self.monitor}
+        whole = self.bare._whole[0] if isinstance(self.bare, ParallelEnsemble) else self.bare
+        self.identity = run_identity(replace(state, ensemble=whole))
+        self.identity |= {"metric": None if self.validation is None else self.monitor}
         self.on_gradients = hooks(self.callbacks, "on_gradients")
         self.on_batch_end = hooks(self.callbacks, "on_batch_end")
-        self.last = copy_state(state.ensemble)  # after the last epoch
+        self.last = copy_state(self.bare)  # after the last epoch
         self.best: dict[str, Any] = {}  # after the best epoch, if there is one
         self.watch = LearnerWatch()
 
     def calibrate(self, max_samples: int = 10_000) -> None:
         """Fit a read-out if the loss needs one."""
-        ensemble = unwrap(self.state.ensemble)
-        if isinstance(ensemble, Voters) and self.loss.needs_readout:
+        if self.voters is not None and self.loss.needs_readout:
             before = rng_state(self.device, self.generators)
-            batches = self.batches(self.state.epoch) if callable(self.batches) else self.batches
+            batches = begin_epoch(self.batches, self.state.epoch)
             with self.autocast:
-                calibrate(ensemble, batches, max_samples=max_samples, decode=True)
+                own = self.has_own(self.batches)
+                parts = iter_on_device(
+                    batches, self.device, "batches", self.axes, own=own, unpack=self.unpack
+                )
+                calibrate_on(self.axes, self.bare, self.voters, parts, max_samples)
             restore_rng_state(before, self.device, self.generators)  # as if the batches had not been drawn
 
     def prepare_vote(self) -> None:
         """Drop the read-out of an earlier run, and adopt the vote that the loss trains."""
         self.forget_readout()
-        if isinstance(ensemble := unwrap(self.state.ensemble), Voters):
-            ensemble.trained_by(self.loss)
+        if self.voters is not None:
+            self.voters.trained_by(self.loss)
+        elif self.loss.needs_readout:
+            warnings.warn(
+                f"`loss` needs a read-out, and {type(self.bare).__name__} holds no Ensemble to give it to: its outputs "
+                "rank samples, and their largest need not be the class.",
+                LearnerWarning,
+                stacklevel=3,
+            )
 
     def forget_readout(self) -> None:
         """Drop the read-out of the ensemble."""
-        if isinstance(ensemble := unwrap(self.state.ensemble), Voters):
-            ensemble.readout = None
+        if self.voters is not None:
+            self.voters.readout = None
+
+    @property
+    def readout(self) -> Readout | None:
+        """The read-out of the ensemble: in a checkpoint, that of a finished run with the best weights, or the last."""
+        return None if self.voters is None else self.voters.readout
+
+    def has_own(self, batches: Batches) -> bool:
+        """Return True if batches are those of this process, and not of all processes of the mesh."""
+        return self.own_batches or has_own_part(batches)
 
     def is_finished(self) -> bool:
         """Return True if training is finished."""
@@ -114,15 +162,17 @@ class Run:
     def train(self) -> dict[str, float]:
         """Train for an epoch and return its measures."""
         state = self.state
-        batches = self.batches(state.epoch) if callable(self.batches) else self.batches
-        state.n_batches, lr = n_batches(batches), float(state.optimizer.param_groups[0]["lr"])
+        batches = begin_epoch(self.batches, state.epoch)
+        count = n_batches(batches)
+        state.n_batches = None if count is None else -(-count // self.accumulate)
+        lr = float(state.optimizer.param_groups[0]["lr"])
         # With small networks, measuring every batch would take a tenth of the time.
         every = min(max((state.n_batches or 0) // 8, 1), 4)
-        tally = make_tally(state.ensemble, state.loss, every=every, first=state.epoch % every)
+        tally = make_tally(state.ensemble, state.loss, every=every, first=state.epoch % every, axes=self.axes)
         with gradients_enabled(self.precision, self.device):
-            self.run_epoch(batches, self.train_step, "batches", tally)
+            self.run_epoch(batches, self.train_step, "batches", tally, own=self.has_own(self.batches))
         record = {"epoch": state.epoch, **tally.means(), "lr": lr}
-        for complaint in self.watch.complaints(tally):
+        for complaint in self.watch.complaints(tally) if self.axes.is_main else ():
             warnings.warn(
                 f"{complaint} (epoch {state.epoch}).", LearnerWarning, stacklevel=3
             )  # at fit's call
@@ -134,40 +184,54 @@ class Run:
             return {}
         if self.metric in ("vote_accuracy", "log_loss"):
             self.calibrate(max_samples=2_000)
-        tally = make_tally(self.state.ensemble, self.state.loss, keep=callable(self.metric))
+        tally = make_tally(self.state.ensemble, self.state.loss, keep=callable(self.metric), axes=self.axes)
         self.forget_readout()  # it belongs to these weights alone
         try:
             with evaluating(self.state.ensemble):
-                batches = self.validation(self.state.epoch) if callable(self.validation) else self.validation
-                self.run_epoch(batches, self.validation_step, "validation", tally)
+                batches, own = begin_epoch(self.validation, self.state.epoch), self.has_own(self.validation)
+                self.run_epoch(batches, self.validation_step, "validation", tally, own=own)
             record = {f"val_{name}": value for name, value in tally.means().items()}
         except NotFiniteError as error:
             raise NotFiniteError(f"{error} of the validation") from None
         if callable(self.metric):
-            record[self.monitor] = float(self.metric(*tally.outputs()))
+            metric, outputs = self.metric, tally.outputs()
+            record[self.monitor] = self.axes.once(lambda: float(metric(*outputs)))
         return record
 
     def run_epoch(
-        self, batches: Iterable[Any], step: Callable[..., tuple[Tensor, Tensor]], name: str, tally: Tally
+        self,
+        batches: Iterable[Any],
+        step: Callable[[list[list[Any]]], _Outputs],
+        name: str,
+        tally: Tally,
+        *,
+        own: bool,
     ) -> None:
         """Take a step with each batch and tally its outputs."""
         self.state.batch = 0
-        for x, y, *weight in iter_on_device(batches, self.device, name):
+        size = self.accumulate if name == "batches" else 1
+        on_device = iter_on_device(batches, self.device, name, self.axes, own=own, unpack=self.unpack)
+        for parts in _together(on_device, size):
             self.state.batch += 1
-            logits, loss = step(x, y, *weight)
+            self.axes.idle = self.axes.idle and len(parts) == 1  # else its weights tell
+            logits, y, weight, loss = step(parts)
             tally.add(logits, y, weight[0] if weight else None, loss)
         if self.state.batch == 0:
             raise ValueError(f"`{name}` must yield at least one batch; got none in epoch {self.state.epoch}.")
 
-    def train_step(self, x: Any, y: Tensor, *weight: Tensor) -> tuple[Tensor, Tensor]:
-        """Train on a batch; return its logits and loss, detached."""
+    def train_step(self, parts: list[list[Any]]) -> _Outputs:
+        """Train on a batch, given in parts; return its logits and loss, detached."""
         state = self.state
-        with self.autocast:
-            logits = forward_batch(state.ensemble, x, "batches")
-            loss = state.loss(logits, y, *weight)
-        check_loss_value(loss, state.loss)
-        _clear_gradients(state.optimizer)
-        loss.backward()  # type: ignore[no-untyped-call]
+        if len(parts) == 1:
+            logits, y, weight, loss = self.forward(parts[0], "batches")
+            check_loss_value(loss, state.loss)
+            _clear_gradients(state.optimizer)
+            loss.backward()  # type: ignore[no-untyped-call]
+        else:
+            _clear_gradients(state.optimizer)
+            with self.autocast:
+                logits, loss = accumulate_gradients(state.ensemble, self.value, parts)
+            logits, y, weight = rows_of(logits, *joined_targets(parts))
         call(self.on_gradients, state)
         state.optimizer.step()
         if self.by_batch and state.scheduler is not None:
@@ -175,26 +239,42 @@ class Run:
         state.logits, state.batch_loss = logits.detach(), loss.detach()
         state.target, state.sample_weight = y, weight[0] if weight else None
         call(self.on_batch_end, state)
-        return state.logits, state.batch_loss
+        return state.logits, y, weight, state.batch_loss
 
-    def validation_step(self, x: Any, y: Tensor, *weight: Tensor) -> tuple[Tensor, Tensor]:
+    def validation_step(self, parts: list[list[Any]]) -> _Outputs:
         """Return the logits and the loss of a batch."""
+        return self.forward(parts[0], "validation")
+
+    def forward(self, batch: list[Any], name: str) -> _Outputs:
+        """Return the outputs, targets and weights of a batch, one row for each label, and the loss."""
+        x, target, *given = batch
         with self.autocast:
-            logits = forward_batch(self.state.ensemble, x, "validation")
-            return logits, self.state.loss(logits, y, *weight)
+            outputs = forward_batch(self.state.ensemble, x, name)
+            if self.state.epoch == self.state.batch == 1:
+                check_learner_axis(self.state.ensemble, x, outputs)
+            logits, y, weight = rows_of(outputs, target, given)
+            return logits, y, weight, self.value(logits, y, *weight)
+
+    def value(self, *batch: Tensor) -> Tensor:
+        """Return the loss of a batch, that of all processes of the mesh."""
+        logits, y, weight = rows_of(batch[0], batch[1], batch[2:])
+        loss = value_on_mesh(self.loss) if self.axes else self.loss
+        return loss(logits, y, *weight)
 
     def end_epoch(self, record: dict[str, float]) -> None:
         """Record the epoch, keep its weights and step the scheduler."""
         state, history = self.state, self.state.history
-        if not all_finite(state.ensemble):
+        if self.axes.any(not all_finite(self.bare)):
             raise NotFiniteError("the weights must stay finite; got NaN or infinity after the last batch")
-        self.last = copy_state(state.ensemble)
-        history.append({**record, "seconds": time.perf_counter() - self.started})
+        self.last = copy_state(self.bare)
+        record = self.axes.same({**record, "seconds": time.perf_counter() - self.started})  # for one decision
+        history.append(record)
         if self.validation is not None and self.is_best(record[self.monitor]):
             self.best, history.best_epoch = self.last, state.epoch
         if state.scheduler is not None and not self.by_batch:
             _step_scheduler(state.scheduler, record)
         call(hooks(self.callbacks, "on_epoch_end"), state)
+        state.stop = self.axes.any(state.stop)
 
     def is_best(self, value: float) -> bool:
         """Return True if a value of the metric beats the best so far; NaN does not."""
@@ -203,51 +283,77 @@ class Run:
         return bool(sign * value > sign * best)
 
     @contextmanager
+    def naming_lost_processes(self) -> Iterator[None]:
+        """Say in one sentence that another process of the mesh has ended or does not answer."""
+        try:
+            yield
+        except RuntimeError as error:
+            if not self.axes or not _LOST.search(str(error)):
+                raise
+            raise ConnectionError(
+                f"a process of the mesh has ended or does not answer, in epoch {self.state.epoch}. With `checkpoint` "
+                "and `resume=True`, `torchrun --max-restarts` continues from the last epoch."
+            ) from error
+
+    @contextmanager
     def restoring_if_not_finite(self) -> Iterator[None]:
         """Restore the ensemble to its last finite state if the loss or a weight is not finite."""
         try:
             yield
         except NotFiniteError as error:
-            self.state.ensemble.load_state_dict(self.last)
+            self.bare.load_state_dict(self.last)
             epoch = self.state.epoch
             raise FloatingPointError(
                 f"{error} of epoch {epoch}. The ensemble is back to its weights after epoch {epoch - 1}; a lower "
                 "learning rate or ClipGradients may help."
             ) from None
 
+    def keep_best(self) -> None:
+        """Return to the weights of the best epoch, if there is one."""
+        if self.best:
+            self.bare.load_state_dict(self.best)
+
     def save(self, path: str | os.PathLike[str] | None) -> None:
-        """Write a checkpoint from which the run resumes exactly."""
+        """Write a checkpoint from which the run resumes exactly, on any mesh: it is that of the whole ensemble."""
         if path is None:
             return
         state = self.state
         saved = {
             "identity": self.identity,
-            "ensemble": state.ensemble.state_dict(),
-            "best": self.best,
+            "ensemble": whole_state(self.bare, self.last if len(state.history) else None),
+            "best": whole_state(self.bare, self.best),
             "loss": self.loss.state_dict(),
-            "optimizer": state.optimizer.state_dict(),
+            "optimizer": whole_optimizer_state(state.optimizer, self.bare, self.loss),
             "scheduler": None if state.scheduler is None else state.scheduler.state_dict(),
+            "readout": None if self.readout is None else self.readout.state_dict(),
             "history": state.history.to_dict(),
             "watch": self.watch.state(),
             "stop": state.stop,
             "random": rng_state(self.device, self.generators),
         }
-        save_checkpoint(path, saved)
+        self.axes.once(lambda: save_checkpoint(path, saved))
 
     def load(self, path: str | os.PathLike[str]) -> dict[str, Any]:
         """Restore a run from its checkpoint, except for the random state."""
-        state, saved = self.state, load_checkpoint(path)
+        state, saved = self.state, self.axes.once(lambda: load_checkpoint(path))
         check_identity(saved, self.identity, path)
-        state.ensemble.load_state_dict(saved["ensemble"])
+        load_whole_state(self.bare, saved["ensemble"])
         self.loss.load_state_dict(saved["loss"])
-        state.optimizer.load_state_dict(saved["optimizer"])
+        load_optimizer_state(state.optimizer, self.bare, self.loss, saved["optimizer"])
         if state.scheduler is not None:
             state.scheduler.load_state_dict(saved["scheduler"])
         state.history = History.from_dict(saved["history"])
         state.epoch, state.stop = len(state.history), saved["stop"]
         self.watch.restore(saved["watch"])
-        self.last, self.best = copy_state(state.ensemble), saved["best"]
+        self.last, self.best = copy_state(self.bare), part_state(self.bare, saved["best"])
         return saved
+
+
+def _together(parts: Iterable[list[Any]], size: int) -> Iterator[list[list[Any]]]:
+    """Yield so many parts at a time."""
+    iterator = iter(parts)
+    while held := list(islice(iterator, size)):
+        yield held
 
 
 def _clear_gradients(optimizer: Optimizer) -> None:

@@ -9,7 +9,7 @@ stacked form for its input, such as a linear layer on maps, the learners run one
 """
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from typing import cast
 
@@ -20,7 +20,7 @@ from torch.func import functional_call
 from counterpoint.training.networks import FeatureMask
 from counterpoint.training.stacked_layers import STACKED_FORMS, StackedLayer
 
-__all__ = ["Stacked", "can_stack"]
+__all__ = ["Stacked", "can_stack", "change_layout"]
 
 # Layers that treat every channel alike and own nothing.
 _POOLS = (nn.AdaptiveAvgPool2d, nn.AdaptiveMaxPool2d, nn.AvgPool2d, nn.MaxPool2d)
@@ -156,8 +156,9 @@ class Stacked(nn.Module):
 
     def _one_after_the_other(self, views: list[Tensor]) -> Tensor:
         """Return the outputs of the learners, run one by one as ordinary networks with the stacked parameters."""
-        for stacked, layer in zip(self.layers, self._template_layers, strict=True):
+        for stacked, template in zip(self.layers, self._template_layers, strict=True):
             if isinstance(stacked, StackedLayer):
+                layer = _shallow(template)  # its tensors and mode are replaced, and other threads may run it
                 layer.training = all(part.training for part in stacked.modules())  # statistics may be frozen
                 values = stacked.values(self.n_learners)
                 views = [functional_call(layer, own, (h,)) for own, h in zip(values, views, strict=True)]
@@ -166,6 +167,20 @@ class Stacked(nn.Module):
         if views[0].dim() != 2:
             raise ValueError(f"`learners` must return one row for each sample; got {views[0].dim()} axes.")
         return torch.stack(views)
+
+    def part(self, start: int, stop: int) -> "Stacked":
+        """Return copies of some learners, stacked; the others are not copied."""
+        memo: dict[int, object] = {}
+        for tensor in (*self.parameters(), *self.buffers()):
+            if tensor.dim():  # the learners come first
+                size = len(tensor) // self.n_learners
+                own = tensor.detach()[start * size : stop * size].clone()
+                memo[id(tensor)] = (
+                    nn.Parameter(own, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else own
+                )
+        found = copy.deepcopy(self, memo)
+        found.n_learners = stop - start
+        return found
 
     def unstack(self) -> list[nn.Module]:
         """Return ordinary networks with the current values; device, dtype and frozen parameters are kept."""
@@ -183,6 +198,45 @@ class Stacked(nn.Module):
     @property
     def _template_layers(self) -> list[nn.Module]:
         return cast(list[nn.Module], _flatten(self._template[0]))
+
+
+def change_layout(body: nn.ModuleList | Stacked, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the state dict of stacked learners as that of learners by themselves, or the reverse.
+
+    Parameters
+    ----------
+    body : Stacked or ModuleList
+        The learners that take the state.
+    state : mapping
+        The state dict of the same learners in the other form.
+    """
+    if isinstance(body, Stacked):
+        learners = nn.ModuleList(body.unstack())
+        learners.load_state_dict(state)
+        return Stacked(list(learners)).state_dict()
+    stacked = Stacked([_without_hooks(learner) for learner in body])
+    stacked.load_state_dict(state)
+    return nn.ModuleList(stacked.unstack()).state_dict()
+
+
+def _without_hooks(learner: nn.Module) -> nn.Module:
+    """Return a copy of a learner without its hooks, which keep it from being stacked."""
+    twin = copy.deepcopy(learner)
+    for part in twin.modules():
+        for hooks in (
+            part._forward_hooks,
+            part._forward_pre_hooks,
+            part._backward_hooks,
+            part._backward_pre_hooks,
+        ):
+            hooks.clear()
+    return twin
+
+
+def _shallow(layer: nn.Module) -> nn.Module:
+    """Return a copy of a layer with the same tensors."""
+    tensors: dict[int, object] = {id(t): t for t in (*layer.parameters(), *layer.buffers())}
+    return copy.deepcopy(layer, tensors)
 
 
 def _stack_layers(layers: list[nn.Module]) -> nn.Module:

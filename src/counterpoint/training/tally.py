@@ -17,6 +17,7 @@ from counterpoint.training.columns import class_columns, is_one_hot, one_hot
 from counterpoint.training.correlation import standardise
 from counterpoint.training.ensemble import Voters
 from counterpoint.training.ensemble_loss import as_ensemble_loss
+from counterpoint.training.mesh import LOCAL, Axes
 from counterpoint.training.modules import unwrap
 from counterpoint.training.voting import Vote
 
@@ -56,6 +57,8 @@ class Tally:
         Remainder of the numbers, from 1, of the batches that are measured.
     keep : bool, default=False
         Whether to keep all outputs, for :meth:`outputs`.
+    axes : Axes, optional
+        The mesh whose processes each add their part of the batches; all then have the same measures.
     """
 
     n_sums, n_bins = 9, _N_BINS
@@ -68,7 +71,9 @@ class Tally:
         every: int = 1,
         first: int = 0,
         keep: bool = False,
+        axes: Axes = LOCAL,
     ) -> None:
+        self._axes = axes
         ensemble, loss = unwrap(ensemble), as_ensemble_loss(loss)
         self._every, self._first = every, first
         if isinstance(ensemble, Voters):
@@ -95,12 +100,17 @@ class Tally:
         """Add a batch; nothing is computed before many are held."""
         self._n_batches += 1
         self._losses.append(loss)
-        self._sizes.append(logits.shape[1] if sample_weight is None else sample_weight.sum())
+        size = logits.shape[1] if sample_weight is None else sample_weight.sum()
+        self._sizes.append(0 if self._axes.idle else size)
+        measured = self._n_batches % self._every == self._first
+        if not measured and self._kept is None:
+            return self
+        batch = _Batch(*self._axes.gather(logits, target, sample_weight))
         if self._kept is not None:
-            self._kept.append(_Batch(logits, target, sample_weight))
-        if self._n_batches % self._every == self._first:
-            self._held.append(_Batch(logits, target, sample_weight))
-            self._n_held += logits.numel()
+            self._kept.append(batch)
+        if measured:
+            self._held.append(batch)
+            self._n_held += batch.logits.numel()
             if self._n_held > _HELD_AT_MOST.get(logits.device.type, _HELD_ELSEWHERE):
                 self._fold()
         return self
@@ -167,8 +177,13 @@ class Tally:
 
     def _fold_held(self, alike: dict[Any, list[_Batch]]) -> None:
         losses = torch.stack(self._losses)
-        weights = [size for size in self._sizes if isinstance(size, Tensor)]  # of all batches or of none
-        sizes = torch.stack(weights).to(losses) if weights else losses.new_tensor(self._sizes)
+        weighted = any(isinstance(size, Tensor) for size in self._sizes)
+        sizes = (
+            torch.stack([torch.as_tensor(size).to(losses) for size in self._sizes])
+            if weighted
+            else losses.new_tensor(self._sizes)
+        )
+        sizes = self._axes.sum_data(sizes)
         measured = [self._measure(batches).to(losses.dtype) for batches in alike.values()]
         numbers = np.array(torch.cat([losses, sizes, *measured]).tolist())
         self._fold_losses(*numbers[: 2 * len(losses)].reshape(2, -1))

@@ -1,0 +1,130 @@
+"""docs/scale.md: its runs end alike, its bytes are counted, and a lost process is survived."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "scale.md").read_text(encoding="utf-8")
+FOUND = json.loads((ROOT / "results" / "bench_mesh.json").read_text(encoding="utf-8"))
+BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+
+
+def run_blocks(rank):
+    """Return the weights after each of the four runs of the page."""
+    start, *runs = BLOCKS[:5]
+    ends = []
+    for run in runs:
+        space = {}
+        exec(start + run.replace("epochs=3", "epochs=3, progress=False"), space)
+        ends.append({name: value.numpy() for name, value in space["ensemble"].state_dict().items()})
+    return ends
+
+
+def test_the_four_runs_differ_by_one_argument_and_end_alike(ranks):
+    _, *runs = BLOCKS[:5]
+    assert len({run.split("\n", 1)[1] for run in runs}) == 1
+    assert [re.search(r"\((\d), (\d)\)", run) is not None for run in runs] == [False, True, True, True]
+    for rank in ranks(run_blocks):
+        for end in rank[1:]:
+            for name, value in end.items():
+                tolerance = 1e-4 if "readout" in name else 1e-6  # of single precision
+                np.testing.assert_allclose(value, rank[0][name], rtol=tolerance, atol=tolerance)
+
+
+def count(rank):
+    from benchmarks.bench_mesh import LOSSES, SHAPES, bytes_of
+
+    return {
+        name: {shape: bytes_of(kind, sizes) for shape, sizes in SHAPES.items()}
+        for name, kind in LOSSES.items()
+    }
+
+
+def test_the_bytes_of_a_step_are_those_of_the_record_and_the_page(ranks):
+    assert ranks(count)[0] == FOUND["bytes_of_a_loss"]
+    n, m = FOUND["setting"]["learners"], FOUND["setting"]["classes"]
+    numbers = (2 * n * m + 2 * m + 1) + (n * m + 2)
+    assert FOUND["bytes_of_a_loss"]["CorrelationLoss()"]["data"]["bytes"] == 8 * numbers
+    for name, by_shape in FOUND["bytes_of_a_loss"].items():
+        cells = [
+            f"{one['bytes']:,} B, {one['calls']} call{'s' if one['calls'] > 1 else ''}"
+            for one in (by_shape["data"], by_shape["learners"])
+        ]
+        assert f"| `{name}` | {cells[0]} | {cells[1]} |" in PAGE
+
+
+def test_the_model_of_the_cost_is_that_of_the_record():
+    for row in FOUND["model"]["rows"]:
+        line = (
+            f"| {row['gpus']} | {row['learners']} x {row['data']} | {row['gradient_megabytes']:.0f} MB | "
+            f"{row['gradient_ms']:.1f} | {row['loss_kilobytes']:.1f} kB | {row['loss_ms']:.1f} |"
+        )
+        assert line in PAGE
+
+
+SCRIPT = """
+import os, signal, sys
+import torch
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from counterpoint.training import Callback, CorrelationLoss, Ensemble, fit
+
+class Die(Callback):
+    def on_epoch_begin(self, state):
+        first = os.environ.get("TORCHELASTIC_RESTART_COUNT") == "0"
+        if "die" in sys.argv and state.epoch == 3 and not state.axes.is_main and first:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+torch.manual_seed(0)
+x = torch.randn(64, 2)
+y = (x[:, 0] > 0).long()
+ensemble = Ensemble([nn.Linear(2, 2) for _ in range(4)])
+mesh = init_device_mesh("cpu", (1, 2), mesh_dim_names=("learners", "data"))
+fit(ensemble, list(zip(x.split(16), y.split(16))), loss=CorrelationLoss(0.8), optimizer=torch.optim.Adam, epochs=5,
+    mesh=mesh, checkpoint=sys.argv[1], resume=True, progress=False, callbacks=[Die()])
+if int(os.environ["RANK"]) == 0:
+    torch.save(ensemble.state_dict(), sys.argv[1] + ".end")
+"""
+
+
+def torchrun(folder, name, *words, restarts=0):
+    script = folder / "train.py"
+    script.write_text(SCRIPT, encoding="utf-8")
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    command += ["--max-restarts", str(restarts), str(script), str(folder / name), *words]
+    start = time.monotonic()
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )
+    return done, time.monotonic() - start
+
+
+@pytest.mark.slow
+def test_a_lost_process_ends_the_job_and_torchrun_resumes_it(tmp_path):
+    done, _ = torchrun(tmp_path, "whole")
+    assert done.returncode == 0, done.stderr
+    lost, seconds = torchrun(tmp_path, "lost", "die")
+    assert lost.returncode != 0
+    assert seconds < 120
+    assert "ConnectionError: a process of the mesh has ended or does not answer, in epoch 3" in lost.stderr
+    again, _ = torchrun(
+        tmp_path, "again", "die", restarts=3
+    )  # a new start may meet ports that are still in use
+    assert again.returncode == 0, again.stderr
+    expected, found = (torch.load(tmp_path / f"{name}.end") for name in ("whole", "again"))
+    for name, value in found.items():
+        assert torch.equal(value, expected[name])
