@@ -159,11 +159,12 @@ def assess(
     >>> [finding.code for finding in assessment.findings]
     ['majority_baseline', 'more_learners', 'small_sample']
 
-    The third learner leaves out two samples:
+    The third learner leaves out every sixth answer:
 
-    >>> votes[2] = ["ham", None, "spam", "ham", "skip", "spam"]
-    >>> assess(truth, votes, abstain="skip").coverage.answered
-    array([6, 6, 4])
+    >>> votes = [vote * 10 for vote in votes]
+    >>> votes[2][::6] = ["skip"] * 10
+    >>> assess(truth * 10, votes, abstain="skip").coverage.answered
+    array([60, 60, 50])
     """
     check_choice(voting, "voting", VOTINGS)
     check_choice(samples, "samples", SAMPLES)
