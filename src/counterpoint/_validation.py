@@ -257,6 +257,8 @@ def check_labels(value: ArrayLike, name: str) -> NDArray[Any]:
 
 def check_unmasked(value: Any, name: str) -> None:
     """Raise ValueError if an array has masked entries, because NumPy would ignore the mask."""
+    if isinstance(value, list | tuple) and any(np.ma.is_masked(row) for row in value):
+        value = np.ma.stack([np.ma.asarray(row) for row in value])
     if np.ma.is_masked(value):
         place = np.argwhere(np.ma.getmaskarray(value))[0].tolist()
         raise ValueError(f"`{name}` must have no masked entry; got one at {place}.")

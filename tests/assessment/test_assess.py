@@ -269,7 +269,7 @@ def test_a_foreign_json_is_refused():
             Assessment.from_json(text)
 
 
-@pytest.mark.parametrize("schema", [0, 1, None, "2"])
+@pytest.mark.parametrize("schema", [0, 2, None, "3"])
 def test_another_schema_is_refused_in_one_sentence(schema):
     data = assess(*make_votes()).to_dict() | {"schema": schema}
     words = f"^`data` must be an Assessment with schema 3; got schema {schema!r}\\.$"
@@ -740,7 +740,7 @@ def test_perfect_learners_have_no_error_correlation():
     ("change", "error", "words"),
     [
         (
-            lambda y, p: (y, np.where(np.arange(400)[None, :, None] == 7, np.nan, p)),
+            lambda y, p: (y, np.where((np.arange(400)[:, None] == 7) & (np.arange(3) == 1), np.nan, p)),
             ValueError,
             "`outputs` must not be NaN; got nan at learner 0, sample 7",
         ),
@@ -830,12 +830,10 @@ def test_nothing_is_promised_where_there_is_nothing_to_gain():
     assert "more_learners" not in codes(a)
 
 
-def test_masked_entries_are_refused():
+def test_a_masked_truth_is_refused():
     truth, votes = make_votes()
     with pytest.raises(ValueError, match=r"^`y_true` must have no masked entry; got one at \[3\]\.$"):
         assess(np.ma.masked_array(truth, mask=np.arange(600) == 3), votes)
-    with pytest.raises(ValueError, match=r"^`outputs` must have no masked entry; got one at \[0, 3\]\.$"):
-        assess(truth, np.ma.masked_array(votes, mask=np.arange(600) == np.full((7, 1), 3)))
     assert assess(np.ma.masked_array(truth), votes).vote == assess(truth, votes).vote  # nothing is hidden
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterpoint._validation import check_choice, check_flag
+from counterpoint._validation import check_choice, check_flag, check_labels
 from counterpoint.assessment._compute import Report, compute
 from counterpoint.assessment.comparison import (
     PairedVotes,
@@ -23,6 +23,7 @@ from counterpoint.assessment.groups import (
     Changes,
     ClassSummary,
     CorrelationSummary,
+    Coverage,
     Difference,
     EffectiveVotes,
     Estimate,
@@ -37,7 +38,7 @@ from counterpoint.assessment.regression import assess_regression
 from counterpoint.assessment.regression_result import ErrorComponents, RegressionAssessment
 from counterpoint.assessment.result import SAMPLES, Assessment, check_names
 from counterpoint.assessment.votes import wilson_interval
-from counterpoint.outputs import VOTINGS, Outputs, warn_undefined
+from counterpoint.outputs import VOTINGS, Outputs, check_truth, split_missing, warn_undefined
 
 __all__ = [
     "Assessment",
@@ -45,6 +46,7 @@ __all__ = [
     "Changes",
     "ClassSummary",
     "CorrelationSummary",
+    "Coverage",
     "Difference",
     "EffectiveVotes",
     "ErrorComponents",
@@ -80,6 +82,7 @@ def assess(
     voting: str = "hard",
     samples: str = "held_out",
     learners: Sequence[str] | None = None,
+    abstain: Any = None,
     groups: ArrayLike | None = None,
     name: str = "ensemble",
     progress: bool = False,
@@ -92,7 +95,8 @@ def assess(
         The true labels, of any kind.
     outputs : array-like of shape (n_learners, n_samples) or (n_learners, n_samples, n_classes), mapping or DataFrame
         Labels, or probabilities. A memory-mapped array is read in blocks and never copied whole. A mapping holds the
-        outputs of each learner by its name, a DataFrame one column of labels for each learner.
+        outputs of each learner by its name, a DataFrame one column of labels for each learner. A label that is None,
+        NaN, ``pandas.NA`` or masked is missing, and so is a row of probabilities that are all NaN or masked.
     labels : array-like of shape (n_classes,), optional
         The classes, in the order of the columns of probabilities; by default the sorted labels of ``y_true``, and of
         ``outputs`` where those are labels.
@@ -104,6 +108,8 @@ def assess(
         accuracies are too high for new data, and no bound on new data is given.
     learners : sequence of str, optional
         Distinct names of the learners; by default those of a mapping or a DataFrame, else L1, L2, ...
+    abstain : label or sequence of labels, optional
+        Labels that mean no vote, such as "skip"; by default none.
     groups : array-like of shape (n_samples,), optional
         Which samples belong together, such as several items of one document. Intervals of the effective votes and of
         the error correlation then allow for it; by default samples are independent.
@@ -132,6 +138,11 @@ def assess(
     The samples are read twice: once for the correlations of all pairs, by matrix products, and once for the votes.
     Time is linear in the samples; extra memory does not grow with them.
 
+    Missing votes are data. A learner is judged on the samples that it answered, two learners are correlated over those
+    that both answered, and the vote is that of those who voted. Samples without a vote are counted in ``coverage`` and
+    are neither right nor wrong. The numbers hold for the samples that were answered: learners that leave out hard
+    samples look better than they are.
+
     Examples
     --------
     >>> truth = ["ham", "ham", "spam", "spam", "ham", "spam"]
@@ -147,6 +158,13 @@ def assess(
     (0.583, 0.319, 0.788)
     >>> [finding.code for finding in assessment.findings]
     ['majority_baseline', 'more_learners', 'small_sample']
+
+    The third learner leaves out every sixth answer:
+
+    >>> votes = [vote * 10 for vote in votes]
+    >>> votes[2][::6] = ["skip"] * 10
+    >>> assess(truth * 10, votes, abstain="skip").coverage.answered
+    array([60, 60, 50])
     """
     check_choice(voting, "voting", VOTINGS)
     check_choice(samples, "samples", SAMPLES)
@@ -154,7 +172,8 @@ def assess(
     if not isinstance(name, str):
         raise TypeError(f"`name` must be a string; got {name!r}.")
     outputs, learners = named_outputs(outputs, learners)
-    read = Outputs(outputs, y_true, labels)
+    outputs, missing = split_missing(outputs, _abstentions(abstain, y_true))
+    read = Outputs(outputs, y_true, labels, missing=missing)
     if voting != "hard" and read.probabilities is None:
         raise ValueError(f"`voting` must be 'hard' where `outputs` are labels; got {voting!r}.")
     names = check_names(learners, read.n_learners)
@@ -252,12 +271,27 @@ def named_outputs(outputs: Any, learners: Sequence[str] | None) -> tuple[Any, Se
     if isinstance(outputs, Mapping):
         if not outputs:
             raise ValueError("`outputs` must hold at least one learner; got an empty mapping.")
-        names, outputs = list(outputs), [np.asarray(one) for one in outputs.values()]
+        # A list stays one: NumPy would turn None and NaN among strings into strings.
+        rows = [one if isinstance(one, list | tuple) else np.asanyarray(one) for one in outputs.values()]
+        names, outputs = list(outputs), rows
     elif hasattr(outputs, "columns") and hasattr(outputs, "to_numpy"):
         names, outputs = list(outputs.columns), outputs.to_numpy().T
     else:
         return outputs, learners
     return outputs, [str(name) for name in names] if learners is None else learners
+
+
+def _abstentions(abstain: Any, y_true: ArrayLike) -> list[Any]:
+    """Return the labels that mean no vote; they cannot be true."""
+    if abstain is None:
+        return []
+    found = check_labels([abstain] if np.ndim(abstain) == 0 else abstain, "abstain")
+    if found.ndim != 1:
+        raise TypeError(f"`abstain` must be a label or a row of labels; got {abstain!r}.")
+    labels: list[Any] = found.tolist()
+    if true := sorted(set(labels) & set(check_truth(y_true).tolist())):
+        raise ValueError(f"`abstain` must not be a label of `y_true`; got {true[0]!r}.")
+    return labels
 
 
 def _check_groups(groups: ArrayLike | None, n_samples: int) -> NDArray[np.intp] | None:

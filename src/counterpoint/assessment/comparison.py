@@ -179,8 +179,12 @@ class VoteComparison:
 
     @classmethod
     def from_credits(cls, by_name: Mapping[str, FloatArray]) -> "VoteComparison":
-        """Return the comparison of votes whose credit on each sample is known, by the names of the ensembles."""
-        n = len(next(iter(by_name.values())))
+        """Return the comparison of votes whose credit on each sample is known, by the names of the ensembles.
+
+        Samples on which some vote has no credit, because nobody voted, are left out.
+        """
+        known = ~np.isnan(np.array(list(by_name.values()))).any(axis=0)
+        by_name, n = {name: credit[known] for name, credit in by_name.items()}, int(known.sum())
         accuracies = {name: credit_estimate(credit) for name, credit in by_name.items()}
         ranked = sorted(accuracies, key=lambda name: -round(accuracies[name].value, 9))
         found = []

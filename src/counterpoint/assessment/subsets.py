@@ -44,9 +44,8 @@ def subset_votes(read: Outputs) -> SubsetVotes:
     sizes = np.arange(1, n + 1) if n <= _MOST_SIZES else np.unique([*spaced[spaced < n], n])
     rng = np.random.default_rng(0)
     middle = [_subsets(n, int(size), rng) for size in sizes[1:-1]]
-    accuracies = [
-        sum(read.right(block).sum(axis=1, dtype=np.float64) for block in read.blocks()) / read.n_samples
-    ]
+    right = sum(read.right(block).sum(axis=1, dtype=np.float64) for block in read.blocks())
+    accuracies = [right / (read.n_samples if read.missing is None else np.sum(~read.missing, axis=1))]
     if middle:
         rows = np.vstack(middle)
         found = _accuracies(_thinned(read, len(rows)), rows)
@@ -77,11 +76,18 @@ def _subsets(n: int, size: int, rng: np.random.Generator) -> FloatArray:
 
 def _accuracies(read: Outputs, subsets: FloatArray) -> FloatArray:
     assert read.truth_codes is not None
-    totals = np.zeros(len(subsets))
+    totals, voted = np.zeros(len(subsets)), np.zeros(len(subsets))
     width = max(1, _ENTRIES // (len(subsets) * len(read.classes)))
     for start in range(0, read.n_samples, width):
         block = slice(start, min(start + width, read.n_samples))
         scores = vote_scores(read, subsets, block, ("hard",))["hard"]
-        totals += [vote_credit(one, read.truth_codes[block]).sum() for one in scores]
-    accuracies: FloatArray = totals / read.n_samples
+        if read.missing is None:
+            totals += [vote_credit(one, read.truth_codes[block]).sum() for one in scores]
+            voted += block.stop - block.start
+        else:
+            cast = subsets @ read.present(block) > 0  # samples on which one of the subset votes
+            pairs = zip(scores, cast, strict=True)
+            totals += [vote_credit(one[:, some], read.truth_codes[block][some]).sum() for one, some in pairs]
+            voted += cast.sum(axis=1)
+    accuracies: FloatArray = totals / np.maximum(voted, 1)
     return accuracies

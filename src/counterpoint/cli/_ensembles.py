@@ -12,10 +12,12 @@ import typer
 from counterpoint.cli._printing import echo, echo_data
 from counterpoint.cli._reading import (
     STANDARD_INPUT,
+    Abstain,
     Drop,
     File,
     FileFormat,
     Files,
+    Group,
     Item,
     Judge,
     Label,
@@ -66,7 +68,7 @@ counterpoint assess votes.csv --truth label --drop id
 
 counterpoint assess votes.parquet --truth label --html report.html
 
-counterpoint assess votes.jsonl --item id --judge model --label answer --truth gold
+counterpoint assess votes.jsonl --item id --judge model --label answer --truth gold --abstain skip
 
 zcat votes.csv.gz | counterpoint assess - --truth label
 
@@ -87,6 +89,8 @@ def assess(
     item: Item = None,
     judge: Judge = None,
     label: Label = None,
+    group: Group = None,
+    abstain: Abstain = None,
     file_format: FileFormat = None,
     voting: Voting = "hard",
     name: Annotated[
@@ -102,7 +106,8 @@ def assess(
 
     _check_one_format(as_json, as_markdown)
     check_output(html, [predictions], "--html")
-    read = read_ensemble(predictions, truth, learner, drop, Layout(item, judge, label, file_format))
+    layout = Layout(item, judge, label, file_format, group, abstain or ())
+    read = read_ensemble(predictions, truth, learner, drop, layout)
     assessment = _assess(predictions, read, voting, title(predictions) if name is None else name)
     if as_json:
         echo_data(assessment.to_json())
@@ -122,6 +127,7 @@ def compare(
     item: Item = None,
     judge: Judge = None,
     label: Label = None,
+    abstain: Abstain = None,
     file_format: FileFormat = None,
     voting: Voting = "hard",
     name: Annotated[
@@ -144,7 +150,8 @@ def compare(
         raise ValueError(f"`{STANDARD_INPUT}`, standard input, must be given only once.")
     assessments, truths, by_file = [], [], []
     for path, given in zip(predictions, _names(predictions, name), strict=True):
-        read = read_ensemble(path, truth, None, drop, Layout(item, judge, label, file_format))
+        layout = Layout(item, judge, label, file_format, abstain=abstain or ())
+        read = read_ensemble(path, truth, None, drop, layout)
         assessments.append(_assess(path, read, voting, given))
         truths.append(read.y_true)
         by_file.append(_credit(read, voting))
@@ -166,13 +173,14 @@ def compare(
 
 
 def _credit(read: "Predictions", voting: str) -> "FloatArray":
-    """Return the credit of the equal vote on each sample."""
+    """Return the credit of the equal vote on each sample, NaN where nobody voted."""
     import numpy as np
 
-    from counterpoint.outputs import Outputs, RunningVote
+    from counterpoint.outputs import Outputs, RunningVote, split_missing
 
     assert read.y_true is not None
-    outputs = Outputs(read.outputs, read.y_true, read.labels)
+    array, missing = split_missing(read.outputs)
+    outputs = Outputs(array, read.y_true, read.labels, missing=missing)
     return RunningVote(outputs, voting, np.ones(outputs.n_learners)).credit()
 
 
@@ -203,6 +211,7 @@ def _assess(path: Path, read: "Predictions", voting: str, name: str) -> "Assessm
             labels=read.labels,
             voting=voting,
             learners=read.learners,
+            groups=read.groups,
             name=name,
             progress=large and sys.stderr.isatty(),
         )

@@ -65,6 +65,22 @@ Label = Annotated[
     str | None,
     typer.Option(metavar="COLUMN", help="Long table: column of the labels.", show_default=False),
 ]
+Group = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="Column that names what a sample belongs to, such as a document; intervals allow for it.",
+        show_default=False,
+    ),
+]
+Abstain = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="LABEL",
+        help="Label that means no vote, as a blank cell does; may be repeated.",
+        show_default=False,
+    ),
+]
 FileFormat = Annotated[
     Literal["csv", "tsv", "jsonl", "json"] | None,
     typer.Option(
@@ -83,6 +99,8 @@ class Layout:
     judge: str | None = None
     label: str | None = None
     file_format: str | None = None
+    group: str | None = None
+    abstain: Sequence[str] = ()
 
 
 def read_ensemble(
@@ -97,7 +115,7 @@ def read_ensemble(
     from counterpoint.io import read_predictions
 
     large = path.is_file() and path.stat().st_size > _BYTES_WITH_BAR
-    read = read_predictions(
+    return read_predictions(
         opened(path) if source is None else source,
         truth,
         learners=learner or (),
@@ -105,15 +123,15 @@ def read_ensemble(
         item=layout.item,
         judge=layout.judge,
         label=layout.label,
+        group=layout.group,
+        abstain=layout.abstain,
         file_format=layout.file_format,
         progress=large and sys.stderr.isatty(),
     )
-    check_complete(read, path)
-    return read
 
 
 def check_complete(read: "Predictions", path: Path) -> None:
-    """Raise ValueError if a learner has blank cells, for votes that need every label."""
+    """Raise ValueError if a learner has blank cells, for a selection, which needs every label."""
     import numpy as np
 
     if not np.ma.is_masked(read.outputs):
@@ -126,8 +144,8 @@ def check_complete(read: "Predictions", path: Path) -> None:
     if len(others) > 1:
         more = f", and {sum(count for count, _ in others)} of {len(others)} other learners"
     raise ValueError(
-        f"{shown(path)} must have no blank cells; {most} of the {read.missing.shape[1]} cells of {name!r} "
-        f"{'is' if most == 1 else 'are'} blank{more}."
+        f"{shown(path)} must have no blank cells to select from; {most} of the {read.missing.shape[1]} cells of "
+        f"{name!r} {'is' if most == 1 else 'are'} blank{more}."
     )
 
 

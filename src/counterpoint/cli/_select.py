@@ -21,6 +21,7 @@ from counterpoint.cli._reading import (
     Layout,
     Learner,
     Truth,
+    check_complete,
     check_output,
     read_ensemble,
 )
@@ -119,6 +120,7 @@ def select(
     inputs = [predictions, *([] if costs is None or _are_pairs(costs) else [Path(costs)])]
     _check_outputs(out, figure, inputs)
     pool = read_ensemble(predictions, truth, learner, drop, Layout(item, judge, label, file_format))
+    check_complete(pool, predictions)
     assert pool.y_true is not None
     with about(predictions):
         selection = run(

@@ -11,6 +11,7 @@ import typer
 from counterpoint.cli._ensembles import SelectionVoting
 from counterpoint.cli._printing import echo, write_csv
 from counterpoint.cli._reading import (
+    Abstain,
     Drop,
     File,
     FileFormat,
@@ -80,6 +81,7 @@ def vote(
     item: Item = None,
     judge: Judge = None,
     label: Label = None,
+    abstain: Abstain = None,
     file_format: FileFormat = None,
     voting: SelectionVoting = "auto",
     weights: WeightsFile = None,
@@ -94,10 +96,12 @@ def vote(
     if weights is not None and (learner or drop):
         raise ValueError("`--weights` must not be given with `--learner` or `--drop`: it names the learners.")
     given = None if weights is None else read_weights(weights)
-    layout = Layout(item, judge, label, file_format)
+    layout = Layout(item, judge, label, file_format, abstain=abstain or ())
     read, item = _read(predictions, truth, list(given.weights) if given else learner, drop, layout)
     labels, confidences, n_tied = _consensus(predictions, read, given, voting)
     tied = f"; of {n_tied} ties the first label is written" if n_tied else ""
+    if n_blank := confidences.count(""):
+        tied += f"; without a vote: {n_blank}, left blank"
     who = "1 learner votes" if len(read.learners) == 1 else f"{len(read.learners)} learners vote"
     echo(f"{who}, {listed(read.learners)}{tied}.", err=True)
     rows = _rows(read, item, labels, confidences)
@@ -150,17 +154,18 @@ def _truths(path: Path, truth: str | None, columns: Sequence[str], drop: Sequenc
 
 def _consensus(
     path: Path, read: "Predictions", given: "VoteWeights | None", voting: str
-) -> tuple[list[Any], list[float], int]:
-    """Return the winners, their shares of the vote, and the number of ties."""
+) -> tuple[list[Any], list[float | str], int]:
+    """Return the winners, their shares of the vote, both blank where nobody voted, and the number of ties."""
     import numpy as np
 
     from counterpoint._validation import check_weights
-    from counterpoint.outputs import Outputs, vote_probabilities, winners
+    from counterpoint.outputs import Outputs, split_missing, vote_probabilities, winners
 
     classes = read.labels
     if classes is None and read.y_true is not None and read.outputs.ndim == 3:
         classes = np.unique(read.y_true)
-    outputs = Outputs(read.outputs, labels=classes)
+    array, missing = split_missing(read.outputs)
+    outputs = Outputs(array, labels=classes, missing=missing)
     if voting == "auto":
         voting = (given and given.voting) or ("hard" if outputs.probabilities is None else "soft")
     if voting != "hard" and outputs.probabilities is None:
@@ -171,13 +176,16 @@ def _consensus(
     proba = vote_probabilities(outputs, check_weights(shares, "weights", outputs.n_learners), voting)
     leading = winners(proba.T)
     labels = outputs.classes[leading.argmax(axis=0)].tolist()
-    return labels, proba.max(axis=1).tolist(), int((leading.sum(axis=0) > 1).sum())
+    confidences: list[float | str] = proba.max(axis=1).tolist()
+    for sample in np.flatnonzero(np.isnan(proba[:, 0])).tolist():
+        labels[sample], confidences[sample] = "", ""
+    return labels, confidences, int((leading.sum(axis=0) > 1).sum())
 
 
 def _rows(
-    read: "Predictions", item: str | None, labels: Sequence[Any], confidences: Sequence[float]
+    read: "Predictions", item: str | None, labels: Sequence[Any], confidences: Sequence[float | str]
 ) -> Iterator[list[Any]]:
-    columns: list[Sequence[Any]] = [labels, [f"{confidence:.6g}" for confidence in confidences]]
+    columns: list[Sequence[Any]] = [labels, [c and f"{c:.6g}" for c in confidences]]
     names = ["consensus", "confidence"]
     if item is not None and read.items is not None:
         columns, names = [read.items.tolist(), *columns], [item, *names]

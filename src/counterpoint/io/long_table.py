@@ -1,6 +1,5 @@
 """Long tables of predictions: a row for each label that a judge gave to an item."""
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,7 +8,7 @@ from numpy.typing import NDArray
 from counterpoint._validation import short
 from counterpoint.io.cells import Cells, LabelColumn, OpenTable, text_array
 from counterpoint.io.names import check_column, choose_learners, named_columns
-from counterpoint.io.prediction_table import read_votes
+from counterpoint.io.prediction_table import Wanted, read_groups, read_votes
 
 __all__ = ["LongColumns", "read_long_table"]
 
@@ -22,12 +21,11 @@ class LongColumns(NamedTuple):
     label: str
 
 
-def read_long_table(
-    table: OpenTable, columns: LongColumns, truth: str | None, learners: Sequence[str], drop: Sequence[str]
-) -> dict[str, Any]:
+def read_long_table(table: OpenTable, columns: LongColumns, wanted: Wanted) -> dict[str, Any]:
     """Return the fields of the predictions in a long table; the judges are the learners."""
-    wanted = [*columns, *([] if truth is None else [truth])]
-    named = named_columns(table, wanted)
+    truth, group = wanted.truth, wanted.group
+    beside = [name for name in (truth, group) if name is not None]
+    named = named_columns(table, [*columns, *beside])
     for name, argument in zip(columns, columns._fields, strict=True):
         check_column(name, argument, table, named)
     if len(set(columns)) < len(columns):
@@ -36,20 +34,26 @@ def read_long_table(
         )
     if truth is not None:
         check_column(truth, "truth", table, [name for name in named if name not in columns])
-    cells = table.read(wanted, [])
+    if group is not None:
+        check_column(group, "group", table, [name for name in named if name not in (*columns[1:], truth)])
+    cells = table.read(list(dict.fromkeys([*columns, *beside])), [])
     items, item_codes = _recode(cells, cells.labels[columns.item], "an item")
     judges, judge_codes = _recode(cells, cells.labels[columns.judge], "a judge")
     _check_pairs(cells, columns, items, judges, item_codes * len(judges) + judge_codes)
-    kept = choose_learners(judges, learners, drop, f"judges of {cells.path}")
+    kept = choose_learners(judges, wanted.learners, wanted.drop, f"judges of {cells.path}")
     by_judge = np.argsort(judge_codes, kind="stable")
     ends = np.cumsum(np.bincount(judge_codes, minlength=len(judges)))
     rows_of = dict(zip(judges, np.split(by_judge, ends[:-1]), strict=True))
-    given = cells.labels[columns.label]
-    votes = [_spread(judge, given, rows_of[judge], item_codes, len(items)) for judge in kept]
-    gold = None if truth is None else _truth(cells, cells.labels[truth], items, item_codes)
+    answers = cells.labels[columns.label].without(wanted.abstain)
+    votes = [_spread(judge, answers, rows_of[judge], item_codes, len(items)) for judge in kept]
+    gold = None if truth is None else _one_each(cells, cells.labels[truth], items, item_codes, "truth")
     wide = Cells(cells.path, {}, {}, n_rows=len(items), items=items)
     names = text_array(cells.path, items, np.arange(len(items)), "names of samples")
-    return read_votes(wide, gold, votes, picked=True) | {"items": names}
+    fields = read_votes(wide, gold, votes, picked=True) | {"items": names}
+    if group is not None:
+        own = _one_each(cells, cells.labels[group], items, item_codes, "group")
+        fields["groups"] = read_groups(wide, own)
+    return fields
 
 
 def _recode(cells: Cells, column: LabelColumn, what: str) -> tuple[list[str], NDArray[np.int64]]:
@@ -79,8 +83,10 @@ def _check_pairs(
         )
 
 
-def _truth(cells: Cells, column: LabelColumn, items: list[str], item_codes: NDArray[np.int64]) -> LabelColumn:
-    """Return the truth of each item, from the rows of the item that have one."""
+def _one_each(
+    cells: Cells, column: LabelColumn, items: list[str], item_codes: NDArray[np.int64], what: str
+) -> LabelColumn:
+    """Return the truth or the group of each item, from the rows of the item that have one."""
     filled = ~column.missing()
     wide = _spread(column.name, column, filled, item_codes, len(items))
     labels = np.array(column.labels, dtype=object)
@@ -89,7 +95,7 @@ def _truth(cells: Cells, column: LabelColumn, items: list[str], item_codes: NDAr
         row = int(differs.argmax())
         item = int(item_codes[row])
         raise ValueError(
-            f"{cells.path}: column {short(column.name)} must hold one truth for each item; got "
+            f"{cells.path}: column {short(column.name)} must hold one {what} for each item; got "
             f"{short(labels[column.codes[row]])} and {short(wide.labels[wide.codes[item]])} for item "
             f"{short(items[item])}."
         )

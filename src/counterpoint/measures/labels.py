@@ -8,7 +8,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterpoint._validation import FloatArray
-from counterpoint.outputs import LabelCounts, Outputs, ratio, sufficient_statistics, warn_undefined_pairs
+from counterpoint.outputs import (
+    FEWEST_SHARED,
+    LabelCounts,
+    Outputs,
+    ratio,
+    sufficient_statistics,
+    warn_undefined_pairs,
+)
 
 __all__ = ["label_kappa", "label_kappa_from_counts"]
 
@@ -73,5 +80,9 @@ def label_kappa_from_counts(counts: LabelCounts) -> FloatArray:
     array([[1. , 0.5],
            [0.5, 1. ]])
     """
-    n, chance = counts.n_samples, counts.by_chance  # whole numbers, so that a chance of one is exact
-    return np.clip(ratio(n * counts.alike - chance, n**2 - chance), -1.0, 1.0)
+    n, chance = counts.shared, counts.by_chance  # whole numbers, so that a chance of one is exact
+    few = (
+        (n < FEWEST_SHARED) & (n < n.max()) & ~np.eye(len(n), dtype=bool)
+    )  # of votes of which some are missing
+    scale = np.where(few, 0, n**2 - chance)
+    return np.clip(ratio(n * counts.alike - chance, scale), -1.0, 1.0)

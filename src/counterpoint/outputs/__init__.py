@@ -6,8 +6,11 @@ judge an ensemble, use :mod:`counterpoint.measures` or :func:`counterpoint.asses
 
 Notation: N learners, n samples, B samples of a block, m classes. The *score* of a class is its number of votes (hard
 vote), its probability (soft) or the logarithm of its probability (geometric); the class with the highest score wins.
+A learner without an output for a sample gives no score to any class.
 """
 
+from counterpoint.outputs.missing import split_missing
+from counterpoint.outputs.moments import Columns, LabelCounts, SharedColumns
 from counterpoint.outputs.outputs import (
     BLOCK_ENTRIES,
     Outputs,
@@ -26,13 +29,7 @@ from counterpoint.outputs.pool import (
     vote_probabilities,
     vote_scores,
 )
-from counterpoint.outputs.statistics import (
-    Columns,
-    Correctness,
-    LabelCounts,
-    Statistics,
-    sufficient_statistics,
-)
+from counterpoint.outputs.statistics import FEWEST_SHARED, Correctness, Statistics, sufficient_statistics
 from counterpoint.outputs.undefined import (
     listed,
     mean_defined,
@@ -52,12 +49,14 @@ from counterpoint.outputs.vote import (
 
 __all__ = [
     "BLOCK_ENTRIES",
+    "FEWEST_SHARED",
     "VOTINGS",
     "Columns",
     "Correctness",
     "LabelCounts",
     "Outputs",
     "RunningVote",
+    "SharedColumns",
     "Statistics",
     "as_array",
     "check_classes",
@@ -72,6 +71,7 @@ __all__ = [
     "mean_of_pairs",
     "ratio",
     "scores_to_probabilities",
+    "split_missing",
     "sufficient_statistics",
     "vote_accuracies",
     "vote_credit",

@@ -10,6 +10,7 @@ from counterpoint import __version__
 from counterpoint._validation import FloatArray
 from counterpoint.assessment import Assessment, VoteComparison
 from counterpoint.measures import MEASURES
+from counterpoint.report._coverage import coverage
 from counterpoint.report._figures import plane_figure, sizing_figure, what_if_frame
 from counterpoint.report._lead import effective_figure, lead
 from counterpoint.report._learners import classes, learners
@@ -104,6 +105,7 @@ def _ensemble(
         "classes": classes(a),
         "probabilities": probabilities(a),
         "learners": learners(a, limits.rows, limits.dots),
+        "coverage": coverage(a),
         "matrix": matrix_figure(a, limits.side),
         "pairs": pairs(a),
         "measures": _measures(a),
@@ -259,6 +261,7 @@ def _facts(a: Assessment) -> list[tuple[str, str]]:
         ("Classes", f"{a.n_classes:,}: {named}{more}"),
         ("Outputs", a.outputs),
         ("Vote that counts", a.voting),
+        *([("Tied votes", f"{a.coverage.tied:,}, shared by the tied classes")] if a.coverage.tied else []),
     ]
 
 

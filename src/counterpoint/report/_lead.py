@@ -40,7 +40,9 @@ def _is_informative(a: Assessment) -> bool:
 
 def _vote(a: Assessment) -> Sentence:
     learners = "1 learner" if a.n_learners == 1 else f"{a.n_learners:,} learners"
-    samples = f"{a.n_samples:,} samples" + (" that they were trained on" if a.samples == "training" else "")
+    samples = f"{a.coverage.n_voted:,} samples" + (
+        " that they were trained on" if a.samples == "training" else ""
+    )
     vote = "its answer" if a.n_learners == 1 else _VOTES[a.voting]
     told = [
         (f"{learners} voted on {samples}, and {vote} is right on ", False),
@@ -64,7 +66,7 @@ def _against(a: Assessment) -> Sentence:
         "worse": "The vote is worse than the best of them",
         "alike": "The vote cannot be told apart from the best of them",
     }[a.against_best]
-    mean, top = percent(float(a.accuracies.mean())), percent(float(a.accuracies.max()))
+    mean, top = percent(float(a.accuracies.mean())), percent(float(a.accuracies[a.best_learner]))
     return [
         ("One learner alone is right on ", False),
         (mean, True),
