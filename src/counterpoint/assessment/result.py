@@ -1,15 +1,13 @@
 """An assessment as one frozen object that prints well and converts to JSON."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
-from html import escape
-from typing import Any, Self, get_args, get_type_hints
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
-from counterpoint._plain import plain
-from counterpoint._validation import FloatArray, IntArray, check_json
+from counterpoint._validation import FloatArray
+from counterpoint.assessment.base import AssessmentBase, rounded
 from counterpoint.assessment.groups import (
     Certificates,
     Changes,
@@ -25,7 +23,7 @@ from counterpoint.assessment.groups import (
 )
 from counterpoint.assessment.votes import mcnemar, wilson_interval
 
-__all__ = ["SAMPLES", "SCHEMA", "Assessment", "check_names", "rounded"]
+__all__ = ["SAMPLES", "SCHEMA", "Assessment", "check_names"]
 
 SAMPLES = ("held_out", "training")
 SURE = 0.05  # a smaller p-value counts as evidence
@@ -34,7 +32,7 @@ SCHEMA = 2  # of the JSON; raise it whenever a field changes
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Assessment:
+class Assessment(AssessmentBase):
     """Where an ensemble stands, what its ceiling is and what would help.
 
     Returned by :func:`counterpoint.assess`. Undefined numbers are NaN.
@@ -89,6 +87,8 @@ class Assessment:
     >>> Assessment.from_json(assessment.to_json()).vote == assessment.vote
     True
     """
+
+    schema: ClassVar[int] = SCHEMA
 
     name: str
     samples: str
@@ -171,55 +171,10 @@ class Assessment:
             f"({100 * accuracies.max():.1f} %; mean {100 * accuracies.mean():.1f} %){place}."
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain lists, numbers and strings, with None for undefined numbers, and the version of the schema."""
-        return {"schema": SCHEMA, **plain(self)}
-
-    def to_json(self) -> str:
-        """Return the assessment as JSON."""
-        return json.dumps(self.to_dict(), allow_nan=False)
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Return the assessment that :meth:`to_dict` described."""
-        if data.get("schema") != SCHEMA:
-            raise ValueError(
-                f"`data` must be an Assessment with schema {SCHEMA}; got schema {data.get('schema')!r}."
-            )
-        return _restored(data, cls)  # type: ignore[no-any-return]
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Return the assessment that :meth:`to_json` wrote."""
-        return cls.from_dict(check_json(text, "text", "an Assessment", needed=("name",)))
-
     def __repr__(self) -> str:
         return f"<Assessment {self.name!r}: {self.n_learners} learners, {self.voting} vote {self.vote}>"
 
-    def __str__(self) -> str:
-        lines = [self.name, "=" * len(self.name), self.verdict, ""]
-        width = max(len(label) for label, _ in self.summary())
-        lines += [f"{label:<{width}}  {value}" for label, value in self.summary()]
-        names = max(len(name) for name, _, _ in self.learner_rows())
-        lines += [""] + [
-            f"{name:<{names}}  {right}  {without}" for name, right, without in self.learner_rows()
-        ]
-        lines += [""] if self.findings else []
-        lines += [f"[{finding.severity}] {finding.text}" for finding in self.findings]
-        return "\n".join(lines)
-
-    def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><th style='text-align:left'>{escape(label)}</th><td>{escape(value)}</td></tr>"
-            for label, value in self.summary()
-        )
-        findings = "".join(f"<li><b>{f.severity}</b>: {escape(f.text)}</li>" for f in self.findings)
-        return (
-            f"<div><h4>{escape(self.name)}</h4><p>{escape(self.verdict)}</p>"
-            f"<table>{rows}</table><ul>{findings}</ul></div>"
-        )
-
-    def learner_rows(self, most: int = _SHOWN) -> list[tuple[str, str, str]]:
+    def learner_rows(self, most: int = _SHOWN) -> list[tuple[str, ...]]:
         """Return name, accuracy and change of the vote without each learner as text, the best first.
 
         Parameters
@@ -230,7 +185,7 @@ class Assessment:
         order = np.argsort(-self.accuracies, kind="stable")
         if len(order) > most:
             order = np.concatenate([order[: most // 2], order[-(most // 2) :]])
-        rows = [("learner", "right (95 % interval)  ", "vote without it")]
+        rows: list[tuple[str, ...]] = [("learner", "right (95 % interval)", "vote without it")]
         for i in order.tolist():
             share = float(self.accuracies[i])
             right = Estimate(share, *wilson_interval(share, self.n_samples))
@@ -281,27 +236,6 @@ class Assessment:
         return float(self.accuracies.min()), float(self.accuracies.mean()), float(self.accuracies.max())
 
 
-def rounded(value: float) -> str:
-    """Return a number with three decimals, or "undefined".
-
-    Parameters
-    ----------
-    value : float
-        The number; NaN if it is undefined.
-
-    Returns
-    -------
-    str
-        The text.
-
-    Examples
-    --------
-    >>> rounded(0.12345), rounded(float("nan"))
-    ('0.123', 'undefined')
-    """
-    return "undefined" if np.isnan(value) else f"{value:.3f}"
-
-
 def _count(one: Estimate) -> str:
     return "undefined" if np.isnan(one.value) else f"{one.value:.1f} ({one.low:.1f} to {one.high:.1f})"
 
@@ -325,27 +259,3 @@ def check_names(learners: Sequence[str] | None, n_learners: int) -> tuple[str, .
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"`learners` must be distinct; got {twice!r} twice.")
     return names
-
-
-def _restored(data: Mapping[str, Any], kind: Any) -> Any:
-    """Return a dataclass or a named tuple from plain data."""
-    hints = get_type_hints(kind)
-    names = [field.name for field in fields(kind)] if is_dataclass(kind) else kind._fields
-    if missing := [name for name in names if name not in data]:
-        raise ValueError(f"`data` must have the fields of {kind.__name__}; got none named {missing[0]!r}.")
-    return kind(**{name: _restore(data[name], hints[name]) for name in names})
-
-
-def _restore(value: Any, hint: Any) -> Any:
-    """Return plain data as the type of its field."""
-    if hint is float:
-        return np.nan if value is None else float(value)
-    if hint in (FloatArray, IntArray):
-        return np.array(value, dtype=np.float64 if hint == FloatArray else np.int64)
-    if get_args(hint) and get_args(hint)[0] is Finding:
-        return tuple(Finding(**entry) for entry in value)
-    if is_dataclass(hint) or hasattr(hint, "_fields"):
-        return _restored(value, hint)
-    if isinstance(value, Mapping):
-        return {key: _restore(entry, float) for key, entry in value.items()}
-    return tuple(value) if isinstance(value, list) else value
