@@ -2,13 +2,22 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from counterpoint._validation import check_choice, check_flag
 from counterpoint.assessment._compute import Report, compute
+from counterpoint.assessment.agreement import assess_agreement
+from counterpoint.assessment.agreement_result import (
+    AgreementAssessment,
+    AgreementSummary,
+    DawidSkeneSummary,
+    LabelSummary,
+)
+from counterpoint.assessment.bootstrap import check_groups
+from counterpoint.assessment.dawid_skene import DawidSkene, dawid_skene
 from counterpoint.assessment.findings import with_findings
 from counterpoint.assessment.groups import (
     Certificates,
@@ -24,22 +33,28 @@ from counterpoint.assessment.groups import (
     VoteSummary,
 )
 from counterpoint.assessment.learners import LearnerOutputs, learner_outputs
+from counterpoint.assessment.partly import assess_partly, known_truth
 from counterpoint.assessment.regression import assess_regression
 from counterpoint.assessment.regression_result import ErrorComponents, RegressionAssessment
 from counterpoint.assessment.result import SAMPLES, Assessment, check_names
-from counterpoint.outputs import VOTINGS, Outputs, warn_undefined
+from counterpoint.outputs import VOTINGS, Outputs, two_class_probabilities, warn_undefined
 
 __all__ = [
+    "AgreementAssessment",
+    "AgreementSummary",
     "Assessment",
     "Certificates",
     "Changes",
     "ClassSummary",
     "CorrelationSummary",
+    "DawidSkene",
+    "DawidSkeneSummary",
     "Difference",
     "EffectiveVotes",
     "ErrorComponents",
     "Estimate",
     "Finding",
+    "LabelSummary",
     "LearnerOutputs",
     "ProbabilitySummary",
     "RegressionAssessment",
@@ -48,10 +63,12 @@ __all__ = [
     "assess",
     "assess_estimator",
     "assess_regression",
+    "dawid_skene",
     "learner_outputs",
 ]
 
 
+@overload
 def assess(
     y_true: ArrayLike,
     outputs: Any,
@@ -63,16 +80,46 @@ def assess(
     groups: ArrayLike | None = None,
     name: str = "ensemble",
     progress: bool = False,
-) -> Assessment:
+) -> Assessment: ...
+
+
+@overload
+def assess(
+    y_true: Any,
+    outputs: None = None,
+    *,
+    labels: ArrayLike | None = None,
+    learners: Sequence[str] | None = None,
+    groups: ArrayLike | None = None,
+    name: str = "ensemble",
+) -> AgreementAssessment: ...
+
+
+def assess(
+    y_true: Any,
+    outputs: Any = None,
+    *,
+    labels: ArrayLike | None = None,
+    voting: str = "hard",
+    samples: str = "held_out",
+    learners: Sequence[str] | None = None,
+    groups: ArrayLike | None = None,
+    name: str = "ensemble",
+    progress: bool = False,
+) -> Assessment | AgreementAssessment:
     r"""Assess an ensemble: where it stands, what its ceiling is and what would help.
+
+    ``assess(outputs)``, without a truth, tells how far the learners agree.
 
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
-        The true labels, of any kind.
+        The true labels, of any kind. Where some are unknown (None, NaN or masked), the samples with a truth are
+        assessed, and ``agreement`` of the result describes all of them. Without a truth, pass the outputs alone.
     outputs : array-like of shape (n_learners, n_samples) or (n_learners, n_samples, n_classes), mapping or DataFrame
-        Labels, or probabilities. A memory-mapped array is read in blocks and never copied whole. A mapping holds the
-        outputs of each learner by its name, a DataFrame one column of labels for each learner.
+        Labels, or probabilities; of two classes also (n_learners, n_samples), the probability of the second one. A
+        memory-mapped array is read in blocks and never copied whole. A mapping holds the outputs of each learner by
+        its name, a DataFrame one column of labels for each learner.
     labels : array-like of shape (n_classes,), optional
         The classes, in the order of the columns of probabilities; by default the sorted labels of ``y_true``, and of
         ``outputs`` where those are labels.
@@ -94,8 +141,8 @@ def assess(
 
     Returns
     -------
-    Assessment
-        The numbers and the advice.
+    Assessment or AgreementAssessment
+        The numbers and the advice; without a truth, an AgreementAssessment.
 
     Warns
     -----
@@ -106,6 +153,7 @@ def assess(
     --------
     assess_estimator : The same for a fitted scikit-learn ensemble.
     counterpoint.assessment.assess_regression : The same for numbers.
+    counterpoint.assessment.assess_scores : Numbers on a scale without a truth.
 
     Notes
     -----
@@ -127,19 +175,34 @@ def assess(
     (0.583, 0.319, 0.788)
     >>> [finding.code for finding in assessment.findings]
     ['majority_baseline', 'more_learners', 'small_sample']
+
+    Without the truth:
+
+    >>> panel = assess(votes)
+    >>> round(panel.agreement.krippendorff_alpha.value, 3), panel.consensus[:3]
+    (0.346, ('ham', 'ham', 'spam'))
     """
     check_choice(voting, "voting", VOTINGS)
     check_choice(samples, "samples", SAMPLES)
     check_flag(progress, "progress")
     if not isinstance(name, str):
         raise TypeError(f"`name` must be a string; got {name!r}.")
+    if y_true is None or outputs is None:
+        outputs, learners = _named(y_true if outputs is None else outputs, learners)
+        if voting != "hard":
+            raise ValueError(f"`voting` must be 'hard' without a truth; got {voting!r}.")
+        return assess_agreement(outputs, labels=labels, learners=learners, groups=groups, name=name)
     outputs, learners = _named(outputs, learners)
+    if (known := known_truth(y_true)) is not None:
+        options = {"labels": labels, "voting": voting, "samples": samples, "learners": learners, "name": name}
+        return assess_partly(assess, y_true, outputs, known, groups, options)
+    outputs = two_class_probabilities(outputs, y_true, labels)
     read = Outputs(outputs, y_true, labels)
     if voting != "hard" and read.probabilities is None:
         raise ValueError(f"`voting` must be 'hard' where `outputs` are labels; got {voting!r}.")
     names = check_names(learners, read.n_learners)
     with _progress_bar(progress, read.n_samples) as report:
-        parts = compute(read, voting, samples, report, _check_groups(groups, read.n_samples))
+        parts = compute(read, voting, samples, report, check_groups(groups, read.n_samples))
     result = Assessment(
         name=name,
         samples=samples,
@@ -217,21 +280,6 @@ def _named(outputs: Any, learners: Sequence[str] | None) -> tuple[Any, Sequence[
     else:
         return outputs, learners
     return outputs, [str(name) for name in names] if learners is None else learners
-
-
-def _check_groups(groups: ArrayLike | None, n_samples: int) -> NDArray[np.intp] | None:
-    """Return the group of each sample as 0, 1, ..."""
-    if groups is None:
-        return None
-    values = np.asarray(groups)
-    if values.shape != (n_samples,):
-        raise ValueError(
-            f"`groups` must have one entry for each of the {n_samples} samples; got shape {values.shape}."
-        )
-    codes = np.unique(values, return_inverse=True)[1].astype(np.intp)
-    if codes.max() == 0:
-        raise ValueError("`groups` must hold at least two groups; got one.")
-    return codes
 
 
 def _warn_of_undefined(a: Assessment) -> None:

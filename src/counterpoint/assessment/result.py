@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from counterpoint._validation import FloatArray
+from counterpoint.assessment.agreement_result import AgreementAssessment
 from counterpoint.assessment.base import AssessmentBase, rounded
 from counterpoint.assessment.groups import (
     Certificates,
@@ -28,7 +29,7 @@ __all__ = ["SAMPLES", "SCHEMA", "Assessment", "check_names"]
 SAMPLES = ("held_out", "training")
 SURE = 0.05  # a smaller p-value counts as evidence
 _SHOWN = 12  # learners in the text; the best and the worst of more
-SCHEMA = 2  # of the JSON; raise it whenever a field changes
+SCHEMA = 3  # of the JSON; raise it whenever a field changes
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -73,6 +74,8 @@ class Assessment(AssessmentBase):
         Every measure of ``counterpoint.measures.MEASURES``.
     findings : tuple of Finding
         Advice, warnings first.
+    agreement : AgreementAssessment or None
+        How far the learners agree on all samples, where only some have a truth; the rest is about those.
 
     Examples
     --------
@@ -109,6 +112,7 @@ class Assessment(AssessmentBase):
     probabilities: ProbabilitySummary
     measures: Mapping[str, float]
     findings: tuple[Finding, ...]
+    agreement: AgreementAssessment | None = None
 
     @property
     def r_tl(self) -> float:
@@ -219,7 +223,20 @@ class Assessment(AssessmentBase):
                 f"{rounded(self.prediction.equal)}, {rounded(self.prediction.mixed)}; "
                 f"{rounded(self.prediction.independent)}",
             ),
+            *self._agreement_rows(),
         ]
+
+    def _agreement_rows(self) -> list[tuple[str, str]]:
+        if self.agreement is None:
+            return []
+        everything = dict(self.agreement.summary())
+        shown = ("Krippendorff's alpha", "consensus right, if errors are independent")
+        rows = [
+            (f"all {self.agreement.n_samples} samples: {label}", everything[label])
+            for label in shown
+            if label in everything
+        ]
+        return [("samples with a truth", f"{self.n_samples} of {self.agreement.n_samples}"), *rows]
 
     def _probability_rows(self) -> list[tuple[str, str]]:
         if self.outputs == "labels":

@@ -5,6 +5,12 @@ n_classes). All pairs are computed at once by matrix products. Undefined values 
 `counterpoint.exceptions.UndefinedMeasureWarning` that names the learners.
 """
 
+from counterpoint.measures.agreement import (
+    IntraclassCorrelation,
+    fleiss_kappa,
+    intraclass_correlation,
+    krippendorff_alpha,
+)
 from counterpoint.measures.catalogue import MEASURES, Measure, diversity
 from counterpoint.measures.certificates import TandemBound, c_bound, tandem_bound
 from counterpoint.measures.correlation import (
@@ -51,6 +57,7 @@ __all__ = [
     "AmbiguityDecomposition",
     "BiasVarianceDiversity",
     "Contingency",
+    "IntraclassCorrelation",
     "Measure",
     "Reliability",
     "TandemBound",
@@ -69,10 +76,13 @@ __all__ = [
     "double_fault",
     "entropy",
     "error_correlations",
+    "fleiss_kappa",
     "generalized_diversity",
     "interrater_agreement",
+    "intraclass_correlation",
     "kappa",
     "kohavi_wolpert_variance",
+    "krippendorff_alpha",
     "learner_learner_correlation",
     "log_loss",
     "pairwise_measures",

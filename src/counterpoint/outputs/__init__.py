@@ -8,6 +8,7 @@ Notation: N learners, n samples, B samples of a block, m classes. The *score* of
 vote), its probability (soft) or the logarithm of its probability (geometric); the class with the highest score wins.
 """
 
+from counterpoint.outputs.coded import CodedVotes, code_votes, split_missing, two_class_probabilities
 from counterpoint.outputs.outputs import (
     BLOCK_ENTRIES,
     Outputs,
@@ -47,6 +48,7 @@ from counterpoint.outputs.vote import (
 __all__ = [
     "BLOCK_ENTRIES",
     "VOTINGS",
+    "CodedVotes",
     "Columns",
     "Correctness",
     "Outputs",
@@ -55,6 +57,7 @@ __all__ = [
     "as_array",
     "check_classes",
     "check_truth",
+    "code_votes",
     "column_classes",
     "label_codes",
     "learner_scores",
@@ -65,7 +68,9 @@ __all__ = [
     "mean_of_pairs",
     "ratio",
     "scores_to_probabilities",
+    "split_missing",
     "sufficient_statistics",
+    "two_class_probabilities",
     "vote_accuracies",
     "vote_credit",
     "vote_credits",
