@@ -180,7 +180,7 @@ def assess(
 
     >>> panel = assess(votes)
     >>> round(panel.agreement.krippendorff_alpha.value, 3), panel.consensus[:3]
-    (0.346, ('ham', 'ham', 'spam'))
+    (0.338, ('ham', 'ham', 'spam'))
     """
     check_choice(voting, "voting", VOTINGS)
     check_choice(samples, "samples", SAMPLES)
