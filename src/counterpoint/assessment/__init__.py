@@ -7,7 +7,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterpoint._validation import check_choice, check_flag
+from counterpoint._validation import check_choice, check_flag, check_labels
 from counterpoint.assessment._compute import Report, compute
 from counterpoint.assessment.agreement import assess_agreement
 from counterpoint.assessment.agreement_result import (
@@ -24,6 +24,7 @@ from counterpoint.assessment.groups import (
     Changes,
     ClassSummary,
     CorrelationSummary,
+    Coverage,
     Difference,
     EffectiveVotes,
     Estimate,
@@ -37,7 +38,14 @@ from counterpoint.assessment.partly import assess_partly, known_truth
 from counterpoint.assessment.regression import assess_regression
 from counterpoint.assessment.regression_result import ErrorComponents, RegressionAssessment
 from counterpoint.assessment.result import SAMPLES, Assessment, check_names
-from counterpoint.outputs import VOTINGS, Outputs, two_class_probabilities, warn_undefined
+from counterpoint.outputs import (
+    VOTINGS,
+    Outputs,
+    check_truth,
+    split_missing,
+    two_class_probabilities,
+    warn_undefined,
+)
 
 __all__ = [
     "AgreementAssessment",
@@ -47,6 +55,7 @@ __all__ = [
     "Changes",
     "ClassSummary",
     "CorrelationSummary",
+    "Coverage",
     "DawidSkene",
     "DawidSkeneSummary",
     "Difference",
@@ -77,6 +86,7 @@ def assess(
     voting: str = "hard",
     samples: str = "held_out",
     learners: Sequence[str] | None = None,
+    abstain: Any = None,
     groups: ArrayLike | None = None,
     name: str = "ensemble",
     progress: bool = False,
@@ -90,6 +100,7 @@ def assess(
     *,
     labels: ArrayLike | None = None,
     learners: Sequence[str] | None = None,
+    abstain: Any = None,
     groups: ArrayLike | None = None,
     name: str = "ensemble",
 ) -> AgreementAssessment: ...
@@ -103,6 +114,7 @@ def assess(
     voting: str = "hard",
     samples: str = "held_out",
     learners: Sequence[str] | None = None,
+    abstain: Any = None,
     groups: ArrayLike | None = None,
     name: str = "ensemble",
     progress: bool = False,
@@ -119,7 +131,8 @@ def assess(
     outputs : array-like of shape (n_learners, n_samples) or (n_learners, n_samples, n_classes), mapping or DataFrame
         Labels, or probabilities; of two classes also (n_learners, n_samples), the probability of the second one. A
         memory-mapped array is read in blocks and never copied whole. A mapping holds the outputs of each learner by
-        its name, a DataFrame one column of labels for each learner.
+        its name, a DataFrame one column of labels for each learner. A label that is None, NaN, ``pandas.NA`` or masked
+        is missing, and so is a row of probabilities that are all NaN or masked.
     labels : array-like of shape (n_classes,), optional
         The classes, in the order of the columns of probabilities; by default the sorted labels of ``y_true``, and of
         ``outputs`` where those are labels.
@@ -131,6 +144,8 @@ def assess(
         accuracies are too high for new data, and no bound on new data is given.
     learners : sequence of str, optional
         Distinct names of the learners; by default those of a mapping or a DataFrame, else L1, L2, ...
+    abstain : label or sequence of labels, optional
+        Labels that mean no vote, such as "skip"; by default none.
     groups : array-like of shape (n_samples,), optional
         Which samples belong together, such as several items of one document. Intervals of the effective votes and of
         the error correlation then allow for it; by default samples are independent.
@@ -160,6 +175,11 @@ def assess(
     The samples are read twice: once for the correlations of all pairs, by matrix products, and once for the votes, when
     the best weights are known. Time is linear in the samples; extra memory does not grow with them.
 
+    Missing votes are data. A learner is judged on the samples that it answered, two learners are correlated over those
+    that both answered, and the vote is that of those who voted. Samples without a vote are counted in ``coverage`` and
+    are neither right nor wrong. The numbers hold for the samples that were answered: learners that leave out hard
+    samples look better than they are.
+
     Examples
     --------
     >>> truth = ["ham", "ham", "spam", "spam", "ham", "spam"]
@@ -181,6 +201,12 @@ def assess(
     >>> panel = assess(votes)
     >>> round(panel.agreement.krippendorff_alpha.value, 3), panel.consensus[:3]
     (0.338, ('ham', 'ham', 'spam'))
+
+    The third learner leaves out two samples:
+
+    >>> votes[2] = ["ham", None, "spam", "ham", "skip", "spam"]
+    >>> assess(truth, votes, abstain="skip").coverage.answered
+    array([6, 6, 4])
     """
     check_choice(voting, "voting", VOTINGS)
     check_choice(samples, "samples", SAMPLES)
@@ -191,13 +217,16 @@ def assess(
         outputs, learners = _named(y_true if outputs is None else outputs, learners)
         if voting != "hard":
             raise ValueError(f"`voting` must be 'hard' without a truth; got {voting!r}.")
+        outputs = _mask_abstentions(outputs, abstain)
         return assess_agreement(outputs, labels=labels, learners=learners, groups=groups, name=name)
     outputs, learners = _named(outputs, learners)
     if (known := known_truth(y_true)) is not None:
         options = {"labels": labels, "voting": voting, "samples": samples, "learners": learners, "name": name}
-        return assess_partly(assess, y_true, outputs, known, groups, options)
+        outputs = _mask_abstentions(outputs, abstain)
+        return assess_partly(assess, y_true, outputs, known, groups, options | {"abstain": abstain})
     outputs = two_class_probabilities(outputs, y_true, labels)
-    read = Outputs(outputs, y_true, labels)
+    outputs, missing = split_missing(outputs, _abstentions(abstain, y_true))
+    read = Outputs(outputs, y_true, labels, missing=missing)
     if voting != "hard" and read.probabilities is None:
         raise ValueError(f"`voting` must be 'hard' where `outputs` are labels; got {voting!r}.")
     names = check_names(learners, read.n_learners)
@@ -274,12 +303,33 @@ def _named(outputs: Any, learners: Sequence[str] | None) -> tuple[Any, Sequence[
     if isinstance(outputs, Mapping):
         if not outputs:
             raise ValueError("`outputs` must hold at least one learner; got an empty mapping.")
-        names, outputs = list(outputs), [np.asarray(one) for one in outputs.values()]
+        # A list stays one: NumPy would turn None and NaN among strings into strings.
+        rows = [one if isinstance(one, list | tuple) else np.asanyarray(one) for one in outputs.values()]
+        names, outputs = list(outputs), rows
     elif hasattr(outputs, "columns") and hasattr(outputs, "to_numpy"):
         names, outputs = list(outputs.columns), outputs.to_numpy().T
     else:
         return outputs, learners
     return outputs, [str(name) for name in names] if learners is None else learners
+
+
+def _abstentions(abstain: Any, y_true: ArrayLike | None = None) -> list[Any]:
+    """Return the labels that mean no vote; they cannot be true."""
+    if abstain is None:
+        return []
+    labels: list[Any] = check_labels(abstain if np.ndim(abstain) else [abstain], "abstain").tolist()
+    true = set() if y_true is None else set(check_truth(y_true).tolist())
+    if both := sorted(set(labels) & true):
+        raise ValueError(f"`abstain` must not be a label of `y_true`; got {both[0]!r}.")
+    return labels
+
+
+def _mask_abstentions(outputs: Any, abstain: Any) -> Any:
+    """Return labels masked where they mean no vote."""
+    if abstain is None:
+        return outputs
+    array, missing = split_missing(outputs, _abstentions(abstain))
+    return outputs if missing is None or array.ndim == 3 else np.ma.masked_array(array, missing)
 
 
 def _warn_of_undefined(a: Assessment) -> None:

@@ -3,7 +3,6 @@
 Notation: N learners, m classes; c is the mean correlation of being correct.
 """
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -17,28 +16,19 @@ from counterpoint.assessment.groups import (
     Certificates,
     ClassSummary,
     CorrelationSummary,
+    Coverage,
     ProbabilitySummary,
-    VotePrediction,
     VoteSummary,
 )
+from counterpoint.assessment.prediction import predict_vote
 from counterpoint.assessment.votes import CountedVotes, count_votes
-from counterpoint.assessment.weights import complete_correlations, vote_weights
-from counterpoint.exceptions import ModelRangeWarning
+from counterpoint.assessment.weights import vote_weights
 from counterpoint.measures import MEASURES
 from counterpoint.measures.certificates import c_bound_from_moments, tandem_bound_from_counts
 from counterpoint.measures.correlation import shared_correlations
 from counterpoint.measures.pairwise import correctness_correlations
 from counterpoint.outputs import Correctness, Outputs, mean_defined, mean_of_pairs, sufficient_statistics
-from counterpoint.theory import (
-    VoteCurve,
-    error_correlation_bounds,
-    learner_correlation_bounds,
-    mixed_vote_accuracy,
-    optimality,
-    plurality_accuracy,
-    truth_correlation_bounds,
-    vote_accuracy_curve,
-)
+from counterpoint.theory import learner_correlation_bounds, optimality, truth_correlation_bounds
 
 Report = Callable[[str, int, int], None]
 
@@ -62,28 +52,44 @@ def compute(
     errors = correctness_correlations(correctness)
     weights, ceiling = vote_weights(r_tl, matrix)
     counted = count_votes(read, weights, voting, _phase(report, "votes"))
-    accuracies = correctness.right / read.n_samples
-    equal = np.full(read.n_learners, 1 / read.n_learners)
-    tandem = tandem_bound_from_counts(correctness, equal, 0.95).bound
+    coverage = _coverage(correctness, counted)
+    accuracies = correctness.right / correctness.answered
+    agreement = wrong_agreement(correctness, len(read.classes))
     return {
         "correlations": _correlations(by_class, pairs_by_class, errors, ceiling, _overlap(correctness)),
         "votes": _votes(accuracies, weights, counted),
+        "coverage": coverage,
         "by_class": _by_class(counted.confusion),
         "changes": judge_changes(read, voting),
-        "effective": effective_votes(read, correctness, errors, groups),
-        "prediction": _prediction(
-            accuracies, errors, len(read.classes), wrong_agreement(correctness, len(read.classes))
-        ),
-        "certificates": Certificates(
-            c_bound=c_bound_from_moments(*counted.margin_moments),
-            tandem_bound=tandem if samples == "held_out" else np.nan,
-        ),
+        "effective": effective_votes(read, correctness, errors, groups, coverage, counted.estimates["hard"].value),
+        "prediction": predict_vote(read, accuracies, errors, agreement, coverage),
+        "certificates": _certificates(correctness, counted, new_data=samples == "held_out"),
         "probabilities": _probabilities(counted),
         "measures": {
             name: measure.from_statistics(statistics) if read.n_learners > 1 else np.nan
             for name, measure in MEASURES.items()
         },
     }
+
+
+def _coverage(counts: Correctness, counted: CountedVotes) -> Coverage:
+    return Coverage(
+        answered=counts.answered,
+        shared=counts.shared,
+        voters=counted.voters,
+        tied=counted.tied,
+        vote_on=counted.vote_on,
+    )
+
+
+def _certificates(counts: Correctness, counted: CountedVotes, *, new_data: bool) -> Certificates:
+    """Return the bounds; that on new data is of the vote of all learners, so it needs complete votes."""
+    equal = np.full(len(counts.right), 1 / len(counts.right))
+    known = new_data and counts.shared.min() == counts.n_samples
+    return Certificates(
+        c_bound=c_bound_from_moments(*counted.margin_moments),
+        tandem_bound=tandem_bound_from_counts(counts, equal, 0.95).bound if known else np.nan,
+    )
 
 
 def _correlations(
@@ -116,7 +122,7 @@ def _overlap(counts: Correctness) -> tuple[IntArray, IntArray]:
     """Return for each pair the samples with the same wrong label, and those on which at least one errs."""
     assert counts.same_wrong is not None
     assert counts.both_right is not None
-    return counts.same_wrong, counts.n_samples - counts.both_right
+    return counts.same_wrong, counts.shared - counts.both_right
 
 
 def _by_class(confusion: FloatArray) -> ClassSummary:
@@ -160,21 +166,6 @@ def _votes(accuracies: FloatArray, weights: FloatArray, counted: CountedVotes) -
     )
 
 
-def _prediction(
-    accuracies: FloatArray, errors: FloatArray, n_classes: int, agreement: float
-) -> VotePrediction:
-    c = mean_of_pairs(errors)
-    wrong: dict[str, Any] = {"n_classes": max(n_classes, 2), "agreement": agreement}
-    n, p = len(accuracies), float(accuracies.mean())
-    return VotePrediction(
-        equal=_vote_of_equals(p, c, n, wrong),
-        mixed=mixed_vote_accuracy(accuracies, complete_correlations(errors), **wrong),
-        independent=float(plurality_accuracy(p, 0.0, n, **wrong)),
-        agreement=agreement,
-        sizing=_sizing(p, c, n, wrong),
-    )
-
-
 def _probabilities(counted: CountedVotes) -> ProbabilitySummary:
     return ProbabilitySummary(
         log_loss=counted.scores.log_loss(),
@@ -183,33 +174,6 @@ def _probabilities(counted: CountedVotes) -> ProbabilitySummary:
         reliability=counted.scores.reliability(),
         learner_log_losses=counted.log_losses,
     )
-
-
-def _vote_of_equals(p: float, c: float, n: int, wrong: dict[str, Any]) -> float:
-    if n == 1:
-        return p
-    if np.isnan(c):
-        return np.nan
-    # Unequal learners may be less correlated than equal ones can be.
-    return float(plurality_accuracy(p, max(c, float(error_correlation_bounds(p, n).low)), n, **wrong))
-
-
-def _sizing(p: float, c: float, n: int, wrong: dict[str, Any]) -> VoteCurve:
-    """Return the predicted accuracy by size; the curve ends where learners cannot be so opposed."""
-    largest = max(10 * n, 101) if wrong["n_classes"] == 2 else max(min(10 * n, 301), 101)
-    sizes = np.unique(np.round(np.geomspace(1, largest, 40)).astype(np.int64) | 1)
-    sizes = np.unique(np.append(sizes, n))
-    if np.isnan(c):
-        return VoteCurve(sizes, np.full(len(sizes), np.nan))
-    if wrong["n_classes"] > 2 and c >= 0:
-        return VoteCurve(sizes, plurality_accuracy(p, c, sizes, **wrong))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ModelRangeWarning)  # the curve ends where c cannot be kept
-        curve = vote_accuracy_curve(p, c, sizes)
-    if wrong["n_classes"] > 2:
-        kept = ~np.isnan(curve)
-        curve[kept] = plurality_accuracy(p, c, sizes[kept], **wrong)
-    return VoteCurve(sizes, curve)
 
 
 def _phase(report: Report | None, phase: str) -> Callable[[int, int], None] | None:

@@ -143,9 +143,11 @@ def _labels(votes: CodedVotes) -> LabelSummary:
     given = np.stack([(votes.codes == k).sum(axis=1) for k in range(len(votes.classes))], axis=1)  # (N, m)
     total = given.sum(axis=1)
     shares = given.sum(axis=0) / total.sum()
-    by_learner = np.divide(given, total[:, None], out=np.full(given.shape, np.nan), where=total[:, None] > 0)
     return LabelSummary(
-        votes=total.astype(np.int64), shares=shares, learner_shares=by_learner, baseline=float(shares.max())
+        votes=total.astype(np.int64),
+        shares=shares,
+        learner_shares=given / total[:, None],
+        baseline=float(shares.max()),
     )
 
 

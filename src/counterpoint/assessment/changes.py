@@ -1,7 +1,8 @@
 """What a change of the vote would bring, judged on samples that did not choose the change.
 
 The samples are split into two halves. Learners to leave out and weights are chosen on each half and judged on the
-other, so that a gain is not the luck of a fit.
+other, so that a gain is not the luck of a fit. Where votes are missing, two votes are compared on the samples on which
+both have voters.
 """
 
 from typing import Any
@@ -68,13 +69,13 @@ def _kept(read: Outputs, voting: str) -> FloatArray:
         without = {}
         for i in np.flatnonzero(kept).tolist():
             vote.add(i, -1.0)
-            without[i] = vote.credit()
+            without[i] = vote.credit() - before
             vote.add(i)
-        worst = max(without, key=lambda i: float(without[i].mean()))
-        gain = _difference([without[worst] - before])
+        worst = max(without, key=lambda i: float(mean_defined(without[i])))
+        gain = _difference([without[worst]])
         if not gain.value > gain.error:
             break
-        before, kept[worst] = without[worst], 0.0
+        before, kept[worst] = before + without[worst], 0.0
         vote.add(worst, -1.0)
     return kept
 
@@ -88,4 +89,7 @@ def _correlations(read: Outputs) -> tuple[FloatArray, FloatArray]:
 
 def _difference(parts: list[Any]) -> Difference:
     changes = np.concatenate(parts)
+    changes = changes[~np.isnan(changes)]  # samples that one of the two votes leaves out
+    if len(changes) < 2:
+        return Difference(np.nan, np.nan)
     return Difference(float(changes.mean()), float(changes.std(ddof=1) / np.sqrt(len(changes))))

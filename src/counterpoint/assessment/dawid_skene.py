@@ -37,7 +37,7 @@ class DawidSkene:
     classes : ndarray of shape (n_classes,)
         The labels.
     accuracies : ndarray of shape (n_learners,)
-        Estimated probability that a learner is right; NaN for one that never votes.
+        Estimated probability that a learner is right.
     confusions : ndarray of shape (n_learners, n_classes, n_classes)
         Estimated probability of each vote (last axis), given the true class.
     prior : ndarray of shape (n_classes,)
@@ -182,14 +182,12 @@ def fit_dawid_skene(votes: CodedVotes, model: str, settings: _Settings | None = 
     if change > settings.tolerance:
         text = f"Dawid-Skene stopped after {n_iter} iterations at a change of {change:.2g}; raise `max_iter`."
         warnings.warn(text, ConvergenceWarning, stacklevel=3)
-    accuracies = np.einsum("k,ikk->i", prior, theta)
-    accuracies[(votes.codes < 0).all(axis=1)] = np.nan
     n_parameters = m - 1 + n_learners * (1 if model == "one_coin" else m * (m - 1))
     n_voted = int((votes.codes >= 0).any(axis=0).sum())
     return DawidSkene(
         model=model,
         classes=votes.classes,
-        accuracies=accuracies,
+        accuracies=np.einsum("k,ikk->i", prior, theta),
         confusions=theta,
         prior=prior,
         posterior=posterior[patterns.of_sample],

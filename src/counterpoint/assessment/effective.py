@@ -5,13 +5,14 @@ three are means over samples (c through its influence function), so their joint 
 of groups of samples that belong together. Intervals are quantiles of what this covariance makes plausible.
 """
 
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counterpoint._validation import FloatArray
-from counterpoint.assessment.groups import EffectiveVotes, Estimate
+from counterpoint.assessment.groups import Coverage, EffectiveVotes, Estimate
 from counterpoint.assessment.votes import Z
 from counterpoint.outputs import Correctness, Outputs, mean_of_pairs, vote_credit, vote_scores
 from counterpoint.theory import learner_correlation_bounds, plurality_accuracy
@@ -24,7 +25,12 @@ _MOST = 1001  # learners that are looked at
 
 
 def effective_votes(
-    read: Outputs, counts: Correctness, errors: FloatArray, groups: NDArray[np.intp] | None
+    read: Outputs,
+    counts: Correctness,
+    errors: FloatArray,
+    groups: NDArray[np.intp] | None,
+    coverage: Coverage,
+    vote: float,
 ) -> EffectiveVotes:
     """Return the effective number of votes, with intervals.
 
@@ -38,22 +44,28 @@ def effective_votes(
         The correlations of being correct.
     groups : ndarray of int, shape (n_samples,), or None
         Which samples belong together, as 0, 1, ...; by default each is on its own.
+    coverage : Coverage
+        How many learners answered.
+    vote : float
+        The accuracy of the hard vote.
     """
     undefined = Estimate(np.nan, np.nan, np.nan)
     c = mean_of_pairs(errors)
     if read.n_learners < 2 or np.isnan(c):
         return EffectiveVotes(undefined, undefined, undefined, np.nan)
-    mean, covariance = _moments(read, counts, errors, c, groups)
+    mean, covariance = _moments(read, groups, _influence(read, counts, errors, coverage, vote))
+    mean[2] += c
     agreement = wrong_agreement(counts, len(read.classes))
     rng = np.random.default_rng(0)
     draws = np.vstack([mean, rng.multivariate_normal(mean, covariance, size=N_DRAWS, method="svd")])
     lowest = float(learner_correlation_bounds(read.n_learners).low)
-    vote, p, c_ = np.clip(draws, [0, 0, lowest + 1e-6], 1).T
-    kish = read.n_learners / (1 + (read.n_learners - 1) * c_)
-    votes = _independent_learners(vote, p, len(read.classes), agreement)
+    votes, p, c_ = np.clip(draws, [0, 0, lowest + 1e-6], 1).T
+    n_voters = coverage.mean_voters
+    kish = n_voters / (1 + (n_voters - 1) * c_)
+    worth = _independent_learners(votes, p, len(read.classes), agreement)
     error = float(np.sqrt(covariance[2, 2]))
     needed = read.n_samples * (Z * error / CLOSE) ** 2
-    return EffectiveVotes(_estimate(votes), _estimate(kish), _estimate(c_), float(np.ceil(needed)))
+    return EffectiveVotes(_estimate(worth), _estimate(kish), _estimate(c_), float(np.ceil(needed)))
 
 
 def wrong_agreement(counts: Correctness, n_classes: int) -> float:
@@ -71,33 +83,22 @@ def wrong_agreement(counts: Correctness, n_classes: int) -> float:
     assert counts.same_wrong is not None
     least = 1 / max(n_classes - 1, 1)
     pairs = ~np.eye(len(counts.right), dtype=bool)
-    both_wrong = counts.n_samples - counts.right[:, None] - counts.right + counts.both_right
+    both_wrong = counts.shared - counts.shared_right - counts.shared_right.T + counts.both_right
     total = int(both_wrong[pairs].sum())
     found = counts.same_wrong[pairs].sum() / total if total else least
     return float(np.clip(found, least, 1.0))
 
 
 def _moments(
-    read: Outputs, counts: Correctness, errors: FloatArray, c: float, groups: NDArray[np.intp] | None
+    read: Outputs,
+    groups: NDArray[np.intp] | None,
+    each_of: Callable[[slice], FloatArray],
 ) -> tuple[FloatArray, FloatArray]:
-    """Return V, p and c, and the covariance of their estimates."""
-    p = counts.right / counts.n_samples
-    spread = np.sqrt(p * (1 - p))
-    varies = spread > 0
-    known = np.nan_to_num(errors[np.ix_(varies, varies)])
-    np.fill_diagonal(known, 0.0)
-    rows, n_pairs = known.sum(axis=1), varies.sum() * (varies.sum() - 1) / 2
+    """Return the means of some values of each sample, and the covariance of these means."""
     n_groups = 0 if groups is None else int(groups.max()) + 1
     sums, squares, total = np.zeros((max(n_groups, 1), 3)), np.zeros((3, 3)), np.zeros(3)
-    assert read.truth_codes is not None
     for block in read.blocks():
-        right = read.right(block).astype(np.float64)
-        z = (right[varies] - p[varies, None]) / spread[varies, None]
-        pairs = (z.sum(axis=0) ** 2 - (z**2).sum(axis=0)) / 2
-        influence = (pairs - rows @ z**2 / 2) / n_pairs
-        scores = vote_scores(read, np.ones((1, read.n_learners)), block, ("hard",))["hard"][0]
-        credit = vote_credit(scores, read.truth_codes[block])
-        each = np.stack([credit, right.mean(axis=0), influence])  # (3, B)
+        each = each_of(block)  # (3, B)
         total += each.sum(axis=1)
         if groups is None:
             squares += each @ each.T
@@ -111,7 +112,75 @@ def _moments(
         squares = around.T @ around * n_groups / max(n_groups - 1, 1)
     else:
         squares = (squares - n * np.outer(mean, mean)) * n / max(n - 1, 1)
-    return mean + np.array([0, 0, c]), squares / n**2
+    return mean, squares / n**2
+
+
+def _influence(
+    read: Outputs, counts: Correctness, errors: FloatArray, coverage: Coverage, vote: float
+) -> Callable[[slice], FloatArray]:
+    """Return what gives V, p and the influence on c of each sample of a block, (3, B)."""
+    pairs = _complete_pairs(counts, errors) if read.missing is None else _shared_pairs(counts, errors)
+    assert read.truth_codes is not None
+    codes, p = read.truth_codes, counts.right / counts.answered
+    more = counts.n_samples / counts.answered[:, None]  # each answer stands for so many samples
+
+    def each_of(block: slice) -> FloatArray:
+        right, here = read.right(block).astype(np.float64), np.ones((1, 1))
+        scores = vote_scores(read, np.ones((1, read.n_learners)), block, ("hard",))["hard"][0]
+        credit = vote_credit(scores, codes[block])
+        if read.missing is None:
+            return np.stack([credit, right.mean(axis=0), pairs(right, here)])
+        here = read.present(block).astype(np.float64)
+        credit = vote + (credit - vote) * here.any(axis=0) * counts.n_samples / coverage.n_voted
+        accuracy = p.mean() + ((right - p[:, None] * here) * more).mean(axis=0)
+        return np.stack([credit, accuracy, pairs(right, here)])
+
+    return each_of
+
+
+def _complete_pairs(
+    counts: Correctness, errors: FloatArray
+) -> Callable[[FloatArray, FloatArray], FloatArray]:
+    """Return what gives the influence of samples on c, from who is right, (N, B)."""
+    p = counts.right / counts.n_samples
+    spread = np.sqrt(p * (1 - p))
+    varies = spread > 0
+    known = np.nan_to_num(errors[np.ix_(varies, varies)])
+    np.fill_diagonal(known, 0.0)
+    rows, n_pairs = known.sum(axis=1), varies.sum() * (varies.sum() - 1) / 2
+
+    def influence(right: FloatArray, _: FloatArray) -> FloatArray:
+        z = (right[varies] - p[varies, None]) / spread[varies, None]
+        pairs = (z.sum(axis=0) ** 2 - (z**2).sum(axis=0)) / 2
+        values: FloatArray = (pairs - rows @ z**2 / 2) / n_pairs
+        return values
+
+    return influence
+
+
+def _shared_pairs(
+    counts: Correctness, errors: FloatArray
+) -> Callable[[FloatArray, FloatArray], FloatArray]:
+    r"""Return the same where votes are missing, from who is right, r, and who answers, a, both (N, B).
+
+    With :math:`p_{ij}` the accuracy of i where j answers too, a sample adds to :math:`c_{ij}`, over the share of samples
+    that both answer, :math:`z_{ij} z_{ji} - c_{ij} (z_{ij}^2 + z_{ji}^2) / 2`. As r is 0 or 1, the sum over all pairs is
+    :math:`r'Ar + r'Ga + a'Ha`.
+    """
+    known = ~np.isnan(errors)
+    np.fill_diagonal(known, val=False)
+    p = np.where(known, counts.shared_right / np.maximum(counts.shared, 1), 0.5)  # the row's, where both answer
+    variance, c = p * (1 - p), np.where(known, errors, 0.0)
+    weight = np.where(known, counts.n_samples / np.maximum(counts.shared, 1), 0.0) / known.sum()
+    a = weight / np.sqrt(variance * variance.T)
+    d = weight * c / variance
+    g, h = -2 * (a * p).T - d * (1 - 2 * p), a * p * p.T - d * p**2
+
+    def influence(right: FloatArray, here: FloatArray) -> FloatArray:
+        values: FloatArray = (right * (a @ right + g @ here) + here * (h @ here)).sum(axis=0)
+        return values
+
+    return influence
 
 
 def _independent_learners(vote: FloatArray, p: FloatArray, n_classes: int, agreement: float) -> FloatArray:

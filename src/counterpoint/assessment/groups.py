@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from counterpoint._validation import FloatArray, IntArray
 from counterpoint.measures import Reliability
 from counterpoint.theory import VoteCurve
@@ -17,6 +19,7 @@ __all__ = [
     "Changes",
     "ClassSummary",
     "CorrelationSummary",
+    "Coverage",
     "Difference",
     "EffectiveVotes",
     "Estimate",
@@ -133,23 +136,74 @@ class CorrelationSummary:
 
 
 @dataclass(frozen=True, eq=False)
+class Coverage:
+    """Who answered what, and how many votes are tied.
+
+    Attributes
+    ----------
+    answered : array of int, shape (n_learners,)
+        Samples that each learner answered.
+    shared : array of int, shape (n_learners, n_learners)
+        Samples that two learners both answered; correlations are over these.
+    voters : array of int, shape (n_learners + 1,)
+        Samples that 0, 1, ..., all learners answered. Those without an answer count neither as right nor as wrong.
+    tied : int
+        Samples on which the vote that counts is tied. The tied classes share the sample: of two, each gets half.
+    vote_on : array, shape (n_learners,)
+        Accuracy of the vote that counts on the samples that each learner answered.
+    """
+
+    answered: IntArray
+    shared: IntArray
+    voters: IntArray
+    tied: int
+    vote_on: FloatArray
+
+    @property
+    def complete(self) -> bool:
+        """Whether every learner answered every sample."""
+        return bool(self.voters[-1] == self.voters.sum())
+
+    @property
+    def share(self) -> float:
+        """The share of all votes that were cast."""
+        return float(self.answered.mean() / self.voters.sum())
+
+    @property
+    def n_voted(self) -> int:
+        """The number of samples with at least one vote."""
+        return int(self.voters[1:].sum())
+
+    @property
+    def mean_voters(self) -> float:
+        """How many learners answered, on average over the samples with a vote."""
+        return float(np.arange(len(self.voters)) @ self.voters / self.n_voted)
+
+    @property
+    def fewest_shared(self) -> int:
+        """The smallest number of samples that two learners share; of one learner, those it answered."""
+        return int(self.shared.min())
+
+
+@dataclass(frozen=True, eq=False)
 class VoteSummary:
     """How accurate the learners and their votes are.
 
     Attributes
     ----------
     accuracies : array, shape (n_learners,)
-        Each learner's accuracy.
+        Each learner's accuracy, on the samples that it answered.
     hard, soft, geometric : Estimate
         Accuracy of the plurality vote, of the mean and of the geometric mean of the probabilities (NaN for labels). A
-        tie is shared.
+        tie is shared. Votes are over those who voted.
     weighted : Estimate
         Accuracy of the vote with the best weights. They are fitted to these samples, so it is optimistic;
         ``changes.reweighting`` is not.
     weights : array, shape (n_learners,)
         The best non-negative weights; they sum to one.
     without, without_error : array, shape (n_learners,)
-        The change of the vote's accuracy if that learner is left out, and its standard error.
+        The change of the vote's accuracy if that learner is left out, on the samples that others answered, and its
+        standard error.
     ahead, behind : array of int, shape (n_learners,)
         Samples on which the vote that counts is right and that learner wrong, and the reverse.
     """
@@ -168,7 +222,7 @@ class VoteSummary:
 
 @dataclass(frozen=True, eq=False)
 class ClassSummary:
-    """How the vote that counts does, class by class.
+    """How the vote that counts does, class by class, on the samples that have votes.
 
     Attributes
     ----------

@@ -12,7 +12,7 @@ from counterpoint.assessment.agreement_result import AgreementAssessment
 from counterpoint.assessment.findings import SEVERITIES
 from counterpoint.assessment.groups import Finding
 from counterpoint.assessment.result import Assessment
-from counterpoint.outputs import as_array, split_missing
+from counterpoint.outputs import as_array, split_truth
 
 __all__ = ["assess_partly", "known_truth"]
 
@@ -28,8 +28,8 @@ def known_truth(y_true: ArrayLike) -> NDArray[np.bool_] | None:
     array([ True, False,  True])
     >>> known_truth([1, 2, 3])
     """
-    missing = split_missing(y_true, "y_true")[1]
-    return ~missing if missing.any() else None
+    unknown = split_truth(y_true)[1]
+    return None if unknown is None else ~unknown
 
 
 def assess_partly(
@@ -56,7 +56,7 @@ def assess_partly(
     array = outputs if isinstance(outputs, np.ndarray) else as_array(outputs)
     about = {name: options[name] for name in ("labels", "learners", "name")}
     agreement = assess_agreement(array, y_true, groups=groups, **about)
-    truth = split_missing(y_true, "y_true")[0]
+    truth = split_truth(y_true)[0]
     some = None if groups is None else np.asarray(groups)[known]
     labelled = assess(truth[known], array[:, known], groups=some, **options)
     alone = assess_agreement(array, **about)

@@ -14,6 +14,7 @@ from counterpoint.assessment.groups import (
     Changes,
     ClassSummary,
     CorrelationSummary,
+    Coverage,
     Difference,
     EffectiveVotes,
     Estimate,
@@ -29,7 +30,7 @@ __all__ = ["SAMPLES", "SCHEMA", "Assessment", "check_names"]
 SAMPLES = ("held_out", "training")
 SURE = 0.05  # a smaller p-value counts as evidence
 _SHOWN = 12  # learners in the text; the best and the worst of more
-SCHEMA = 3  # of the JSON; raise it whenever a field changes
+SCHEMA = 4  # of the JSON; raise it whenever a field changes
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -58,6 +59,8 @@ class Assessment(AssessmentBase):
         With the truth, with each other, and of the errors.
     votes : VoteSummary
         Accuracies of the learners and of the votes.
+    coverage : Coverage
+        Who answered what; ties.
     by_class : ClassSummary
         The vote that counts, class by class.
     changes : Changes
@@ -104,6 +107,7 @@ class Assessment(AssessmentBase):
     voting: str
     correlations: CorrelationSummary
     votes: VoteSummary
+    coverage: Coverage
     by_class: ClassSummary
     changes: Changes
     effective: EffectiveVotes

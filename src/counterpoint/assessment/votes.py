@@ -86,34 +86,45 @@ class LeaveOneOut:
     def __init__(self, outputs: Outputs, voting: str) -> None:
         self.outputs, self.voting = outputs, voting
         self.change, self.square = np.zeros(outputs.n_learners), np.zeros(outputs.n_learners)
+        self.compared = np.zeros(outputs.n_learners)  # samples on which the other learners vote
 
     def add(self, block: slice, scores: FloatArray, codes: NDArray[np.intp]) -> None:
         """Add a block with the scores of its vote."""
         if self.outputs.n_learners > 1:
-            (self._add_hard if self.voting == "hard" else self._add_proba)(block, scores, codes)
+            voters = self.outputs.voters(block)
+            self.compared += np.sum(voters > 1)
+            if self.outputs.missing is not None:
+                self.compared += self.outputs.missing[:, block][:, voters == 1].sum(axis=1)
+            (self._add_hard if self.voting == "hard" else self._add_proba)(block, scores, codes, voters > 1)
 
     def mean_and_error(self) -> tuple[FloatArray, FloatArray]:
-        """Return the mean change, (N,), and its standard error; NaN for one learner alone."""
-        n = self.outputs.n_samples
-        undefined = np.nan if self.outputs.n_learners == 1 else 0.0
-        mean = self.change / n + undefined
+        """Return the mean change, (N,), and its standard error; NaN where no other learner votes."""
+        n = np.where(self.compared > 0, self.compared, np.nan)
+        mean = self.change / n
         return mean, np.sqrt(np.maximum(self.square / n - mean**2, 0) / n)
 
-    def _add_hard(self, block: slice, scores: FloatArray, codes: NDArray[np.intp]) -> None:
-        # The effect of a missing vote depends on its class, not on the learner: one table (m, B) serves all learners.
+    def _add_hard(
+        self, block: slice, scores: FloatArray, codes: NDArray[np.intp], others: NDArray[np.bool_]
+    ) -> None:
+        # The effect of leaving out a vote depends on its class, not on the learner: one table (m, B) serves all.
         before = vote_credit(scores, codes)
         for k in range(len(scores)):
             fewer = scores.copy()
             fewer[k] -= 1
             delta = vote_credit(fewer, codes) - before
+            delta[~others] = 0.0
             votes = self.outputs.one_hot(k, block)
             self.change += votes @ delta.astype(np.float32)
             self.square += votes @ (delta**2).astype(np.float32)
 
-    def _add_proba(self, block: slice, scores: FloatArray, codes: NDArray[np.intp]) -> None:
+    def _add_proba(
+        self, block: slice, scores: FloatArray, codes: NDArray[np.intp], others: NDArray[np.bool_]
+    ) -> None:
         before = vote_credit(scores, codes)
         for i in range(self.outputs.n_learners):
             delta = vote_credit(scores - learner_scores(self.outputs, i, block, self.voting), codes) - before
+            if self.outputs.missing is not None:
+                delta[~others | self.outputs.missing[i, block]] = 0.0
             self.change[i] += delta.sum()
             self.square[i] += (delta**2).sum()
 
@@ -132,62 +143,111 @@ class CountedVotes:
     margin_moments: tuple[float, float]  # of the share of the true class less that of its best rival
     scores: ProbabilityScores  # of the vote that counts, empty if it is hard
     log_losses: FloatArray  # (N,), of the learners, NaN for labels
+    voters: IntArray  # (N + 1,), samples on which 0, 1, ..., N learners voted
+    tied: int  # samples on which the vote that counts is tied
+    vote_on: FloatArray  # (N,), accuracy of the vote that counts on the samples that a learner answered
 
 
 def count_votes(
     outputs: Outputs, weights: FloatArray, voting: str, progress: Callable[[int, int], None] | None
 ) -> CountedVotes:
     """Count the hard, soft and geometric vote, the weighted vote, and the vote without each of the learners."""
-    ways = VOTINGS if outputs.probabilities is not None else ("hard",)
-    ballots, weighted = {way: Ballot() for way in VOTINGS}, Ballot()
-    leave_one_out, scores = LeaveOneOut(outputs, voting), ProbabilityScores()
-    n, n_learners = outputs.n_samples, outputs.n_learners
-    both = np.stack([np.ones(n_learners), weights])
-    losses, confusion = np.zeros(n_learners), np.zeros((len(outputs.classes),) * 2)
-    ahead, behind = np.zeros(n_learners, dtype=np.int64), np.zeros(n_learners, dtype=np.int64)
-    first = second = 0.0
-    truth = outputs.truth_codes
-    assert truth is not None
+    count = _Count(outputs, weights, voting)
     for block in outputs.blocks():
-        codes = truth[block]
-        # (2, m, B): with equal weights, and with the best ones
-        counted = vote_scores(outputs, both, block, ways)
-        for way, (equal, _) in counted.items():
-            ballots[way].add(vote_credit(equal, codes))
-        margin = vote_margins(counted["hard"][0], codes) / n_learners
-        first, second = first + margin.sum(), second + (margin**2).sum()
-        equal, scaled = counted[voting]
-        weighted.add(vote_credit(scaled, codes))
-        leave_one_out.add(block, equal, codes)
-        credit, right = vote_credit(equal, codes), outputs.right(block)
-        ahead += (credit > right).sum(axis=1)
-        behind += (credit < right).sum(axis=1)
-        leading = winners(equal)
-        np.add.at(confusion, codes, (leading / leading.sum(axis=0)).T)
-        if voting != "hard":
-            scores.add(scores_to_probabilities(equal / n_learners, voting), codes)
-        losses += _log_losses(outputs, block, codes)
+        count.add(block)
         if progress is not None:
-            progress(block.stop, n)
-    without, without_error = leave_one_out.mean_and_error()
-    return CountedVotes(
-        estimates={way: ballot.estimate() for way, ballot in ballots.items()},
-        weighted=weighted.estimate(),
-        without=without,
-        without_error=without_error,
-        ahead=ahead,
-        behind=behind,
-        confusion=confusion,
-        margin_moments=(float(first / n), float(second / n)),
-        scores=scores,
-        log_losses=losses / n,
-    )
+            progress(block.stop, outputs.n_samples)
+    return count.result()
+
+
+class _Count:
+    """All votes, gathered over blocks; samples without a vote are left out."""
+
+    def __init__(self, outputs: Outputs, weights: FloatArray, voting: str) -> None:
+        n_learners, n_classes = outputs.n_learners, len(outputs.classes)
+        self.outputs, self.voting = outputs, voting
+        self.ways = VOTINGS if outputs.probabilities is not None else ("hard",)
+        self.weights = np.stack([np.ones(n_learners), weights])
+        self.ballots, self.weighted = {way: Ballot() for way in VOTINGS}, Ballot()
+        self.leave_one_out, self.scores = LeaveOneOut(outputs, voting), ProbabilityScores()
+        self.losses, self.confusion = np.zeros(n_learners), np.zeros((n_classes, n_classes))
+        self.ahead, self.behind = np.zeros((2, n_learners), dtype=np.int64)
+        self.voters = np.zeros(n_learners + 1, dtype=np.int64)
+        self.credit_on, self.tied = np.zeros(n_learners), 0
+        self.first = self.second = 0.0
+
+    def add(self, block: slice) -> None:
+        outputs, truth = self.outputs, self.outputs.truth_codes
+        assert truth is not None
+        voters, some = outputs.voters(block), slice(None)
+        if outputs.missing is not None:
+            some = np.flatnonzero(voters)
+        # (2, m, B): with equal weights, and with the best ones
+        counted = vote_scores(outputs, self.weights, block, self.ways)
+        equal, scaled = counted[self.voting]
+        self.leave_one_out.add(block, equal, truth[block])
+        self._add_weighted(block, scaled)
+        self.losses += _log_losses(outputs, block, truth[block])
+        self.voters += np.bincount(voters, minlength=len(self.voters))
+        codes, voters, equal = truth[block][some], voters[some], equal[:, some]
+        for way in self.ways:
+            self.ballots[way].add(vote_credit(counted[way][0][:, some], codes))
+        margin = vote_margins(counted["hard"][0][:, some], codes) / voters
+        self.first, self.second = self.first + margin.sum(), self.second + (margin**2).sum()
+        credit, right = vote_credit(equal, codes), outputs.right(block)[:, some]
+        ahead, behind = credit > right, credit < right
+        if outputs.missing is not None:
+            here = outputs.present(block)[:, some]
+            ahead, behind = ahead & here, behind & here
+            self.credit_on += here.astype(np.float64) @ credit
+        self.ahead += ahead.sum(axis=1)
+        self.behind += behind.sum(axis=1)
+        leading = winners(equal)
+        self.tied += int(np.sum(leading.sum(axis=0) > 1))
+        np.add.at(self.confusion, codes, (leading / leading.sum(axis=0)).T)
+        if self.voting != "hard":
+            self.scores.add(scores_to_probabilities(equal / voters, self.voting), codes)
+
+    def _add_weighted(self, block: slice, scores: FloatArray) -> None:
+        """Add the vote with the best weights, where a learner with a weight votes."""
+        truth, some = self.outputs.truth_codes, slice(None)
+        assert truth is not None
+        if self.outputs.missing is not None:
+            some = np.flatnonzero(self.weights[1] @ self.outputs.present(block))
+        self.weighted.add(vote_credit(scores[:, some], truth[block][some]))
+
+    def result(self) -> CountedVotes:
+        estimates = {way: ballot.estimate() for way, ballot in self.ballots.items()}
+        n, answered = int(self.voters[1:].sum()), np.full(self.outputs.n_learners, self.outputs.n_samples)
+        vote_on = np.full(len(answered), estimates[self.voting].value)
+        if self.outputs.missing is not None:
+            answered = np.sum(~self.outputs.missing, axis=1)
+            vote_on = self.credit_on / answered
+        without, without_error = self.leave_one_out.mean_and_error()
+        return CountedVotes(
+            estimates=estimates,
+            weighted=self.weighted.estimate(),
+            without=without,
+            without_error=without_error,
+            ahead=self.ahead,
+            behind=self.behind,
+            confusion=self.confusion,
+            margin_moments=(float(self.first / n), float(self.second / n)),
+            scores=self.scores,
+            log_losses=self.losses / answered,
+            voters=self.voters,
+            tied=self.tied,
+            vote_on=vote_on,
+        )
 
 
 def _log_losses(outputs: Outputs, block: slice, codes: NDArray[np.intp]) -> FloatArray:
-    """Return the summed log-loss of each learner, (N,)."""
+    """Return the summed log-loss of each learner where it answers, (N,)."""
     if outputs.probabilities is None:
         return np.full(outputs.n_learners, np.nan)
     true = outputs.probabilities[:, block][:, np.arange(len(codes)), codes]
-    losses: FloatArray = log_losses(true).sum(axis=1)
-    return losses
+    losses = log_losses(true)
+    if outputs.missing is not None:
+        losses[outputs.missing[:, block]] = 0.0
+    total: FloatArray = losses.sum(axis=1)
+    return total

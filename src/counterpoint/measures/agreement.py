@@ -188,7 +188,7 @@ def check_scores(outputs: ArrayLike) -> FloatArray:
     array([[ 1., nan],
            [ 2.,  3.]])
     """
-    array, missing = split_missing(outputs, "outputs")
+    array, missing = split_missing(outputs)
     if array.ndim != 2:
         raise ValueError(f"`outputs` must have axes (n_learners, n_samples); got shape {array.shape}.")
     if array.dtype.kind == "O":
@@ -202,7 +202,8 @@ def check_scores(outputs: ArrayLike) -> FloatArray:
         raise ValueError(f"`outputs` must hold at least 2 learners, on its first axis; got {len(array)}.")
     if np.isinf(array).any():
         raise ValueError("`outputs` must be finite; got infinity.")
-    return np.where(missing, np.nan, array.astype(np.float64))
+    scores = array.astype(np.float64)
+    return scores if missing is None else np.where(missing, np.nan, scores)
 
 
 def label_columns(codes: NDArray[np.int32], n_classes: int) -> FloatArray:

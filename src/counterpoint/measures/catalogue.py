@@ -117,7 +117,8 @@ def _pairwise(formula: Callable[[pairwise.Contingency], FloatArray]) -> Callable
 def _pooled(formula: Callable[[Any], float]) -> Callable[[Statistics], float]:
     def from_statistics(gathered: Statistics) -> float:
         assert gathered.correctness is not None
-        return formula(gathered.correctness.histogram)
+        histogram = gathered.correctness.histogram
+        return formula(histogram) if histogram.any() else float("nan")  # no sample that all learners answered
 
     return from_statistics
 

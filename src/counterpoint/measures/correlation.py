@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from counterpoint._validation import FloatArray, check_flag
 from counterpoint.measures.pairwise import correctness_correlations
 from counterpoint.outputs import (
+    FEWEST_SHARED,
     Columns,
     Outputs,
     mean_defined,
@@ -180,7 +181,8 @@ def truth_correlations(columns: Columns) -> FloatArray:
     Returns
     -------
     ndarray of shape (n_learners, n_classes)
-        r_tl; NaN where undefined.
+        r_tl; NaN where undefined, also where outputs are missing and a learner answered fewer than ``FEWEST_SHARED``
+        samples.
 
     Examples
     --------
@@ -192,7 +194,13 @@ def truth_correlations(columns: Columns) -> FloatArray:
     """
     assert columns.cross is not None
     assert columns.truth_means is not None
-    truth_spread = columns.n_samples * columns.truth_means * (1 - columns.truth_means)
+    if columns.shared is None:
+        truth_spread = columns.n_samples * columns.truth_means * (1 - columns.truth_means)
+    else:
+        truth, answered = columns.shared.truth_means, np.diagonal(columns.shared.counts)[:, None]
+        assert truth is not None
+        enough = answered >= min(FEWEST_SHARED, columns.n_samples)
+        truth_spread = np.where(enough, answered * truth * (1 - truth), 0.0)
     scale = np.sqrt(columns.spread * truth_spread)
     scale[columns.constant | _truth_constant(columns)] = 0.0
     return np.clip(ratio(columns.cross, scale), -1.0, 1.0)
@@ -209,7 +217,8 @@ def learner_correlations(columns: Columns) -> FloatArray:
     Returns
     -------
     ndarray of shape (n_classes, n_learners, n_learners)
-        r_ll; NaN where undefined.
+        r_ll; NaN where undefined, also where outputs are missing and two learners share fewer than
+        ``FEWEST_SHARED`` samples.
 
     Examples
     --------
@@ -221,7 +230,12 @@ def learner_correlations(columns: Columns) -> FloatArray:
     """
     assert columns.scatter is not None
     root = np.where(columns.constant, 0.0, np.sqrt(columns.spread)).T  # (m, N)
-    correlations = np.clip(ratio(columns.scatter, root[:, :, None] * root[:, None, :]), -1.0, 1.0)
+    scale = root[:, :, None] * root[:, None, :]
+    if columns.shared is not None:
+        both = np.sqrt(columns.shared.spread)
+        enough = columns.shared.counts >= min(FEWEST_SHARED, columns.n_samples)
+        scale = np.where(enough, both * both.swapaxes(1, 2), 0.0)
+    correlations = np.clip(ratio(columns.scatter, scale), -1.0, 1.0)
     diagonal = np.arange(root.shape[1])
     correlations[:, diagonal, diagonal] = np.where(root > 0, 1.0, np.nan)
     return correlations

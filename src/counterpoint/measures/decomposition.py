@@ -19,8 +19,10 @@ from counterpoint.outputs import (
     BLOCK_ENTRIES,
     Columns,
     Outputs,
+    SharedColumns,
     as_array,
     log_normalise,
+    ratio,
     sufficient_statistics,
 )
 
@@ -191,6 +193,8 @@ def ambiguity_of(columns: Columns, weights: FloatArray) -> AmbiguityDecompositio
     assert columns.scatter is not None
     assert columns.cross is not None
     assert columns.truth_means is not None
+    if columns.shared is not None:
+        return _ambiguity_of_pairs(columns, columns.shared, weights)
     n, truth = columns.n_samples, columns.truth_means
     truth_variance = truth * (1 - truth)
     together = np.einsum("i,kij,j->k", weights, columns.scatter, weights, optimize=True) / n
@@ -200,6 +204,27 @@ def ambiguity_of(columns: Columns, weights: FloatArray) -> AmbiguityDecompositio
     average = weights @ (single / n + (columns.means - truth) ** 2)
     ambiguity = weights @ (columns.spread / n + (columns.means - mean) ** 2) - together
     return AmbiguityDecomposition(*(float(part.sum()) for part in (ensemble, average, ambiguity)))
+
+
+def _ambiguity_of_pairs(
+    columns: Columns, shared: SharedColumns, weights: FloatArray
+) -> AmbiguityDecomposition:
+    """Return the decomposition if outputs are missing, by the mean squared distance of two learners where both answer.
+
+    The ambiguity of complete outputs is half that distance, averaged over all pairs of learners.
+    """
+    assert columns.scatter is not None
+    assert columns.cross is not None
+    assert shared.truth_means is not None
+    answered, truth = np.diagonal(shared.counts)[:, None], shared.truth_means
+    single = (columns.spread - 2 * columns.cross) / answered + truth * (1 - truth)
+    average = float(weights @ (single + (columns.means - truth) ** 2).sum(axis=1))
+    spread, means = shared.spread, shared.means
+    apart = (spread + spread.swapaxes(1, 2) - 2 * columns.scatter).sum(axis=0)
+    distance = ratio(apart, shared.counts) + ((means - means.swapaxes(1, 2)) ** 2).sum(axis=0)
+    known = np.outer(weights, weights) * ~np.isnan(distance)
+    ambiguity = float((known * np.nan_to_num(distance)).sum() / known.sum() / 2)
+    return AmbiguityDecomposition(average - ambiguity, average, ambiguity)
 
 
 def _read_trials(

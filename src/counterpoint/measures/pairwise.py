@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from counterpoint._validation import FloatArray, IntArray
 from counterpoint.outputs import (
+    FEWEST_SHARED,
     Correctness,
     Outputs,
     ratio,
@@ -303,7 +304,8 @@ def contingency_from_counts(counts: Correctness) -> Contingency:
     Returns
     -------
     Contingency
-        The counts ``n11``, ``n10``, ``n01`` and ``n00``.
+        The counts ``n11``, ``n10``, ``n01`` and ``n00``. Where outputs are missing they are over the samples that both
+        answered; all are 0 for a pair that shares fewer than ``FEWEST_SHARED``, so that its measures are undefined.
 
     Examples
     --------
@@ -314,9 +316,11 @@ def contingency_from_counts(counts: Correctness) -> Contingency:
            [1, 0]])
     """
     assert counts.both_right is not None
-    both, right = counts.both_right, counts.right
-    only_row = right[:, None] - both
-    return Contingency(both, only_row, only_row.T, counts.n_samples - right - only_row)
+    both, only_row = counts.both_right, counts.shared_right - counts.both_right
+    table = Contingency(both, only_row, only_row.T, counts.shared - counts.shared_right.T - only_row)
+    few = counts.shared < min(FEWEST_SHARED, counts.n_samples)
+    np.fill_diagonal(few, val=False)
+    return Contingency(*(np.where(few, 0, part) for part in table)) if few.any() else table
 
 
 def correctness_correlations(counts: Correctness) -> FloatArray:
@@ -358,11 +362,11 @@ def _rho(table: Contingency) -> FloatArray:
 
 
 def _disagreement(table: Contingency) -> FloatArray:
-    return (table.n10 + table.n01) / _n_samples(table)
+    return ratio(table.n10 + table.n01, sum(table))
 
 
 def _double_fault(table: Contingency) -> FloatArray:
-    return table.n00 / _n_samples(table)
+    return ratio(table.n00, sum(table))
 
 
 def _kappa(table: Contingency) -> FloatArray:
@@ -373,10 +377,6 @@ def _kappa(table: Contingency) -> FloatArray:
 
 def _ratio_errors(table: Contingency) -> FloatArray:
     return ratio(table.n10 + table.n01, table.n00)
-
-
-def _n_samples(table: Contingency) -> int:
-    return int(sum(counts[0, 0] for counts in table))
 
 
 FORMULAS: dict[str, Callable[[Contingency], FloatArray]] = {

@@ -6,9 +6,12 @@ judge an ensemble, use :mod:`counterpoint.measures` or :func:`counterpoint.asses
 
 Notation: N learners, n samples, B samples of a block, m classes. The *score* of a class is its number of votes (hard
 vote), its probability (soft) or the logarithm of its probability (geometric); the class with the highest score wins.
+A learner without an output for a sample gives no score to any class.
 """
 
-from counterpoint.outputs.coded import CodedVotes, code_votes, split_missing, two_class_probabilities
+from counterpoint.outputs.coded import CodedVotes, code_votes, split_truth, two_class_probabilities
+from counterpoint.outputs.missing import split_missing
+from counterpoint.outputs.moments import Columns, SharedColumns
 from counterpoint.outputs.outputs import (
     BLOCK_ENTRIES,
     Outputs,
@@ -27,7 +30,7 @@ from counterpoint.outputs.pool import (
     vote_probabilities,
     vote_scores,
 )
-from counterpoint.outputs.statistics import Columns, Correctness, Statistics, sufficient_statistics
+from counterpoint.outputs.statistics import FEWEST_SHARED, Correctness, Statistics, sufficient_statistics
 from counterpoint.outputs.undefined import (
     listed,
     mean_defined,
@@ -47,12 +50,14 @@ from counterpoint.outputs.vote import (
 
 __all__ = [
     "BLOCK_ENTRIES",
+    "FEWEST_SHARED",
     "VOTINGS",
     "CodedVotes",
     "Columns",
     "Correctness",
     "Outputs",
     "RunningVote",
+    "SharedColumns",
     "Statistics",
     "as_array",
     "check_classes",
@@ -69,6 +74,7 @@ __all__ = [
     "ratio",
     "scores_to_probabilities",
     "split_missing",
+    "split_truth",
     "sufficient_statistics",
     "two_class_probabilities",
     "vote_accuracies",

@@ -24,7 +24,7 @@ class Outputs:
 
     Labels (n_learners, n_samples) are votes. A learner with probabilities (n_learners, n_samples, n_classes) votes for
     its most probable class, the first if several tie. ``symbols[k]`` represents class k in ``truth`` and ``votes``: the
-    label itself, or k if the outputs are probabilities.
+    label itself, or k if the outputs are probabilities or some are missing. A missing vote is -1.
 
     Parameters
     ----------
@@ -36,13 +36,17 @@ class Outputs:
         All classes, in the order of the columns of probabilities.
     at_least : int, default=1
         The smallest number of learners that is accepted.
+    missing : ndarray of bool, shape (n_learners, n_samples), optional
+        Where outputs are missing, as from :func:`split_missing`; what ``outputs`` holds there is ignored.
 
     Attributes
     ----------
     n_learners, n_samples : int
         The sizes.
     probabilities : ndarray of shape (n_learners, n_samples, n_classes) or None
-        The probabilities; None for labels.
+        The probabilities, 0 where missing; None for labels.
+    missing : ndarray of bool, shape (n_learners, n_samples), or None
+        Where outputs are missing; None if they are complete.
 
     Examples
     --------
@@ -58,6 +62,7 @@ class Outputs:
         labels: ArrayLike | None = None,
         *,
         at_least: int = 1,
+        missing: NDArray[np.bool_] | None = None,
     ) -> None:
         array = as_array(outputs)
         if array.ndim not in (2, 3):
@@ -65,8 +70,12 @@ class Outputs:
                 "`outputs` must have axes (n_learners, n_samples) for labels or (n_learners, "
                 f"n_samples, n_classes) for probabilities; got shape {array.shape}."
             )
-        self.probabilities = check_probabilities(array, "outputs") if array.ndim == 3 else None
-        self._votes = check_labels(array, "outputs") if array.ndim == 2 else None
+        self.missing = missing
+        labelled = array.ndim == 2
+        self._given = check_labels(array, "outputs") if labelled else check_probabilities(array, "outputs")
+        self.probabilities = None if labelled else self._given
+        if self.probabilities is not None and missing is not None:
+            self.probabilities = np.where(missing[:, :, np.newaxis], 0.0, self.probabilities)
         self.n_learners, self.n_samples = array.shape[:2]
         self._truth = None if isinstance(y_true, EllipsisType) else self._check_truth(y_true, array)
         self._labels = None if labels is None else check_classes(labels, self._truth)
@@ -86,7 +95,7 @@ class Outputs:
     def symbols(self) -> list[Any]:
         """The value of each class in ``truth`` and ``votes``, as plain Python values."""
         symbols = self.classes.tolist()
-        return symbols if self.probabilities is None else list(range(len(symbols)))
+        return list(range(len(symbols))) if self._coded else symbols
 
     @cached_property
     def truth_codes(self) -> NDArray[np.intp] | None:
@@ -96,7 +105,7 @@ class Outputs:
     @cached_property
     def truth(self) -> NDArray[Any]:
         """The truth, in the symbols and where possible the dtype of the votes."""
-        truth = self._truth if self.probabilities is None else self.truth_codes
+        truth = self.truth_codes if self._coded else self._truth
         assert truth is not None
         if truth.dtype.kind in "iu" and self.votes.dtype.kind in "iu":
             narrow = truth.astype(self.votes.dtype)
@@ -106,14 +115,20 @@ class Outputs:
 
     @cached_property
     def votes(self) -> NDArray[Any]:
-        """The label each learner votes for, in symbols."""
-        if self._votes is not None:
-            return self._votes
-        assert self.probabilities is not None
+        """The label each learner votes for, in symbols; -1 where it is missing."""
+        if not self._coded:
+            return self._given
         votes = np.empty((self.n_learners, self.n_samples), dtype=np.int32)
-        for learner, rows in enumerate(self.probabilities):
-            votes[learner] = rows.argmax(axis=1)
+        for learner, rows in enumerate(self._given):
+            votes[learner] = label_codes(rows, self.classes) if rows.ndim == 1 else rows.argmax(axis=1)
+        if self.missing is not None:
+            votes[self.missing] = -1
         return votes
+
+    @property
+    def _coded(self) -> bool:
+        """Whether votes are the positions of their classes."""
+        return self.probabilities is not None or self.missing is not None
 
     def blocks(self) -> Iterator[slice]:
         """Yield slices of samples, each of bounded memory."""
@@ -123,27 +138,38 @@ class Outputs:
 
     def take(self, samples: slice) -> "Outputs":
         """Return the outputs for some of the samples, as a view."""
-        outputs = self._votes if self.probabilities is None else self.probabilities
-        assert outputs is not None
         truth = ... if self._truth is None else self._truth[samples]
-        return Outputs(outputs[:, samples], truth, self.classes)
+        missing = None if self.missing is None else self.missing[:, samples]
+        return Outputs(self._given[:, samples], truth, self.classes, missing=missing)
 
     def voted(self, k: int, block: slice) -> NDArray[np.bool_]:
         """Return which learners vote for class k, (n_learners, width)."""
         voted: NDArray[np.bool_] = self.votes[:, block] == self.symbols[k]
         return voted
 
+    def present(self, block: slice) -> NDArray[np.bool_]:
+        """Return which learners have an output, (n_learners, width)."""
+        if self.missing is not None:
+            return ~self.missing[:, block]
+        return np.ones((self.n_learners, len(range(self.n_samples)[block])), dtype=bool)
+
+    def voters(self, block: slice) -> NDArray[np.int64]:
+        """Return how many learners have an output for each sample, (width,)."""
+        if self.missing is not None:
+            return np.sum(~self.missing[:, block], axis=0)
+        return np.full(len(range(self.n_samples)[block]), self.n_learners)
+
     def one_hot(self, k: int, block: slice) -> NDArray[np.float32]:
         """Return the votes for class k, (n_learners, width), as zeros and ones."""
         return self.voted(k, block).astype(np.float32)
 
     def column(self, k: int, block: slice) -> FloatArray:
-        """Return a copy of the probabilities of class k, (n_learners, width)."""
+        """Return a copy of the probabilities of class k, (n_learners, width); 0 where missing."""
         assert self.probabilities is not None
         return np.array(self.probabilities[:, block, k], dtype=np.float64, order="C")
 
     def right(self, block: slice) -> NDArray[np.float32]:
-        """Return where the votes are right, (n_learners, width), as zeros and ones."""
+        """Return where the votes are right, (n_learners, width), as zeros and ones; a missing one is not."""
         right: NDArray[np.bool_] = self.votes[:, block] == self.truth[block]
         return right.astype(np.float32)
 
@@ -155,20 +181,20 @@ class Outputs:
                 f"`outputs` must have {len(truth)} samples, as `y_true`, on its second axis "
                 f"(learners are the first axis{hint}); got shape {outputs.shape}."
             )
-        if self._votes is not None and _kind(truth) != _kind(self._votes):
+        if self._given.ndim == 2 and _kind(truth) != _kind(self._given):
             raise TypeError(
                 f"`outputs` must hold labels of the kind of `y_true`, {_kind(truth)}; "
-                f"got {_kind(self._votes)}."
+                f"got {_kind(self._given)}."
             )
         return truth
 
     def _voted_classes(self) -> NDArray[Any]:
-        voted = _distinct(self.votes)
+        voted = _distinct(self._given)
         if self._labels is None:
             true = set() if self._truth is None else _distinct(self._truth[np.newaxis])
             return np.array(sorted(true | voted))
         if unknown := voted - set(self._labels.tolist()):
-            learner, sample = np.argwhere(self.votes == min(unknown))[0]
+            learner, sample = np.argwhere(self._given == min(unknown))[0]
             raise ValueError(
                 f"`labels` must hold every label of `outputs`; "
                 f"got {min(unknown)!r} at learner {learner}, sample {sample}."

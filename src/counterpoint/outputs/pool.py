@@ -94,7 +94,7 @@ def learner_scores(outputs: Outputs, learner: int, block: slice, voting: str) ->
     Returns
     -------
     ndarray of shape (n_classes, n_block)
-        The scores.
+        The scores; 0 for every class where the learner has no output.
 
     Examples
     --------
@@ -106,7 +106,10 @@ def learner_scores(outputs: Outputs, learner: int, block: slice, voting: str) ->
         return np.stack([outputs.votes[learner, block] == symbol for symbol in outputs.symbols])
     assert outputs.probabilities is not None
     proba = outputs.probabilities[learner, block].T
-    return log_probabilities(proba) if voting == "geometric" else proba
+    if voting != "geometric":
+        return proba
+    logs = log_probabilities(proba)
+    return logs if outputs.missing is None else logs * ~outputs.missing[learner, block]
 
 
 def vote_scores(
@@ -150,6 +153,8 @@ def vote_scores(
             sums["soft"][:, :, there] = (weights @ rows).reshape(len(weights), -1, m).swapaxes(1, 2)
         if "geometric" in sums:
             logs = log_probabilities(rows, out=rows)
+            if outputs.missing is not None:
+                logs *= np.repeat(outputs.present(part), m, axis=1)
             sums["geometric"][:, :, there] = (weights @ logs).reshape(len(weights), -1, m).swapaxes(1, 2)
     return sums
 
@@ -201,7 +206,8 @@ def vote_probabilities(outputs: Outputs, weights: FloatArray, voting: str) -> Fl
     Returns
     -------
     ndarray of shape (n_samples, n_classes)
-        The probabilities; for the hard vote each class's share of the votes.
+        The probabilities; for the hard vote each class's share of the votes. They are of those who voted, and NaN
+        where nobody with a weight did.
 
     See Also
     --------
@@ -217,5 +223,8 @@ def vote_probabilities(outputs: Outputs, weights: FloatArray, voting: str) -> Fl
     proba = np.empty((outputs.n_samples, len(outputs.symbols)))
     for block in outputs.blocks():
         scores = vote_scores(outputs, weights[np.newaxis], block, (voting,))[voting][0]
+        if outputs.missing is not None:
+            cast = weights @ outputs.present(block)
+            scores /= np.where(cast > 0, cast, np.nan)
         proba[block] = scores_to_probabilities(scores, voting).T
     return proba

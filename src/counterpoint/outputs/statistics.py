@@ -5,50 +5,21 @@ or its probability of it. A *scatter* is n times a covariance.
 
 Every measure is a function of `Statistics`, so an assessment reads its data once. The cost is
 :math:`O(N^2 n m)` operations and :math:`O(N^2 m)` memory beside one block of samples.
+
+Where outputs are missing, what concerns two learners is over the samples that both answered.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from counterpoint._validation import FloatArray, IntArray
+from counterpoint.outputs.moments import Columns, SharedMoments, VoteMoments, gather_moments
 from counterpoint.outputs.outputs import Outputs
 
 Progress = Callable[[int, int], None]
-
-
-@dataclass(frozen=True)
-class Columns:
-    """Moments of the outputs and the truth, class by class.
-
-    ``scatter`` is None if pairs were not requested; ``truth_means`` and ``cross`` are None without a truth.
-
-    Attributes
-    ----------
-    n_samples : int
-        The number of samples.
-    means, spread : ndarray of shape (n_learners, n_classes)
-        The mean and the sum of squared deviations of each learner's column.
-    constant : ndarray of bool, shape (n_learners, n_classes)
-        Where a learner's column does not vary.
-    scatter : ndarray of shape (n_classes, n_learners, n_learners) or None
-        Sums of products of deviations of two learners.
-    truth_means : ndarray of shape (n_classes,) or None
-        The shares of the classes.
-    cross : ndarray of shape (n_learners, n_classes) or None
-        Sums of products of deviations of a learner and the truth.
-    """
-
-    n_samples: int
-    means: FloatArray  # (N, m)
-    spread: FloatArray  # (N, m), the diagonal of the scatter
-    constant: NDArray[np.bool_]  # (N, m)
-    scatter: FloatArray | None  # (m, N, N)
-    truth_means: FloatArray | None  # (m,)
-    cross: FloatArray | None  # (N, m), learner against truth
+FEWEST_SHARED = 10  # samples that two learners must share for a measure of the pair
 
 
 @dataclass(frozen=True)
@@ -64,7 +35,13 @@ class Correctness:
     both_right : ndarray of int, shape (n_learners, n_learners), or None
         Samples on which both of two learners are right; None if pairs were not requested.
     histogram : ndarray of int, shape (n_learners + 1,)
-        Samples on which 0, 1, ..., N learners are right.
+        Samples on which 0, 1, ..., N learners are right, of those that all learners answered.
+    answered : ndarray of int, shape (n_learners,)
+        Samples that each learner answered.
+    shared : ndarray of int, shape (n_learners, n_learners)
+        Samples that two learners both answered.
+    shared_right : ndarray of int, shape (n_learners, n_learners)
+        Of these, the samples on which the row's learner is right.
     same_wrong : ndarray of int, shape (n_learners, n_learners), or None
         Samples on which two learners give the same wrong label; None if it was not requested.
     """
@@ -73,6 +50,9 @@ class Correctness:
     right: IntArray  # (N,)
     both_right: IntArray | None  # (N, N)
     histogram: IntArray  # (N + 1,), samples on which 0, 1, ..., N learners are right
+    answered: IntArray  # (N,)
+    shared: IntArray  # (N, N)
+    shared_right: IntArray  # (N, N)
     same_wrong: IntArray | None = None  # (N, N)
 
 
@@ -133,14 +113,12 @@ def sufficient_statistics(
     array([[3, 2],
            [2, 3]])
     """
-    moments: _Moments | None = None
-    if columns:
-        labels = outputs.probabilities is None
-        moments = _VoteMoments(outputs, pairs) if labels else _ProbabilityMoments(outputs, pairs)
-    # Of two classes, learners agree on the label exactly where they agree on being right or wrong.
-    shared = isinstance(moments, _VoteMoments) and len(outputs.classes) == 2
-    inferred = isinstance(moments, _VoteMoments) and pairs  # who agrees follows from the products of votes
-    counts = _Counts(outputs, pairs and not shared, same_wrong and not inferred) if correctness else None
+    moments = gather_moments(outputs, pairs) if columns else None
+    # Who agrees follows from the products of votes. Of two classes, learners agree on the label exactly where they
+    # agree on being right or wrong.
+    inferred = columns and pairs and outputs.probabilities is None
+    two = inferred and len(outputs.classes) == 2 and outputs.missing is None
+    counts = _Counts(outputs, pairs and not two, same_wrong and not inferred) if correctness else None
     for block in outputs.blocks():
         if moments is not None:
             moments.add(block)
@@ -148,9 +126,9 @@ def sufficient_statistics(
             counts.add(block)
         if progress is not None:
             progress(block.stop, outputs.n_samples)
-    if counts is not None and isinstance(moments, _VoteMoments) and pairs:
+    if counts is not None and isinstance(moments, VoteMoments | SharedMoments) and inferred:
         agreement = moments.agreement()
-        if shared:
+        if two:
             counts.infer_pairs(agreement)
         if same_wrong:
             counts.infer_same_wrong(agreement)
@@ -159,138 +137,6 @@ def sufficient_statistics(
         columns=None if moments is None else moments.result(),
         correctness=None if counts is None else counts.result(),
     )
-
-
-class _Moments(Protocol):
-    def add(self, block: slice) -> None: ...
-
-    def result(self) -> Columns: ...
-
-
-class _VoteMoments:
-    """Moments of one-hot votes: exact counts, of which two classes need only one."""
-
-    def __init__(self, outputs: Outputs, pairs: bool) -> None:
-        n, m = outputs.n_learners, len(outputs.classes)
-        self.outputs = outputs
-        self.stored = 1 if m == 2 else m
-        self.sums = np.zeros((n, self.stored))
-        self.hits = np.zeros((n, self.stored))
-        self.grams = np.zeros((self.stored, n, n)) if pairs else None
-
-    # Some BLAS kernels set the flag for memory beside the array.
-    @np.errstate(invalid="ignore")
-    def add(self, block: slice) -> None:
-        codes = self.outputs.truth_codes
-        for k in range(self.stored):
-            votes = self.outputs.one_hot(k, block)
-            self.sums[:, k] += votes @ np.ones(votes.shape[1], dtype=np.float32)
-            if codes is not None:
-                self.hits[:, k] += votes @ (codes[block] == k).astype(np.float32)
-            if self.grams is not None:
-                # Exact: a block has fewer samples than float32 has consecutive integers.
-                self.grams[k] += votes @ votes.T
-
-    def agreement(self) -> FloatArray:
-        """Count the samples on which two learners vote alike, (N, N)."""
-        assert self.grams is not None
-        if len(self.grams) < len(self.outputs.classes):  # one of two classes
-            sums = self.sums[:, 0]
-            two: FloatArray = self.outputs.n_samples - sums[:, None] - sums + 2 * self.grams[0]
-            return two
-        total: FloatArray = self.grams.sum(axis=0)
-        return total
-
-    def result(self) -> Columns:
-        n = self.outputs.n_samples
-        truth = _truth_means(self.outputs)
-        sums, stored = self.sums, slice(self.stored)
-        scatter = None
-        if self.grams is not None:
-            scatter = self.grams - sums.T[:, :, None] * sums.T[:, None, :] / n
-        columns = Columns(
-            n_samples=n,
-            means=sums / n,
-            spread=sums * (n - sums) / n,
-            constant=(sums == 0) | (sums == n),
-            scatter=scatter,
-            truth_means=truth,
-            cross=None if truth is None else self.hits - sums * truth[stored],
-        )
-        return columns if self.stored == len(self.outputs.classes) else _with_complement(columns)
-
-
-def _with_complement(one: Columns) -> Columns:
-    """Add the second of two classes: its outputs are one minus those of the first."""
-    return Columns(
-        n_samples=one.n_samples,
-        means=np.hstack([one.means, 1 - one.means]),
-        spread=np.repeat(one.spread, 2, axis=1),
-        constant=np.repeat(one.constant, 2, axis=1),
-        scatter=None if one.scatter is None else np.repeat(one.scatter, 2, axis=0),
-        truth_means=one.truth_means,
-        cross=None if one.cross is None else np.repeat(one.cross, 2, axis=1),
-    )
-
-
-class _ProbabilityMoments:
-    """Moments of probabilities: each block about its own mean, then merged (Chan et al., 1983)."""
-
-    def __init__(self, outputs: Outputs, pairs: bool) -> None:
-        n, m = outputs.n_learners, len(outputs.classes)
-        self.outputs = outputs
-        self.done = 0
-        self.means, self.truth_means = np.zeros((n, m)), np.zeros(m)
-        self.spread, self.cross = np.zeros((n, m)), np.zeros((n, m))
-        self.low, self.high = np.full((n, m), np.inf), np.full((n, m), -np.inf)
-        self.scatter = np.zeros((m, n, n)) if pairs else None
-
-    def add(self, block: slice) -> None:
-        width = block.stop - block.start
-        ratio = self.done * width / (self.done + width)
-        codes = self.outputs.truth_codes
-        for k in range(self.means.shape[1]):
-            column = self.outputs.column(k, block)
-            self.low[:, k] = np.minimum(self.low[:, k], column.min(axis=1))
-            self.high[:, k] = np.maximum(self.high[:, k], column.max(axis=1))
-            mean = column.mean(axis=1)
-            column -= mean[:, None]
-            step = mean - self.means[:, k]
-            if codes is not None:
-                truth = (codes[block] == k).astype(np.float64)
-                truth_step = truth.mean() - self.truth_means[k]
-                self.cross[:, k] += column @ truth + ratio * step * truth_step
-                self.truth_means[k] += truth_step * width / (self.done + width)
-            self.spread[:, k] += np.einsum("ij,ij->i", column, column) + ratio * step**2
-            if self.scatter is not None:
-                self.scatter[k] += column @ column.T + ratio * np.outer(step, step)
-            self.means[:, k] += step * width / (self.done + width)
-        self.done += width
-
-    def result(self) -> Columns:
-        probabilities = self.outputs.probabilities
-        assert probabilities is not None
-        # What differs by rounding alone is constant.
-        dtype = probabilities.dtype if probabilities.dtype.kind == "f" else np.float64
-        rounding = 4 * float(np.finfo(dtype).eps)
-        truth = _truth_means(self.outputs)
-        return Columns(
-            n_samples=self.outputs.n_samples,
-            means=self.means,
-            spread=self.spread,
-            constant=self.high - self.low <= rounding * self.high,
-            scatter=self.scatter,
-            truth_means=truth,
-            cross=None if truth is None else self.cross,
-        )
-
-
-def _truth_means(outputs: Outputs) -> FloatArray | None:
-    if outputs.truth_codes is None:
-        return None
-    counts = np.bincount(outputs.truth_codes, minlength=len(outputs.classes))
-    means: FloatArray = counts / outputs.n_samples
-    return means
 
 
 class _Counts:
@@ -303,12 +149,19 @@ class _Counts:
         self.right = np.zeros(n, dtype=np.int64)
         self.both_right = np.zeros((n, n), dtype=np.int64) if pairs else None
         self.histogram = np.zeros(n + 1, dtype=np.int64)
+        self.shared, self.shared_right = np.zeros((2, n, n), dtype=np.int64)
 
     def add(self, block: slice) -> None:
         right = self.outputs.right(block)
         # Sums, not products with ones: on busy cores a threaded product of this size waits.
         together = right.sum(axis=0).astype(np.intp)
-        self.histogram += np.bincount(together, minlength=len(self.histogram))
+        answered_by_all = slice(None)
+        if self.outputs.missing is not None:
+            here = self.outputs.present(block).astype(np.float32)
+            self.shared += (here @ here.T).astype(np.int64)
+            self.shared_right += (right @ here.T).astype(np.int64)
+            answered_by_all = here.all(axis=0)
+        self.histogram += np.bincount(together[answered_by_all], minlength=len(self.histogram))
         self.right += right.sum(axis=1).astype(np.int64)
         if self.both_right is not None:
             self.both_right += (right @ right.T).astype(np.int64)
@@ -336,6 +189,17 @@ class _Counts:
         self.both_right = (surplus + self.right[:, None] + self.right) // 2
 
     def result(self) -> Correctness:
+        n = self.outputs.n_samples
+        if self.outputs.missing is None:
+            self.shared = np.broadcast_to(np.int64(n), self.shared.shape)
+            self.shared_right = np.broadcast_to(self.right[:, None], self.shared.shape)
         return Correctness(
-            self.outputs.n_samples, self.right, self.both_right, self.histogram, self.same_wrong
+            n_samples=n,
+            right=self.right,
+            both_right=self.both_right,
+            histogram=self.histogram,
+            answered=np.diagonal(self.shared),
+            shared=self.shared,
+            shared_right=self.shared_right,
+            same_wrong=self.same_wrong,
         )

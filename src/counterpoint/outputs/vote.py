@@ -109,6 +109,8 @@ class RunningVote:
     ----------
     scores : ndarray of shape (n_classes, n_samples)
         The weighted sum of the scores of the learners that have joined.
+    cast : ndarray of shape (n_samples,) or None
+        The summed weight of those who voted; None if outputs are complete.
 
     Examples
     --------
@@ -124,6 +126,7 @@ class RunningVote:
     def __init__(self, outputs: Outputs, voting: str, weights: FloatArray | None = None) -> None:
         self.outputs, self.voting = outputs, voting
         self.scores = np.zeros((len(outputs.classes), outputs.n_samples))
+        self.cast = None if outputs.missing is None else np.zeros(outputs.n_samples)
         if weights is not None:
             for i in np.flatnonzero(weights).tolist():
                 self.add(i, weights[i])
@@ -131,10 +134,13 @@ class RunningVote:
     def add(self, learner: int, weight: float = 1.0) -> None:
         """Add a learner to the vote."""
         self.scores += weight * self._scores_of(learner)
+        if self.cast is not None and self.outputs.missing is not None:
+            self.cast += weight * ~self.outputs.missing[learner]
 
     def credit(self) -> FloatArray:
-        """Return the credit on each sample."""
-        return self._credit(self.scores)
+        """Return the credit on each sample, NaN where nobody voted."""
+        credit = self._credit(self.scores)
+        return credit if self.cast is None else np.where(self.cast > ROUNDING, credit, np.nan)
 
     def accuracies_with(self, learners: IntArray) -> FloatArray:
         """Return the accuracy of the vote after adding each of the learners by itself."""

@@ -1,0 +1,161 @@
+"""The vote that theory predicts from accuracies, error correlations and wrong answers.
+
+Notation: N learners; p mean accuracy; c mean correlation of being correct. Where votes are missing, the prediction is
+for those who answer: the mean over the samples.
+"""
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterpoint._validation import FloatArray, IntArray
+from counterpoint.assessment.groups import Coverage, VotePrediction
+from counterpoint.assessment.weights import complete_correlations
+from counterpoint.exceptions import ModelRangeWarning
+from counterpoint.outputs import Outputs, mean_of_pairs
+from counterpoint.theory import (
+    VoteCurve,
+    error_correlation_bounds,
+    mixed_vote_accuracy,
+    nearest_correlation_matrix,
+    plurality_accuracy,
+    vote_accuracy_curve,
+)
+
+__all__ = ["predict_vote", "voter_numbers"]
+
+MOST_SETS = 24  # sets of voters whose vote is predicted with their own accuracies
+MOST_NUMBERS = 25  # numbers of voters
+
+
+def predict_vote(
+    read: Outputs, accuracies: FloatArray, errors: FloatArray, agreement: float, coverage: Coverage
+) -> VotePrediction:
+    """Return the predicted accuracy of the hard vote, also for other numbers of learners.
+
+    Parameters
+    ----------
+    read : Outputs
+        The outputs.
+    accuracies : ndarray of shape (n_learners,)
+        Accuracies of the learners.
+    errors : ndarray of shape (n_learners, n_learners)
+        The correlations of being correct.
+    agreement : float
+        How often two learners that both err agree.
+    coverage : Coverage
+        How many learners answered.
+    """
+    c = mean_of_pairs(errors)
+    wrong: dict[str, Any] = {"n_classes": max(len(read.classes), 2), "agreement": agreement}
+    n, p = len(accuracies), float(accuracies.mean())
+    numbers, shares = voter_numbers(coverage.voters)
+    equal = float(shares @ [_vote_of_equals(p, c, int(size), wrong) for size in numbers])
+    if read.missing is None:
+        mixed = mixed_vote_accuracy(accuracies, complete_correlations(errors), **wrong)
+    else:
+        mixed = equal + _own_less_equal(read, accuracies, errors, wrong)
+    return VotePrediction(
+        equal=equal,
+        mixed=mixed,
+        independent=float(shares @ plurality_accuracy(p, 0.0, numbers, **wrong)),
+        agreement=agreement,
+        sizing=_sizing(p, c, n, wrong),
+    )
+
+
+def voter_numbers(voters: IntArray) -> tuple[IntArray, FloatArray]:
+    """Return how many learners vote, and on which share of the samples that have votes; many are thinned out.
+
+    Examples
+    --------
+    >>> voter_numbers(np.array([1, 0, 2, 6]))
+    (array([2, 3]), array([0.25, 0.75]))
+    """
+    numbers = np.flatnonzero(voters[1:]) + 1
+    if len(numbers) > MOST_NUMBERS:
+        order = np.repeat(numbers, voters[numbers])
+        order = order[((np.arange(MOST_NUMBERS) + 0.5) / MOST_NUMBERS * len(order)).astype(int)]
+        numbers, counts = np.unique(order, return_counts=True)
+        return numbers, counts / counts.sum()
+    return numbers, voters[numbers] / voters[1:].sum()
+
+
+def _own_less_equal(
+    read: Outputs, accuracies: FloatArray, errors: FloatArray, wrong: dict[str, Any]
+) -> float:
+    """Return what the learners' own accuracies change in the predicted vote, over the sets of learners that answer."""
+    c, p = mean_of_pairs(errors), float(accuracies.mean())
+    if np.isnan(c):
+        return np.nan
+    matrix = np.where(np.isnan(errors), c, errors)  # two learners that share too little
+    varies = (accuracies > 0) & (accuracies < 1)
+    matrix = np.where(np.outer(varies, varies), matrix, 0.0)
+    np.fill_diagonal(matrix, 1.0)
+    matrix = nearest_correlation_matrix(matrix)
+    total, count = 0.0, 0
+    for voters, number in _voter_sets(read):
+        own = _vote_of_set(accuracies[voters], matrix[np.ix_(voters, voters)], wrong)
+        total += number * (own - _vote_of_equals(p, c, len(voters), wrong))
+        count += number
+    return total / count
+
+
+def _voter_sets(read: Outputs) -> list[tuple[NDArray[np.intp], int]]:
+    """Return the sets of learners that answer together, with the number of their samples; many are sampled."""
+    assert read.missing is not None
+    voted = np.flatnonzero(read.voters(slice(None)))
+    rng = np.random.default_rng(0)
+    if len(voted) > 100 * MOST_SETS:
+        voted = rng.choice(voted, 100 * MOST_SETS, replace=False)
+    sets, counts = np.unique(~read.missing[:, voted].T, axis=0, return_counts=True)
+    if len(sets) > MOST_SETS:
+        drawn = rng.choice(len(sets), MOST_SETS, p=counts / counts.sum())
+        drawn, counts = np.unique(drawn, return_counts=True)
+        sets = sets[drawn]
+    return [(np.flatnonzero(one), int(number)) for one, number in zip(sets, counts, strict=True)]
+
+
+def _vote_of_set(accuracies: FloatArray, matrix: FloatArray, wrong: dict[str, Any]) -> float:
+    """Return the predicted vote of some learners.
+
+    Correlations over different samples may not fit together; they are lowered until they do.
+    """
+    if len(accuracies) == 1:
+        return float(accuracies[0])
+    one = np.eye(len(accuracies))
+    for share in (1.0, 0.95, 0.9, 0.8, 0.6, 0.3):
+        try:
+            return mixed_vote_accuracy(accuracies, share * matrix + (1 - share) * one, **wrong)
+        except ValueError:
+            continue
+    return mixed_vote_accuracy(accuracies, one, **wrong)
+
+
+def _vote_of_equals(p: float, c: float, n: int, wrong: dict[str, Any]) -> float:
+    if n == 1:
+        return p
+    if np.isnan(c):
+        return np.nan
+    # Unequal learners may be less correlated than equal ones can be.
+    return float(plurality_accuracy(p, max(c, float(error_correlation_bounds(p, n).low)), n, **wrong))
+
+
+def _sizing(p: float, c: float, n: int, wrong: dict[str, Any]) -> VoteCurve:
+    """Return the predicted accuracy by size; the curve ends where learners cannot be so opposed."""
+    largest = max(10 * n, 101) if wrong["n_classes"] == 2 else max(min(10 * n, 301), 101)
+    sizes = np.unique(np.round(np.geomspace(1, largest, 40)).astype(np.int64) | 1)
+    sizes = np.unique(np.append(sizes, n))
+    if np.isnan(c):
+        return VoteCurve(sizes, np.full(len(sizes), np.nan))
+    if wrong["n_classes"] > 2 and c >= 0:
+        return VoteCurve(sizes, plurality_accuracy(p, c, sizes, **wrong))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ModelRangeWarning)  # the curve ends where c cannot be kept
+        curve = vote_accuracy_curve(p, c, sizes)
+    if wrong["n_classes"] > 2:
+        kept = ~np.isnan(curve)
+        curve[kept] = plurality_accuracy(p, c, sizes[kept], **wrong)
+    return VoteCurve(sizes, curve)
