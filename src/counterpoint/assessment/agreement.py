@@ -69,7 +69,7 @@ def assess_agreement(
     ... ]
     >>> panel = assess_agreement(votes)
     >>> round(panel.agreement.krippendorff_alpha.value, 3)
-    0.548
+    0.556
     >>> panel.consensus
     ('yes', 'yes', 'no', 'no', 'yes', 'no')
     """

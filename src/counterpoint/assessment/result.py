@@ -30,7 +30,7 @@ __all__ = ["SAMPLES", "SCHEMA", "Assessment", "check_names"]
 SAMPLES = ("held_out", "training")
 SURE = 0.05  # a smaller p-value counts as evidence
 _SHOWN = 12  # learners in the text; the best and the worst of more
-SCHEMA = 4  # of the JSON; raise it whenever a field changes
+SCHEMA = 3  # of the JSON; raise it whenever a field changes
 
 
 @dataclass(frozen=True, eq=False, repr=False)
