@@ -38,6 +38,8 @@ from counterpoint.assessment.partly import assess_partly, known_truth
 from counterpoint.assessment.regression import assess_regression
 from counterpoint.assessment.regression_result import ErrorComponents, RegressionAssessment
 from counterpoint.assessment.result import SAMPLES, Assessment, check_names
+from counterpoint.assessment.score_result import ScoreAssessment
+from counterpoint.assessment.scores import assess_scores
 from counterpoint.outputs import (
     VOTINGS,
     Outputs,
@@ -67,11 +69,13 @@ __all__ = [
     "LearnerOutputs",
     "ProbabilitySummary",
     "RegressionAssessment",
+    "ScoreAssessment",
     "VotePrediction",
     "VoteSummary",
     "assess",
     "assess_estimator",
     "assess_regression",
+    "assess_scores",
     "dawid_skene",
     "learner_outputs",
 ]

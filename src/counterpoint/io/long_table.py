@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from counterpoint.io.cells import Cells, LabelColumn, OpenTable
+from counterpoint.io.cells import Cells, LabelColumn, NumberColumn, OpenTable
 from counterpoint.io.names import check_column, choose_learners, named_columns
-from counterpoint.io.prediction_table import read_votes
+from counterpoint.io.prediction_table import read_scores, read_votes
 
 __all__ = ["LongColumns", "read_long_table"]
 
@@ -22,7 +22,13 @@ class LongColumns(NamedTuple):
 
 
 def read_long_table(
-    table: OpenTable, columns: LongColumns, truth: str | None, learners: Sequence[str], drop: Sequence[str]
+    table: OpenTable,
+    columns: LongColumns,
+    truth: str | None,
+    learners: Sequence[str],
+    drop: Sequence[str],
+    *,
+    scores: bool = False,
 ) -> dict[str, Any]:
     """Return the fields of the predictions in a long table; the judges are the learners."""
     wanted = [*columns, *([] if truth is None else [truth])]
@@ -35,18 +41,33 @@ def read_long_table(
         )
     if truth is not None:
         check_column(truth, "truth", table, [name for name in named if name not in columns])
-    cells = table.read(wanted, [])
+    cells = table.read(
+        [name for name in wanted if name != columns.label] if scores else wanted, [columns.label] * scores
+    )
     items, item_codes = _recode(cells, cells.labels[columns.item], "an item")
     judges, judge_codes = _recode(cells, cells.labels[columns.judge], "a judge")
     _check_pairs(cells, columns, items, judges, item_codes * len(judges) + judge_codes)
     kept = choose_learners(judges, learners, drop, f"judges of {cells.path}")
-    votes = []
-    for judge in kept:
-        rows = judge_codes == judges.index(judge)
-        votes.append(_spread(judge, cells.labels[columns.label], rows, item_codes, len(items)))
+    rows = {judge: judge_codes == judges.index(judge) for judge in kept}
     gold = None if truth is None else _truth(cells, cells.labels[truth], items, item_codes)
     wide = Cells(cells.path, {}, {}, n_rows=len(items), items=items)
+    if scores:
+        given = _check_numbers(cells, cells.numbers[columns.label])
+        spread = [_spread_numbers(judge, given, rows[judge], item_codes, len(items)) for judge in kept]
+        return read_scores(wide, gold, spread) | {"items": np.array(items)}
+    votes = [
+        _spread(judge, cells.labels[columns.label], rows[judge], item_codes, len(items)) for judge in kept
+    ]
     return read_votes(wide, gold, votes, picked=True) | {"items": np.array(items)}
+
+
+def _check_numbers(cells: Cells, column: NumberColumn) -> NumberColumn:
+    if column.bad is not None:
+        raise ValueError(
+            f"{cells.path}: column {column.name!r} must hold numbers; got {column.bad[0]!r} in "
+            f"{cells.row(column.bad[1])}."
+        )
+    return column
 
 
 def _recode(cells: Cells, column: LabelColumn, what: str) -> tuple[list[str], NDArray[np.int64]]:
@@ -101,3 +122,12 @@ def _spread(
     used = set(np.unique(codes).tolist())
     labels = [label if code in used else None for code, label in enumerate(column.labels)]
     return LabelColumn(name, codes, [*labels, None])
+
+
+def _spread_numbers(
+    name: str, column: NumberColumn, rows: NDArray[np.bool_], item_codes: NDArray[np.int64], n_items: int
+) -> NumberColumn:
+    """Return a column of numbers with a row for each item, NaN for items without one."""
+    values = np.full(n_items, np.nan)
+    values[item_codes[rows]] = column.values[rows]
+    return NumberColumn(name, values)

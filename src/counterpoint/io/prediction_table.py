@@ -23,20 +23,30 @@ from counterpoint.io.cells import (
 )
 from counterpoint.io.names import check_column, choose_learners, listed, named_columns
 
-__all__ = ["read_prediction_table", "read_votes", "what_a_table_cannot_hold"]
+__all__ = ["read_prediction_table", "read_scores", "read_votes", "what_a_table_cannot_hold"]
 
 # A column with more labels that the truth lacks than this, and than the truth has, is not a learner's.
 _MANY = 10
 
 
 def read_prediction_table(
-    table: OpenTable, truth: str | None, learners: Sequence[str], drop: Sequence[str], item: str | None
+    table: OpenTable,
+    truth: str | None,
+    learners: Sequence[str],
+    drop: Sequence[str],
+    item: str | None,
+    *,
+    scores: bool = False,
 ) -> dict[str, Any]:
     """Return the fields of the predictions in a table with a row for each sample."""
     owners = _owners(table, truth, learners, drop, item)
     columns = list(owners)
     beside = [name for name in (truth, item) if name is not None]
-    if all(":" in column for column in columns):
+    if scores:
+        cells = table.read(beside, columns)
+        numbers = [cells.numbers[name] for name in columns]
+        fields = read_scores(cells, None if truth is None else cells.labels[truth], numbers)
+    elif all(":" in column for column in columns):
         cells = table.read(beside, columns)
         fields = _probabilities(cells, None if truth is None else cells.labels[truth], owners)
     elif mixed := [column for column in columns if ":" in column]:
@@ -137,11 +147,50 @@ def read_votes(
         blank = np.stack([column.missing() for column in columns])
         outputs = np.ma.masked_array(outputs, blank) if blank.any() else outputs
     return {
-        "y_true": None if truth is None else _array(truth, values, dtype),
+        "y_true": None if truth is None else _truth_array(truth, values, dtype),
         "outputs": outputs,
         "learners": tuple(column.name for column in columns),
         "labels": None,
     }
+
+
+def read_scores(cells: Cells, truth: LabelColumn | None, columns: Sequence[NumberColumn]) -> dict[str, Any]:
+    """Return scores of the learners; the truth is numbers if all of it is, else labels."""
+    _check_truth(cells, truth)
+    for column in columns:
+        if column.bad is not None:
+            raise ValueError(
+                f"{cells.path}: column {column.name!r} must hold numbers; got {column.bad[0]!r} in "
+                f"{cells.row(column.bad[1])}. If it is not a learner, drop it."
+            )
+        if np.isnan(column.values).all():
+            raise ValueError(
+                f"{cells.path}: column {column.name!r} must hold numbers; it is empty in every row."
+            )
+    outputs = np.stack([column.values for column in columns])
+    blank = np.isnan(outputs)
+    return {
+        "y_true": None if truth is None else _numbers_or_labels(truth),
+        "outputs": np.ma.masked_array(outputs, blank) if blank.any() else outputs,
+        "learners": tuple(column.name for column in columns),
+        "labels": None,
+    }
+
+
+def _numbers_or_labels(truth: LabelColumn) -> NDArray[Any]:
+    present = truth.present()
+    try:
+        values: dict[str, Any] = {label: float(label) for label in present}
+        return _truth_array(truth, values, np.dtype(np.float64))
+    except ValueError:
+        values = label_values(present)
+        return _truth_array(truth, values, label_dtype(values.values()))
+
+
+def _truth_array(truth: LabelColumn, values: dict[str, Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return the truth, masked where it is blank."""
+    array, blank = _array(truth, values, dtype), truth.missing()
+    return np.ma.masked_array(array, blank) if blank.any() else array
 
 
 def _array(column: LabelColumn, values: dict[str, Any], dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -156,18 +205,14 @@ def _check_truth(cells: Cells, column: LabelColumn | None) -> None:
         return
     if not column.present():
         raise ValueError(f"{cells.path}: column {column.name!r} must hold labels; it is empty in every row.")
-    if (row := column.first([None])) >= 0:
-        raise ValueError(
-            f"{cells.path}: column {column.name!r} must hold a label in every row; "
-            f"got a missing one in {cells.row(row)}."
-        )
 
 
 def _known_labels(column: LabelColumn, truth: LabelColumn | None, columns: Sequence[LabelColumn]) -> set[str]:
-    """Return the labels of the truth or, without one, of the other learners."""
-    if truth is not None:
+    """Return the labels of the truth and, where it is not known throughout, of the other learners."""
+    if truth is not None and None not in truth.labels:
         return truth.present()
-    return set().union(*(other.present() for other in columns if other is not column))
+    known = set().union(*(other.present() for other in columns if other is not column))
+    return known if truth is None else known | truth.present()
 
 
 def _check_votes(
@@ -216,7 +261,7 @@ def _probabilities(cells: Cells, truth: LabelColumn | None, owners: dict[str, st
     values = label_values({*classes, *true_labels})
     dtype = label_dtype(values.values())
     return {
-        "y_true": None if truth is None else _array(truth, values, dtype),
+        "y_true": None if truth is None else _truth_array(truth, values, dtype),
         "outputs": np.ma.masked_array(outputs, blank) if blank.any() else outputs,
         "learners": tuple(places),
         "labels": np.array([values[label] for label in classes], dtype=dtype),
