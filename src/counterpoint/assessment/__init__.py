@@ -1,6 +1,6 @@
 """Where any ensemble stands, from its predictions alone."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, overload
 
@@ -33,7 +33,7 @@ from counterpoint.assessment.groups import (
     VotePrediction,
     VoteSummary,
 )
-from counterpoint.assessment.learners import LearnerOutputs, learner_outputs
+from counterpoint.assessment.learners import LearnerOutputs, learner_outputs, named_outputs
 from counterpoint.assessment.partly import assess_partly, known_truth
 from counterpoint.assessment.regression import assess_regression
 from counterpoint.assessment.regression_result import ErrorComponents, RegressionAssessment
@@ -218,12 +218,12 @@ def assess(
     if not isinstance(name, str):
         raise TypeError(f"`name` must be a string; got {name!r}.")
     if y_true is None or outputs is None:
-        outputs, learners = _named(y_true if outputs is None else outputs, learners)
+        outputs, learners = named_outputs(y_true if outputs is None else outputs, learners)
         if voting != "hard":
             raise ValueError(f"`voting` must be 'hard' without a truth; got {voting!r}.")
         outputs = _mask_abstentions(outputs, abstain)
         return assess_agreement(outputs, labels=labels, learners=learners, groups=groups, name=name)
-    outputs, learners = _named(outputs, learners)
+    outputs, learners = named_outputs(outputs, learners)
     if (known := known_truth(y_true)) is not None:
         options = {"labels": labels, "voting": voting, "samples": samples, "learners": learners, "name": name}
         outputs = _mask_abstentions(outputs, abstain)
@@ -300,21 +300,6 @@ def assess_estimator(
         learners=learners.names,
         name=default if name is None else name,
     )
-
-
-def _named(outputs: Any, learners: Sequence[str] | None) -> tuple[Any, Sequence[str] | None]:
-    """Return outputs as an array with the learners first, and the names that a mapping or a DataFrame has."""
-    if isinstance(outputs, Mapping):
-        if not outputs:
-            raise ValueError("`outputs` must hold at least one learner; got an empty mapping.")
-        # A list stays one: NumPy would turn None and NaN among strings into strings.
-        rows = [one if isinstance(one, list | tuple) else np.asanyarray(one) for one in outputs.values()]
-        names, outputs = list(outputs), rows
-    elif hasattr(outputs, "columns") and hasattr(outputs, "to_numpy"):
-        names, outputs = list(outputs.columns), outputs.to_numpy().T
-    else:
-        return outputs, learners
-    return outputs, [str(name) for name in names] if learners is None else learners
 
 
 def _abstentions(abstain: Any, y_true: ArrayLike | None = None) -> list[Any]:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterpoint._validation import FloatArray
+from counterpoint._validation import ROUNDING, FloatArray
 from counterpoint.assessment.agreement_findings import with_agreement_findings
 from counterpoint.assessment.agreement_result import (
     AgreementAssessment,
@@ -15,12 +15,14 @@ from counterpoint.assessment.agreement_result import (
     LabelSummary,
 )
 from counterpoint.assessment.bootstrap import bootstrap_estimates, check_groups
-from counterpoint.assessment.dawid_skene import DAWID_SKENE_MODELS, DawidSkene, fit_dawid_skene
+from counterpoint.assessment.dawid_skene import DAWID_SKENE_MODELS, TINY, DawidSkene, fit_dawid_skene
 from counterpoint.assessment.result import check_names
 from counterpoint.measures.agreement import label_columns, label_pairs, label_statistics
 from counterpoint.outputs import CodedVotes, code_votes
 
 __all__ = ["assess_agreement"]
+
+_ENTRIES = 2**22  # probabilities that are held at once
 
 
 def assess_agreement(
@@ -124,14 +126,13 @@ def _agreement(votes: CodedVotes, groups: NDArray[np.intp] | None) -> AgreementS
     observed, fleiss, alpha = bootstrap_estimates(columns, label_statistics, groups)
     pairs, kappas, shared = label_pairs(codes, m)
     several = columns[:, 1] > 0
-    complete = (codes >= 0).all(axis=0)
-    equal = (codes[:, complete] == codes[0, complete]).all(axis=0)
+    equal = columns[several, 0] > 1 - ROUNDING  # all pairs of votes agree
     return AgreementSummary(
         observed=observed,
         fleiss_kappa=fleiss,
         krippendorff_alpha=alpha,
         unanimous=float(equal.mean()) if equal.size else np.nan,
-        n_complete=int(complete.sum()),
+        n_complete=int((codes >= 0).all(axis=0).sum()),
         n_several=int(several.sum()),
         pairs=pairs,
         kappas=kappas,
@@ -161,7 +162,21 @@ def _summary(fit: DawidSkene | None, votes: CodedVotes) -> DawidSkeneSummary | N
         confusions=theta,
         prior=fit.prior,
         pairs=np.einsum("k,ikv,jkv->ij", fit.prior, theta, theta, optimize=True),
-        unanimous=float(np.einsum("k,kv->", fit.prior, theta.prod(axis=0))),
+        unanimous=_expected_unanimity(votes.codes, theta, fit.prior),
         confidence=float(fit.confidence[unknown].mean()) if unknown.any() else 1.0,
         bic=fit.bic,
     )
+
+
+def _expected_unanimity(codes: NDArray[np.int32], theta: FloatArray, prior: FloatArray) -> float:
+    """Return the share of samples with two votes or more on which the model expects all voters to agree."""
+    n_learners, m, _ = theta.shape
+    logs = np.log(np.maximum(theta, TINY)).reshape(n_learners, m * m)
+    weights = np.repeat(prior, m)
+    total, n_several, width = 0.0, 0, max(1, _ENTRIES // max(m * m, n_learners))
+    for start in range(0, codes.shape[1], width):
+        voted = codes[:, start : start + width] >= 0
+        voted = voted[:, voted.sum(axis=0) >= 2]
+        total += float((np.exp(voted.T.astype(np.float64) @ logs) @ weights).sum())
+        n_several += voted.shape[1]
+    return total / n_several if n_several else np.nan

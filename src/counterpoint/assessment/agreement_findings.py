@@ -17,6 +17,7 @@ __all__ = ["with_agreement_findings"]
 _FEW = 100  # samples
 _OFTEN = 0.9  # share of one label at which agreement says little
 _LIMIT = 2.6  # standard errors that count as evidence
+_APART = 0.25  # of the usual kappa: a lower one sets a learner apart
 _EXCESS = 0.01  # agreement beyond the model that is worth a word
 
 
@@ -29,15 +30,15 @@ def with_agreement_findings(assessment: AgreementAssessment) -> AgreementAssessm
 
 def _shared_errors(a: AgreementAssessment) -> Finding | None:
     """Find learners that are unanimous more often than independent errors explain."""
-    fit, n = a.estimated, a.agreement.n_complete
-    if fit is None or a.n_learners < 4 or n * fit.unanimous < 5:
+    fit, n = a.estimated, a.agreement.n_several
+    if fit is None or a.n_learners < 4 or not n * fit.unanimous >= 5:
         return None
     expected, seen = fit.unanimous, a.agreement.unanimous
     error = np.sqrt(expected * (1 - expected) / n)
     if not seen - expected > max(_LIMIT * error, _EXCESS):
         return None
     text = (
-        f"All learners agree on {100 * seen:.1f} % of the samples; independent errors would make them agree on "
+        f"All who voted agree on {100 * seen:.1f} % of the samples; independent errors would make them agree on "
         f"{100 * expected:.1f} %. They share errors, or some samples are harder than others, so they are right less "
         "often than estimated."
     )
@@ -72,8 +73,9 @@ def _strangers(a: AgreementAssessment) -> Finding | None:
     """Find learners that agree with the others no more than by chance."""
     kappas = a.mean_kappas
     shared = np.where(np.eye(a.n_learners, dtype=bool), 0, a.agreement.shared).max(axis=1)
-    learners = np.flatnonzero(kappas < _LIMIT / np.sqrt(np.maximum(shared, 1))).tolist()
-    if a.n_learners < 3 or not learners or len(learners) == a.n_learners:
+    chance = _LIMIT / np.sqrt(np.maximum(shared, 1))
+    learners = np.flatnonzero(kappas < np.minimum(chance, _APART * np.nanmedian(kappas))).tolist()
+    if a.n_learners < 3 or not learners:
         return None
     learners.sort(key=lambda i: kappas[i])
     verb = "agrees" if len(learners) == 1 else "agree"

@@ -33,7 +33,7 @@ class AgreementSummary:
     fleiss_kappa, krippendorff_alpha : Estimate
         The same beyond chance: 1 is perfect agreement, 0 that of chance. 95 % bootstrap intervals over samples.
     unanimous : float
-        Share of the samples on which all learners agree, among those on which all voted.
+        Share of the samples with two votes or more on which all who voted agree.
     n_complete, n_several : int
         Samples on which all learners voted, and on which two or more did.
     pairs, kappas : array, shape (n_learners, n_learners)
@@ -90,7 +90,7 @@ class DawidSkeneSummary:
     pairs : array, shape (n_learners, n_learners)
         The agreement of every two learners that the model expects.
     unanimous : float
-        The share of samples on which the model expects all learners to agree.
+        The share of those samples on which the model expects all who voted to agree.
     confidence : float
         Mean probability of the consensus on samples without a truth: its accuracy, if the model holds.
     bic : float
@@ -146,7 +146,7 @@ class AgreementAssessment(AssessmentBase):
     >>> votes = [[0, 0, 0, 1, 1, 1, 1, 0], [0, 0, 1, 0, 1, 1, 0, 1], [0, 1, 0, 1, 1, 1, 1, 1]]
     >>> panel = assess(votes)
     >>> round(panel.agreement.observed.value, 3), round(panel.agreement.krippendorff_alpha.value, 3)
-    (0.583, 0.185)
+    (0.583, 0.179)
     >>> AgreementAssessment.from_json(panel.to_json()).consensus == panel.consensus
     True
     """
@@ -206,7 +206,7 @@ class AgreementAssessment(AssessmentBase):
             ),
             ("votes given", f"{votes} ({100 * votes / (self.n_learners * self.n_samples):.1f} %)"),
             ("observed agreement of two learners", _interval(found.observed)),
-            ("all learners agree", rounded(found.unanimous)),
+            ("all who voted agree", rounded(found.unanimous)),
             ("Fleiss' kappa", _interval(found.fleiss_kappa)),
             ("Krippendorff's alpha", _interval(found.krippendorff_alpha)),
             ("Cohen's kappa of two learners: lowest, mean, highest", _range(kappas)),

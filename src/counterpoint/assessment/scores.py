@@ -5,6 +5,7 @@ scored, r its mean over pairs.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from counterpoint._validation import FloatArray, IntArray
 from counterpoint.assessment.bootstrap import bootstrap_estimates, check_groups, group_sums
 from counterpoint.assessment.groups import Estimate
+from counterpoint.assessment.learners import named_outputs
 from counterpoint.assessment.result import check_names
 from counterpoint.assessment.score_result import ScoreAssessment, with_score_findings
 from counterpoint.measures.agreement import (
@@ -30,7 +32,7 @@ _CONSTANT = 1e-12  # spread, as a share of the mean square, that is due to round
 
 
 def assess_scores(
-    outputs: ArrayLike,
+    outputs: Any,
     *,
     learners: Sequence[str] | None = None,
     groups: ArrayLike | None = None,
@@ -40,11 +42,12 @@ def assess_scores(
 
     Parameters
     ----------
-    outputs : array-like of shape (n_learners, n_samples)
+    outputs : array-like of shape (n_learners, n_samples), mapping or DataFrame
         Numbers on one scale, such as ratings or probabilities of one class, of at least two learners. None, NaN or
-        masked where a learner gave none.
+        masked where a learner gave none. A mapping holds the scores of each learner by its name, a DataFrame a column
+        for each learner.
     learners : sequence of str, optional
-        Distinct names of the learners; by default L1, L2, ...
+        Distinct names of the learners; by default those of a mapping or a DataFrame, else L1, L2, ...
     groups : array-like of shape (n_samples,), optional
         Which samples belong together, such as several items of one document. The intervals then allow for it.
     name : str, default="ensemble"
@@ -73,12 +76,13 @@ def assess_scores(
     >>> scores = quality + rng.normal(size=(4, 500)) + np.array([[0], [0], [0], [1.5]])
     >>> panel = assess_scores(scores)
     >>> panel.bias.round(1)  # the last rater is generous
-    array([-0.5, -0.5, -0.5,  1.5])
+    array([-0.6, -0.4, -0.5,  1.5])
     >>> round(panel.intraclass_single.value, 2), round(panel.intraclass_average.value, 2)
-    (0.71, 0.91)
+    (0.73, 0.92)
     """
     if not isinstance(name, str):
         raise TypeError(f"`name` must be a string; got {name!r}.")
+    outputs, learners = named_outputs(outputs, learners)
     scores = check_scores(outputs)
     n_learners, n_samples = scores.shape
     names = check_names(learners, n_learners)

@@ -6,10 +6,11 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
+from counterpoint.cli._panels import assess_scores_with_truth, assess_without_truth
 from counterpoint.cli._reading import (
     STANDARD_INPUT,
     Drop,
@@ -22,6 +23,7 @@ from counterpoint.cli._reading import (
     Layout,
     Learner,
     Truth,
+    about,
     check_output,
     read_ensemble,
     shown,
@@ -31,13 +33,24 @@ from counterpoint.io import WRITABLE_FORMATS, check_suffix, format_names
 
 if TYPE_CHECKING:
     from counterpoint.assessment import Assessment
+    from counterpoint.assessment.base import AssessmentBase
     from counterpoint.io import Predictions
     from counterpoint.report import EnsembleReport
     from counterpoint.selection import Selection
 
+_USUAL_TRUTH = "y_true"
 # Smaller work is done before anyone could read a progress bar.
 _OUTPUTS_WITH_BAR = 5_000_000
 
+NoTruth = Annotated[
+    bool, typer.Option("--no-truth", help="The file holds no truth: assess how far the learners agree.")
+]
+Scores = Annotated[
+    bool,
+    typer.Option(
+        "--scores", help="The learners give numbers on a scale, or probabilities of one class, not labels."
+    ),
+]
 Voting = Annotated[
     Literal["hard", "soft", "geometric"],
     typer.Option(
@@ -100,6 +113,10 @@ counterpoint assess votes.parquet --truth label --html report.html
 
 counterpoint assess votes.jsonl --item id --judge model --label answer --truth gold
 
+counterpoint assess votes.csv --no-truth
+
+counterpoint assess ratings.csv --scores --no-truth
+
 zcat votes.csv.gz | counterpoint assess - --truth label
 
 counterpoint assess probabilities.npz --voting soft --json"""
@@ -119,13 +136,15 @@ counterpoint select pool.npz --method caruana --bags 20 --seed 0 --json"""
 
 def assess(
     predictions: File,
-    truth: Truth = "y_true",
+    truth: Truth = _USUAL_TRUTH,
     learner: Learner = None,
     drop: Drop = None,
     item: Item = None,
     judge: Judge = None,
     label: Label = None,
     file_format: FileFormat = None,
+    no_truth: NoTruth = False,
+    scores: Scores = False,
     voting: Voting = "hard",
     name: Annotated[
         str | None,
@@ -136,26 +155,43 @@ def assess(
     as_markdown: Markdown = False,
 ) -> None:
     """Assess an ensemble from its predictions: verdict, numbers, advice."""
+    from counterpoint.assessment import Assessment
     from counterpoint.report import EnsembleReport
 
     _check_one_format(as_json, as_markdown)
     check_output(html, [predictions], "--html")
-    read = read_ensemble(predictions, truth, learner, drop, Layout(item, judge, label, file_format))
-    assessment = _assess(predictions, read, voting, title(predictions) if name is None else name)
+    layout = Layout(item, judge, label, file_format, scores)
+    called = title(predictions) if name is None else name
+    assessment: AssessmentBase
+    if no_truth:
+        if truth != _USUAL_TRUTH:
+            raise ValueError("`--truth` and `--no-truth` must not be given together.")
+        assessment = assess_without_truth(predictions, learner, drop, layout, called)
+    elif scores:
+        with _hinting_at_no_truth(truth):
+            assessment = assess_scores_with_truth(predictions, truth, learner, drop, layout, voting, called)
+    else:
+        with _hinting_at_no_truth(truth):
+            read = read_ensemble(predictions, truth, learner, drop, layout, gaps=True)
+        assessment = _assess(predictions, read, voting, called)
+    if not isinstance(assessment, Assessment) and (as_markdown or html is not None):
+        option = "--markdown" if as_markdown else "--html"
+        raise ValueError(f"`{option}` needs labels with a truth; print the text, or use --json.")
     if as_json:
         typer.echo(assessment.to_json())
     elif as_markdown:
-        typer.echo(EnsembleReport(assessment).markdown())
+        typer.echo(EnsembleReport(cast("Assessment", assessment)).markdown())
     else:
         from counterpoint.cli._screen import show_assessment
 
         show_assessment(assessment)
-    _write_page(html, EnsembleReport(assessment), quiet=as_json or as_markdown)
+    if html is not None:
+        _write_page(html, EnsembleReport(cast("Assessment", assessment)), quiet=as_json or as_markdown)
 
 
 def compare(
     predictions: Files,
-    truth: Truth = "y_true",
+    truth: Truth = _USUAL_TRUTH,
     drop: Drop = None,
     item: Item = None,
     judge: Judge = None,
@@ -200,7 +236,7 @@ def compare(
 
 def select(
     predictions: File,
-    truth: Truth = "y_true",
+    truth: Truth = _USUAL_TRUTH,
     learner: Learner = None,
     drop: Drop = None,
     item: Item = None,
@@ -224,7 +260,7 @@ def select(
         check_output(out, [predictions], "--out")
     pool = read_ensemble(predictions, truth, learner, drop, Layout(item, judge, label, file_format))
     assert pool.y_true is not None
-    with _about(predictions):
+    with about(predictions):
         selection = run(
             pool.y_true,
             pool.outputs,
@@ -271,7 +307,7 @@ def _assess(path: Path, read: "Predictions", voting: str, name: str) -> "Assessm
 
     assert read.y_true is not None
     large = read.outputs.size > _OUTPUTS_WITH_BAR
-    with _about(path):
+    with about(path):
         return assess(
             read.y_true,
             read.outputs,
@@ -284,12 +320,14 @@ def _assess(path: Path, read: "Predictions", voting: str, name: str) -> "Assessm
 
 
 @contextmanager
-def _about(path: Path) -> Iterator[None]:
-    """Add the name of the file to errors about its contents."""
+def _hinting_at_no_truth(truth: str) -> Iterator[None]:
+    """Say how to go on without a truth, if none was named and none is found."""
     try:
         yield
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{shown(path)}: {error}") from error
+    except ValueError as error:
+        if truth == _USUAL_TRUTH and repr(truth) in str(error):
+            raise ValueError(f"{error} If there is no truth, add --no-truth.") from error
+        raise
 
 
 def _names(paths: Sequence[Path], chosen: Sequence[str] | None) -> list[str]:

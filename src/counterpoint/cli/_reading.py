@@ -1,7 +1,8 @@
 """What the commands that read predictions share: their options, and the reading itself."""
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal
@@ -83,6 +84,7 @@ class Layout:
     judge: str | None = None
     label: str | None = None
     file_format: str | None = None
+    scores: bool = False
 
 
 def read_ensemble(
@@ -92,8 +94,10 @@ def read_ensemble(
     drop: Sequence[str] | None,
     layout: Layout,
     source: Path | BinaryIO | None = None,
+    *,
+    gaps: bool = False,
 ) -> "Predictions":
-    """Read predictions from a file or from standard input, which may be open already."""
+    """Read predictions from a file or from standard input, which may be open already; gaps are blank cells."""
     from counterpoint.io import read_predictions
 
     large = path.is_file() and path.stat().st_size > _BYTES_WITH_BAR
@@ -105,11 +109,24 @@ def read_ensemble(
         item=layout.item,
         judge=layout.judge,
         label=layout.label,
+        scores=layout.scores,
         file_format=layout.file_format,
         progress=large and sys.stderr.isatty(),
     )
-    check_complete(read, path)
+    if not gaps:
+        check_complete(read, path)
+        check_known(read, path)
     return read
+
+
+def check_known(read: "Predictions", path: Path) -> None:
+    """Raise ValueError if the truth of some samples is blank, for work that needs all of it."""
+    import numpy as np
+
+    if read.y_true is not None and (count := int(np.ma.getmaskarray(read.y_true).sum())):
+        raise ValueError(
+            f"{shown(path)} must have a truth in every row; {count} of {len(read.y_true)} are blank."
+        )
 
 
 def check_complete(read: "Predictions", path: Path) -> None:
@@ -151,3 +168,12 @@ def check_output(out: Path | None, inputs: Iterable[Path], option: str) -> None:
     for path in inputs:
         if out is not None and out.exists() and path.exists() and out.samefile(path):
             raise ValueError(f"`{option}` must not be the file that is read; got {str(out)!r}.")
+
+
+@contextmanager
+def about(path: Path) -> Iterator[None]:
+    """Add the name of the file to errors about its contents."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{shown(path)}: {error}") from error

@@ -209,7 +209,7 @@ def _check_truth(cells: Cells, column: LabelColumn | None) -> None:
 
 def _known_labels(column: LabelColumn, truth: LabelColumn | None, columns: Sequence[LabelColumn]) -> set[str]:
     """Return the labels of the truth and, where it is not known throughout, of the other learners."""
-    if truth is not None and None not in truth.labels:
+    if truth is not None and not truth.missing().any():
         return truth.present()
     known = set().union(*(other.present() for other in columns if other is not column))
     return known if truth is None else known | truth.present()

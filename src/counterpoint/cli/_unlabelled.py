@@ -1,0 +1,74 @@
+"""Reading predictions of which the truth is unknown or not wanted."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+import typer
+
+from counterpoint.cli._reading import Layout, opened, read_ensemble, shown
+from counterpoint.io import ARRAY_FORMATS
+
+if TYPE_CHECKING:
+    from counterpoint.io import Predictions
+
+
+def read_unlabelled(
+    path: Path,
+    truth: str | None,
+    learner: Sequence[str] | None,
+    drop: Sequence[str] | None,
+    layout: Layout,
+    *,
+    gaps: bool = False,
+) -> "tuple[Predictions, str | None]":
+    """Return the predictions and the name of the column of items, which may be found by its name."""
+    if path.suffix.lower() in ARRAY_FORMATS:
+        return read_ensemble(path, truth, learner, drop, layout, gaps=gaps), None
+    if layout.judge is not None or layout.label is not None:
+        return read_ensemble(path, None, learner, drop, layout, gaps=gaps), layout.item
+    from counterpoint.io import likely_items, open_table
+
+    source = _twice(path)
+    with open_table(source, file_format=layout.file_format) as table:
+        columns = table.columns
+    if not isinstance(source, Path):
+        source.seek(0)
+    left_out = [] if learner else [*(drop or ()), *_truths(path, truth, columns, drop or ())]
+    free = [column for column in columns if column not in (*left_out, *(learner or ()))]
+    item = layout.item or next(iter(likely_items(free)), None)
+    found = replace(layout, item=item)
+    return read_ensemble(path, None, learner, left_out, found, source, gaps=gaps), item
+
+
+def _twice(path: Path) -> Path | BinaryIO:
+    """Return what can be read twice: the path of a file, or all that is in standard input or a pipe."""
+    source = opened(path)
+    if isinstance(source, Path):
+        if source.is_file() or not source.exists():
+            return source
+        return _named(BytesIO(source.read_bytes()), str(path))
+    return _named(BytesIO(source.read()), source.name)
+
+
+def _named(file: BytesIO, name: str) -> BinaryIO:
+    file.name = name
+    return file
+
+
+def _truths(path: Path, truth: str | None, columns: Sequence[str], drop: Sequence[str]) -> list[str]:
+    """Return the columns of the truth, with a note if they were found by their names."""
+    from counterpoint.io import likely_truths, listed
+
+    if truth is not None:
+        if truth not in columns:
+            raise ValueError(
+                f"`--truth` must be a column of {shown(path)}, one of {listed(columns)}; got {truth!r}."
+            )
+        return [truth]
+    found = [name for name in likely_truths(columns) if name not in drop]
+    if found:
+        typer.echo(f"Left out as the truth, because of the name: {listed(found)}.", err=True)
+    return found
