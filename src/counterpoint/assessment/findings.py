@@ -4,7 +4,7 @@ Each rule returns one `Finding` or None. The thresholds are round numbers chosen
 warning; each sentence contains its number, so that the reader can judge.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,9 +13,10 @@ from scipy.sparse.csgraph import connected_components
 
 from counterpoint._validation import ROUNDING
 from counterpoint.assessment.groups import Estimate, Finding
+from counterpoint.assessment.prediction import voter_numbers
 from counterpoint.assessment.result import Assessment
 from counterpoint.assessment.votes import wilson_interval
-from counterpoint.outputs import listed
+from counterpoint.outputs import FEWEST_SHARED, listed
 from counterpoint.theory import error_correlation_bounds, mixed_vote_accuracy, plurality_accuracy
 
 SEVERITIES = ("warning", "info", "good")
@@ -23,6 +24,7 @@ DUPLICATE = 0.9  # share of the samples on which either errs and both give the s
 LEAST = 0.75  # of that share, with 95 % confidence
 MANY = 200  # learners, to which a few more make no difference
 _NAMED = 5
+_NUMBERS = 7  # of voters, if votes are missing, for which more learners are predicted
 
 
 def with_findings(assessment: Assessment) -> Assessment:
@@ -47,7 +49,7 @@ def _against(a: Assessment) -> Finding | None:
     """Find learners that correlate negatively with the truth, beyond chance."""
     # Guesses correlate with the truth by chance: Student's t, multiplied out because r = -1 would divide by zero.
     r, limit = a.correlations.r_tl_learners, _limit(a)
-    beyond = (r < 0) & (r**2 * max(a.n_samples - 2, 0) > limit**2 * (1 - r**2))
+    beyond = (r < 0) & (r**2 * np.maximum(a.coverage.answered - 2, 0) > limit**2 * (1 - r**2))
     if not (learners := np.flatnonzero(beyond).tolist()):
         return None
     worst = float(np.nanmin(a.correlations.r_tl_learners))
@@ -73,9 +75,10 @@ def _best_learner(a: Assessment) -> Finding | None:
     if a.n_learners < 2 or a.against_best != "worse":
         return None
     best = a.best_learner
-    gap = float(a.accuracies[best]) - a.vote.value
+    gap = float(a.accuracies[best] - a.coverage.vote_on[best])
     text = (
-        f"The vote is {_points(gap)} less accurate than {a.learners[best]} alone; try weights or a selection."
+        f"The vote is {_points(gap)} less accurate than {a.learners[best]} alone{_where(a)}; try weights or a "
+        "selection."
     )
     return Finding("best_learner_beats_vote", "warning", text, {"learner": best, "gap": gap})
 
@@ -157,33 +160,35 @@ def _more_learners(a: Assessment) -> Finding | None:
     if not 2 <= a.n_learners <= MANY or np.isnan(a.correlations.error_correlation):
         return None
     # Of two classes, an even number of equal learners is as good as one learner less.
-    more = 1 if a.n_classes > 2 or a.n_learners % 2 == 0 else 2
+    odd = a.n_learners % 2 == 1 and a.coverage.complete
+    more = 2 if odd and a.n_classes == 2 else 1
     size = 2 * a.n_learners + 1
-    now, one, twice = plurality_accuracy(p, c, [a.n_learners, a.n_learners + more, size], **wrong)
+    numbers, shares = voter_numbers(a.coverage.voters, _NUMBERS)
+    now, one, twice = (
+        float(shares @ plurality_accuracy(p, c, n, **wrong)) for n in (numbers, numbers + more, 2 * numbers + 1)
+    )
     room = 1 - a.vote.value
-    like = min(float(one - now), room)
+    like = min(one - now, room)
     if room <= 0 or twice - now <= ROUNDING:
         return None
-    other = min(_with_independent(a, p, c, more) - float(now), room)
+    with_other = shares @ [_with_independent(int(n), p, c, more, wrong) for n in numbers]
+    other = min(float(with_other) - now, room)
     how = "one" if more == 1 else "two"
     text = (
         f"Adding {how} more like these would gain about {_points(like)}; {how} as accurate that "
         f"{'errs' if more == 1 else 'err'} independently, {_points(max(other, 0.0))}; twice as many like these, "
-        f"{_points(min(float(twice - now), room))}."
+        f"{_points(min(twice - now, room))}."
     )
-    numbers = {"one_more": like, "independent": other, "twice": min(float(twice - now), room), "size": size}
-    return Finding("more_learners", "info", text, numbers)
+    gains = {"one_more": like, "independent": other, "twice": min(twice - now, room), "size": size}
+    return Finding("more_learners", "info", text, gains)
 
 
-def _with_independent(a: Assessment, p: float, c: float, more: int) -> float:
-    """Return the predicted vote of equal learners like these and some more that err independently of all."""
-    n = a.n_learners
+def _with_independent(n: int, p: float, c: float, more: int, wrong: Mapping[str, Any]) -> float:
+    """Return the predicted vote of n equal learners and some more that err independently of all."""
     matrix = np.full((n + more, n + more), 0.0)
     matrix[:n, :n] = c
     np.fill_diagonal(matrix, 1.0)
-    return mixed_vote_accuracy(
-        np.full(n + more, p), matrix, n_classes=max(a.n_classes, 2), agreement=a.prediction.agreement
-    )
+    return mixed_vote_accuracy(np.full(n + more, p), matrix, **wrong)
 
 
 def _alike(a: Assessment) -> Finding | None:
@@ -217,7 +222,8 @@ def _least(a: Assessment) -> Finding | None:
         return None
     c, low = a.correlations.error_correlation, _least_correlation(a)
     # Of independent learners, the correlations of the pairs have a standard deviation of 1 / sqrt(n).
-    chance = 3 / np.sqrt(a.n_samples * a.n_learners * (a.n_learners - 1) / 2)
+    n = float(np.mean(a.coverage.shared[np.triu_indices(a.n_learners, 1)]))
+    chance = 3 / np.sqrt(n * a.n_learners * (a.n_learners - 1) / 2)
     if not c < min(0.2 * low, -chance):
         return None
     text = (
@@ -230,21 +236,58 @@ def _least(a: Assessment) -> Finding | None:
 def _sample(a: Assessment) -> Finding | None:
     """Find too few samples for firm conclusions."""
     noise = _noise(a.vote)
-    if a.n_samples >= 100 and noise <= 0.05:
+    n = a.coverage.n_voted
+    if n >= 100 and noise <= 0.05:
         return None
     text = (
-        f"With {a.n_samples} samples the vote's accuracy is known to within {_points(noise)} only; "
+        f"With {n} samples the vote's accuracy is known to within {_points(noise)} only; "
         "small differences mean nothing."
     )
-    return Finding("small_sample", "info", text, {"n_samples": a.n_samples, "half_width": noise})
+    return Finding("small_sample", "info", text, {"n_samples": n, "half_width": noise})
+
+
+def _missing(a: Assessment) -> Finding | None:
+    """Report that votes are missing, and what follows from it."""
+    found = a.coverage
+    if found.complete:
+        return None
+    least, nobody = int(np.argmin(found.answered)), int(found.voters[0])
+    lowest = float(found.answered[least] / a.n_samples)
+    text = (
+        f"{100 * (1 - found.share):.1f} % of the votes are missing; {a.learners[least]} answered least, "
+        f"{100 * lowest:.1f} % of the samples. Each learner is judged on what it answered."
+    )
+    if nobody:
+        text += f" {_samples(nobody)} without any vote, counted neither as right nor as wrong."
+    if not found.voters[-1]:
+        text += " No sample was answered by all, so measures of the whole ensemble at once are undefined."
+    numbers = {"missing": 1 - found.share, "learner": least, "answered": lowest, "no_votes": nobody}
+    return Finding("missing_votes", "info", text, numbers)
+
+
+def _few_shared(a: Assessment) -> Finding | None:
+    """Find pairs of learners that share too few samples for a correlation."""
+    pairs = np.argwhere(np.triu(a.coverage.shared < min(FEWEST_SHARED, a.n_samples), k=1)).tolist()
+    if a.coverage.complete or not pairs:
+        return None
+    n_pairs = a.n_learners * (a.n_learners - 1) // 2
+    if len(pairs) == n_pairs:
+        text = f"No two learners share {FEWEST_SHARED} samples: how their errors correlate cannot be told."
+    else:
+        text = (
+            f"{len(pairs)} of {n_pairs} pairs of learners share fewer than {FEWEST_SHARED} samples, such as "
+            f"{_names(a, pairs[0])}: how they correlate cannot be told, and the means leave them out."
+        )
+    return Finding("few_shared", "warning", text, {"pairs": pairs})
 
 
 def _healthy(a: Assessment) -> Finding | None:
     """Find a vote that is clearly better than any learner."""
-    gain = a.vote.value - float(a.accuracies.max())
+    best = a.best_learner
+    gain = float(a.coverage.vote_on[best] - a.accuracies[best])
     if a.n_learners < 2 or a.against_best != "better":
         return None
-    text = f"Voting pays: {_points(gain)} over the best learner, beyond chance."
+    text = f"Voting pays: {_points(gain)} over the best learner{_where(a)}, beyond chance."
     return Finding("voting_pays", "good", text, {"gain": gain})
 
 
@@ -269,10 +312,21 @@ RULES: Sequence[Callable[[Assessment], Finding | None]] = (
     _more_learners,
     _prediction,
     _least,
+    _missing,
+    _few_shared,
     _sample,
     _training,
     _healthy,
 )
+
+
+def _where(a: Assessment) -> str:
+    """Return on which samples a learner and the vote are compared."""
+    return "" if a.coverage.complete else " on what that one answered"
+
+
+def _samples(number: int) -> str:
+    return "1 sample is" if number == 1 else f"{number} samples are"
 
 
 def _noise(vote: Estimate) -> float:

@@ -298,9 +298,12 @@ class EffectiveVotes:
     votes : Estimate
         The number of independent learners of the mean accuracy whose vote is as accurate.
     kish : Estimate
-        Kish's number, ``N / (1 + (N - 1) c)``, from the mean correlation c of being correct alone.
+        Kish's number, ``N / (1 + (N - 1) c)``, from the mean correlation c of being correct alone. Where votes are
+        missing, N is the mean number of learners that answer.
     error_correlation : Estimate
         That correlation.
+    mean_accuracy : Estimate
+        The mean accuracy of the learners.
     samples_needed : float
         About how many samples bring its interval to plus or minus 0.05.
     """
@@ -308,6 +311,7 @@ class EffectiveVotes:
     votes: Estimate
     kish: Estimate
     error_correlation: Estimate
+    mean_accuracy: Estimate
     samples_needed: float
 
 

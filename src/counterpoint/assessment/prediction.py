@@ -66,7 +66,7 @@ def predict_vote(
     )
 
 
-def voter_numbers(voters: IntArray) -> tuple[IntArray, FloatArray]:
+def voter_numbers(voters: IntArray, most: int = MOST_NUMBERS) -> tuple[IntArray, FloatArray]:
     """Return how many learners vote, and on which share of the samples that have votes; many are thinned out.
 
     Examples
@@ -75,9 +75,9 @@ def voter_numbers(voters: IntArray) -> tuple[IntArray, FloatArray]:
     (array([2, 3]), array([0.25, 0.75]))
     """
     numbers = np.flatnonzero(voters[1:]) + 1
-    if len(numbers) > MOST_NUMBERS:
+    if len(numbers) > most:
         order = np.repeat(numbers, voters[numbers])
-        order = order[((np.arange(MOST_NUMBERS) + 0.5) / MOST_NUMBERS * len(order)).astype(int)]
+        order = order[((np.arange(most) + 0.5) / most * len(order)).astype(int)]
         numbers, counts = np.unique(order, return_counts=True)
         return numbers, counts / counts.sum()
     return numbers, voters[numbers] / voters[1:].sum()

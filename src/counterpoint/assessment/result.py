@@ -135,7 +135,7 @@ class Assessment(AssessmentBase):
 
     @property
     def accuracies(self) -> FloatArray:
-        """Each learner's accuracy, shape (n_learners,)."""
+        """Each learner's accuracy on the samples that it answered, shape (n_learners,)."""
         return self.votes.accuracies
 
     @property
@@ -146,8 +146,13 @@ class Assessment(AssessmentBase):
 
     @property
     def best_learner(self) -> int:
-        """The position of the most accurate learner, the first of equals."""
-        return int(np.argmax(self.accuracies))
+        """The position of the most accurate learner, the first of equals.
+
+        Where votes are missing it is the one that is most surely accurate, by the lower end of its interval.
+        """
+        if self.coverage.complete:
+            return int(np.argmax(self.accuracies))
+        return int(np.argmax([one.low for one in self._learner_estimates()]))
 
     @property
     def against_best(self) -> str:
@@ -167,16 +172,20 @@ class Assessment(AssessmentBase):
         against = {"better": "better than", "worse": "worse than", "alike": "not to be told apart from"}[
             self.against_best
         ]
-        against = against if self.n_learners > 1 else "as good as"
+        against = f"{against if self.n_learners > 1 else 'as good as'} its best learner"
+        best = f"{100 * accuracies[self.best_learner]:.1f} %"
+        if not self.coverage.complete:
+            against += " on what that one answered"
+            best = f"{100 * self.coverage.vote_on[self.best_learner]:.1f} % against its {best}"
         place = (
             "" if np.isnan(self.optimality) else f"; r_TL is at {100 * self.optimality:.0f} % of its bound"
         )
         learners = "1 learner" if self.n_learners == 1 else f"{self.n_learners} learners"
         samples = "training samples" if self.samples == "training" else "samples"
         return (
-            f"The {self.voting} vote of {learners} is right on {100 * vote.value:.1f} % of {self.n_samples} {samples} "
-            f"(95 % interval {100 * vote.low:.1f} to {100 * vote.high:.1f}), {against} its best learner "
-            f"({100 * accuracies.max():.1f} %; mean {100 * accuracies.mean():.1f} %){place}."
+            f"The {self.voting} vote of {learners} is right on {100 * vote.value:.1f} % of {self.coverage.n_voted} "
+            f"{samples} (95 % interval {100 * vote.low:.1f} to {100 * vote.high:.1f}), {against} "
+            f"({best}; mean {100 * accuracies.mean():.1f} %){place}."
         )
 
     def __repr__(self) -> str:
@@ -184,6 +193,8 @@ class Assessment(AssessmentBase):
 
     def learner_rows(self, most: int = _SHOWN) -> list[tuple[str, ...]]:
         """Return name, accuracy and change of the vote without each learner as text, the best first.
+
+        Where votes are missing, the share of the samples that it answered follows.
 
         Parameters
         ----------
@@ -193,20 +204,28 @@ class Assessment(AssessmentBase):
         order = np.argsort(-self.accuracies, kind="stable")
         if len(order) > most:
             order = np.concatenate([order[: most // 2], order[-(most // 2) :]])
-        rows: list[tuple[str, ...]] = [("learner", "right (95 % interval)", "vote without it")]
+        complete, right = self.coverage.complete, self._learner_estimates()
+        header = ("learner", "right (95 % interval)", "vote without it", *([] if complete else ["answered"]))
+        rows: list[tuple[str, ...]] = [header]
         for i in order.tolist():
-            share = float(self.accuracies[i])
-            right = Estimate(share, *wilson_interval(share, self.n_samples))
             change = Difference(float(self.votes.without[i]), float(self.votes.without_error[i]))
-            rows.append((self.learners[i], str(right), "" if self.n_learners == 1 else str(change)))
+            without = "" if np.isnan(change.value) else str(change)
+            share = f"{100 * self.coverage.answered[i] / self.n_samples:.1f} %"
+            rows.append((self.learners[i], str(right[i]), without, *([] if complete else [share])))
         if len(self.learners) > most:
-            rows.insert(1 + most // 2, (f"... {len(self.learners) - most} more", "", ""))
+            rows.insert(1 + most // 2, (f"... {len(self.learners) - most} more", *[""] * (len(rows[0]) - 1)))
         return rows
+
+    def _learner_estimates(self) -> list[Estimate]:
+        """Return the accuracy of each learner with its interval."""
+        pairs = zip(self.accuracies.tolist(), self.coverage.answered.tolist(), strict=True)
+        return [Estimate(share, *wilson_interval(share, n)) for share, n in pairs]
 
     def summary(self) -> list[tuple[str, str]]:
         """Return the main numbers as (label, text), in reading order."""
         return [
             ("learners x samples, classes", f"{self.n_learners} x {self.n_samples}, {self.n_classes}"),
+            *self._coverage_rows(),
             ("truth-learner correlation r_TL", rounded(self.r_tl)),
             ("learner-learner correlation r_LL", rounded(self.r_ll)),
             ("highest r_TL at this r_LL (Theorem 2)", rounded(self.correlations.bound)),
@@ -241,6 +260,23 @@ class Assessment(AssessmentBase):
             if label in everything
         ]
         return [("samples with a truth", f"{self.n_samples} of {self.agreement.n_samples}"), *rows]
+
+    def _coverage_rows(self) -> list[tuple[str, str]]:
+        """Return who answered how much; nothing if all answered everything and no vote is tied."""
+        found = self.coverage
+        rows = []
+        if not found.complete:
+            everybody, nobody = int(found.voters[-1]), int(found.voters[0])
+            rows = [
+                (
+                    "votes cast; learners that vote on a sample",
+                    f"{100 * found.share:.1f} %; {found.mean_voters:.1f}",
+                ),
+                ("samples that all answered, that none did", f"{everybody}, {nobody}"),
+            ]
+            if self.n_learners > 1:
+                rows.append(("fewest samples shared by two learners", f"{found.fewest_shared}"))
+        return rows + ([("tied votes, shared by the tied classes", f"{found.tied}")] if found.tied else [])
 
     def _probability_rows(self) -> list[tuple[str, str]]:
         if self.outputs == "labels":

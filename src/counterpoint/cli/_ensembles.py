@@ -6,17 +6,19 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from counterpoint.cli._panels import assess_scores_with_truth, assess_without_truth
 from counterpoint.cli._reading import (
     STANDARD_INPUT,
+    Abstain,
     Drop,
     File,
     FileFormat,
     Files,
+    Group,
     Item,
     Judge,
     Label,
@@ -24,6 +26,8 @@ from counterpoint.cli._reading import (
     Learner,
     Truth,
     about,
+    check_complete,
+    check_known,
     check_output,
     read_ensemble,
     shown,
@@ -111,7 +115,7 @@ counterpoint assess votes.csv --truth label --drop id
 
 counterpoint assess votes.parquet --truth label --html report.html
 
-counterpoint assess votes.jsonl --item id --judge model --label answer --truth gold
+counterpoint assess votes.jsonl --item id --judge model --label answer --truth gold --abstain skip
 
 counterpoint assess votes.csv --no-truth
 
@@ -142,6 +146,8 @@ def assess(
     item: Item = None,
     judge: Judge = None,
     label: Label = None,
+    group: Group = None,
+    abstain: Abstain = None,
     file_format: FileFormat = None,
     no_truth: NoTruth = False,
     scores: Scores = False,
@@ -160,33 +166,32 @@ def assess(
 
     _check_one_format(as_json, as_markdown)
     check_output(html, [predictions], "--html")
-    layout = Layout(item, judge, label, file_format, scores)
+    layout = Layout(item, judge, label, file_format, group, abstain or (), scores)
     called = title(predictions) if name is None else name
     assessment: AssessmentBase
     if no_truth:
         if truth != _USUAL_TRUTH:
             raise ValueError("`--truth` and `--no-truth` must not be given together.")
         assessment = assess_without_truth(predictions, learner, drop, layout, called)
-    elif scores:
-        with _hinting_at_no_truth(truth):
-            assessment = assess_scores_with_truth(predictions, truth, learner, drop, layout, voting, called)
     else:
         with _hinting_at_no_truth(truth):
-            read = read_ensemble(predictions, truth, learner, drop, layout, gaps=True)
-        assessment = _assess(predictions, read, voting, called)
-    if not isinstance(assessment, Assessment) and (as_markdown or html is not None):
-        option = "--markdown" if as_markdown else "--html"
-        raise ValueError(f"`{option}` needs labels with a truth; print the text, or use --json.")
+            read = read_ensemble(predictions, truth, learner, drop, layout)
+        judged = assess_scores_with_truth if scores else _assess
+        assessment = judged(predictions, read, voting, called)
+    if not isinstance(assessment, Assessment):
+        if as_markdown or html is not None:
+            option = "--markdown" if as_markdown else "--html"
+            raise ValueError(f"`{option}` needs labels with a truth; print the text, or use --json.")
+    elif as_markdown:
+        typer.echo(EnsembleReport(assessment).markdown())
     if as_json:
         typer.echo(assessment.to_json())
-    elif as_markdown:
-        typer.echo(EnsembleReport(cast("Assessment", assessment)).markdown())
-    else:
+    elif not as_markdown:
         from counterpoint.cli._screen import show_assessment
 
         show_assessment(assessment)
-    if html is not None:
-        _write_page(html, EnsembleReport(cast("Assessment", assessment)), quiet=as_json or as_markdown)
+    if isinstance(assessment, Assessment):
+        _write_page(html, EnsembleReport(assessment), quiet=as_json or as_markdown)
 
 
 def compare(
@@ -196,6 +201,7 @@ def compare(
     item: Item = None,
     judge: Judge = None,
     label: Label = None,
+    abstain: Abstain = None,
     file_format: FileFormat = None,
     voting: Voting = "hard",
     name: Annotated[
@@ -218,7 +224,9 @@ def compare(
     assessments = []
     first: Any = None
     for path, given in zip(predictions, _names(predictions, name), strict=True):
-        read = read_ensemble(path, truth, None, drop, Layout(item, judge, label, file_format))
+        layout = Layout(item, judge, label, file_format, abstain=abstain or ())
+        read = read_ensemble(path, truth, None, drop, layout)
+        check_known(read, path)
         first = read.y_true if first is None else first
         _warn_of_other_samples(predictions[0], first, path, read.y_true)
         assessments.append(_assess(path, read, voting, given))
@@ -259,6 +267,8 @@ def select(
         check_suffix(out, WRITABLE_FORMATS, "--out")
         check_output(out, [predictions], "--out")
     pool = read_ensemble(predictions, truth, learner, drop, Layout(item, judge, label, file_format))
+    check_complete(pool, predictions)
+    check_known(pool, predictions)
     assert pool.y_true is not None
     with about(predictions):
         selection = run(
@@ -314,6 +324,7 @@ def _assess(path: Path, read: "Predictions", voting: str, name: str) -> "Assessm
             labels=read.labels,
             voting=voting,
             learners=read.learners,
+            groups=read.groups,
             name=name,
             progress=large and sys.stderr.isatty(),
         )

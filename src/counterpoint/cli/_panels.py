@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from counterpoint.cli._reading import Layout, about, read_ensemble
+from counterpoint.cli._reading import Layout, about, shown
 from counterpoint.cli._unlabelled import read_unlabelled
 
 if TYPE_CHECKING:
@@ -21,36 +21,28 @@ def assess_without_truth(
     """Return the agreement on labels or on scores."""
     from counterpoint.assessment import assess, assess_scores
 
-    read, _ = read_unlabelled(path, None, learner, drop, layout, gaps=True)
+    read, _ = read_unlabelled(path, None, learner, drop, layout)
     with about(path):
         if layout.scores:
-            return assess_scores(read.outputs, learners=read.learners, name=name)
-        return assess(read.outputs, labels=read.labels, learners=read.learners, name=name)
+            return assess_scores(read.outputs, learners=read.learners, groups=read.groups, name=name)
+        return assess(read.outputs, labels=read.labels, learners=read.learners, groups=read.groups, name=name)
 
 
 def assess_scores_with_truth(
-    path: Path,
-    truth: str,
-    learner: Sequence[str] | None,
-    drop: Sequence[str] | None,
-    layout: Layout,
-    voting: str,
-    name: str,
+    path: Path, read: "Predictions", voting: str, name: str
 ) -> "Assessment | RegressionAssessment":
     """Return the assessment of probabilities of one of two classes, or of numbers on the scale of the truth."""
     import numpy as np
 
     from counterpoint.assessment import assess, assess_regression
 
-    read = read_ensemble(path, truth, learner, drop, layout, gaps=True)
     assert read.y_true is not None
     classes = np.unique(np.ma.compressed(read.y_true))
     if not _are_probabilities(read, classes):
         if classes.dtype.kind == "U":
             raise ValueError(
-                f"`--scores` with a truth must be numbers on its scale, or probabilities of one of two labels; "
-                f"{truth!r} holds {len(classes)} labels and the scores are from {read.outputs.min():.6g} to "
-                f"{read.outputs.max():.6g}."
+                f"{shown(path)} must hold scores on the scale of the truth, or probabilities of one of two labels; "
+                f"got {len(classes)} labels and scores from {read.outputs.min():.6g} to {read.outputs.max():.6g}."
             )
         with about(path):
             return assess_regression(read.y_true, read.outputs, learners=read.learners, name=name)

@@ -66,6 +66,22 @@ Label = Annotated[
     str | None,
     typer.Option(metavar="COLUMN", help="Long table: column of the labels.", show_default=False),
 ]
+Group = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="Column that names what a sample belongs to, such as a document; intervals allow for it.",
+        show_default=False,
+    ),
+]
+Abstain = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="LABEL",
+        help="Label that means no vote, as a blank cell does; may be repeated.",
+        show_default=False,
+    ),
+]
 FileFormat = Annotated[
     Literal["csv", "tsv", "jsonl", "json"] | None,
     typer.Option(
@@ -84,6 +100,8 @@ class Layout:
     judge: str | None = None
     label: str | None = None
     file_format: str | None = None
+    group: str | None = None
+    abstain: Sequence[str] = ()
     scores: bool = False
 
 
@@ -94,14 +112,12 @@ def read_ensemble(
     drop: Sequence[str] | None,
     layout: Layout,
     source: Path | BinaryIO | None = None,
-    *,
-    gaps: bool = False,
 ) -> "Predictions":
-    """Read predictions from a file or from standard input, which may be open already; gaps are blank cells."""
+    """Read predictions from a file or from standard input, which may be open already."""
     from counterpoint.io import read_predictions
 
     large = path.is_file() and path.stat().st_size > _BYTES_WITH_BAR
-    read = read_predictions(
+    return read_predictions(
         opened(path) if source is None else source,
         truth,
         learners=learner or (),
@@ -109,14 +125,12 @@ def read_ensemble(
         item=layout.item,
         judge=layout.judge,
         label=layout.label,
+        group=layout.group,
+        abstain=layout.abstain,
         scores=layout.scores,
         file_format=layout.file_format,
         progress=large and sys.stderr.isatty(),
     )
-    if not gaps:
-        check_complete(read, path)
-        check_known(read, path)
-    return read
 
 
 def check_known(read: "Predictions", path: Path) -> None:
@@ -130,7 +144,7 @@ def check_known(read: "Predictions", path: Path) -> None:
 
 
 def check_complete(read: "Predictions", path: Path) -> None:
-    """Raise ValueError if a learner has blank cells, for votes that need every label."""
+    """Raise ValueError if a learner has blank cells, for a selection, which needs every label."""
     import numpy as np
 
     if not np.ma.is_masked(read.outputs):
@@ -143,7 +157,7 @@ def check_complete(read: "Predictions", path: Path) -> None:
     if len(others) > 1:
         more = f", and {sum(count for count, _ in others)} of {len(others)} other learners"
     raise ValueError(
-        f"{shown(path)} must have no blank cells; {most} of the {read.missing.shape[1]} cells of {name!r} "
+        f"{shown(path)} must have no blank cells to select from; {most} of the {read.missing.shape[1]} cells of {name!r} "
         f"{'is' if most == 1 else 'are'} blank{more}."
     )
 

@@ -21,14 +21,12 @@ def read_unlabelled(
     learner: Sequence[str] | None,
     drop: Sequence[str] | None,
     layout: Layout,
-    *,
-    gaps: bool = False,
 ) -> "tuple[Predictions, str | None]":
     """Return the predictions and the name of the column of items, which may be found by its name."""
     if path.suffix.lower() in ARRAY_FORMATS:
-        return read_ensemble(path, truth, learner, drop, layout, gaps=gaps), None
+        return read_ensemble(path, truth, learner, drop, layout), None
     if layout.judge is not None or layout.label is not None:
-        return read_ensemble(path, None, learner, drop, layout, gaps=gaps), layout.item
+        return read_ensemble(path, None, learner, drop, layout), layout.item
     from counterpoint.io import likely_items, open_table
 
     source = _twice(path)
@@ -40,7 +38,7 @@ def read_unlabelled(
     free = [column for column in columns if column not in (*left_out, *(learner or ()))]
     item = layout.item or next(iter(likely_items(free)), None)
     found = replace(layout, item=item)
-    return read_ensemble(path, None, learner, left_out, found, source, gaps=gaps), item
+    return read_ensemble(path, None, learner, left_out, found, source), item
 
 
 def _twice(path: Path) -> Path | BinaryIO:

@@ -11,6 +11,7 @@ import typer
 
 from counterpoint.cli._ensembles import SelectionVoting
 from counterpoint.cli._reading import (
+    Abstain,
     Drop,
     File,
     FileFormat,
@@ -55,7 +56,7 @@ Method = Annotated[
     Literal["vote", "dawid-skene"],
     typer.Option(
         help="Count the votes, or weigh them by the accuracies that Dawid and Skene's model estimates from them; it "
-        "assumes independent errors and takes blank cells."
+        "assumes that the learners err independently."
     ),
 ]
 OptionalTruth = Annotated[
@@ -88,6 +89,7 @@ def vote(
     item: Item = None,
     judge: Judge = None,
     label: Label = None,
+    abstain: Abstain = None,
     file_format: FileFormat = None,
     voting: SelectionVoting = "auto",
     method: Method = "vote",
@@ -106,13 +108,15 @@ def vote(
     if estimate and (weights is not None or voting not in ("auto", "hard")):
         raise ValueError("`--method dawid-skene` must not be given with `--weights` or `--voting`.")
     given = None if weights is None else read_weights(weights)
-    layout = Layout(item, judge, label, file_format)
+    layout = Layout(item, judge, label, file_format, abstain=abstain or ())
     names = list(given.weights) if given else learner
-    read, item = read_unlabelled(predictions, truth, names, drop, layout, gaps=estimate)
+    read, item = read_unlabelled(predictions, truth, names, drop, layout)
     labels, confidences, n_tied = (
         _estimate(predictions, read) if estimate else _consensus(predictions, read, given, voting)
     )
     tied = f"; of {n_tied} ties the first label is written" if n_tied else ""
+    if n_blank := confidences.count(""):
+        tied += f"; without a vote: {n_blank}, left blank"
     who = "1 learner votes" if len(read.learners) == 1 else f"{len(read.learners)} learners vote"
     typer.echo(f"{who}, {listed(read.learners)}{tied}.", err=True)
     rows = _rows(read, item, labels, confidences)
@@ -125,7 +129,7 @@ def vote(
     typer.echo(f"Wrote {out}")
 
 
-def _estimate(path: Path, read: "Predictions") -> tuple[list[Any], list[float], int]:
+def _estimate(path: Path, read: "Predictions") -> tuple[list[Any], list[float | str], int]:
     """Return the consensus of Dawid and Skene's model and its probabilities."""
     from counterpoint.assessment import dawid_skene
 
@@ -136,17 +140,18 @@ def _estimate(path: Path, read: "Predictions") -> tuple[list[Any], list[float], 
 
 def _consensus(
     path: Path, read: "Predictions", given: "VoteWeights | None", voting: str
-) -> tuple[list[Any], list[float], int]:
-    """Return the winners, their shares of the vote, and the number of ties."""
+) -> tuple[list[Any], list[float | str], int]:
+    """Return the winners, their shares of the vote, both blank where nobody voted, and the number of ties."""
     import numpy as np
 
     from counterpoint._validation import check_weights
-    from counterpoint.outputs import Outputs, vote_probabilities, winners
+    from counterpoint.outputs import Outputs, split_missing, vote_probabilities, winners
 
     classes = read.labels
     if classes is None and read.y_true is not None and read.outputs.ndim == 3:
         classes = np.unique(read.y_true)
-    outputs = Outputs(read.outputs, labels=classes)
+    array, missing = split_missing(read.outputs)
+    outputs = Outputs(array, labels=classes, missing=missing)
     if voting == "auto":
         voting = (given and given.voting) or ("hard" if outputs.probabilities is None else "soft")
     if voting != "hard" and outputs.probabilities is None:
@@ -157,13 +162,16 @@ def _consensus(
     proba = vote_probabilities(outputs, check_weights(shares, "weights", outputs.n_learners), voting)
     leading = winners(proba.T)
     labels = outputs.classes[leading.argmax(axis=0)].tolist()
-    return labels, proba.max(axis=1).tolist(), int((leading.sum(axis=0) > 1).sum())
+    confidences: list[float | str] = proba.max(axis=1).tolist()
+    for sample in np.flatnonzero(np.isnan(proba[:, 0])).tolist():
+        labels[sample], confidences[sample] = "", ""
+    return labels, confidences, int((leading.sum(axis=0) > 1).sum())
 
 
 def _rows(
-    read: "Predictions", item: str | None, labels: Sequence[Any], confidences: Sequence[float]
+    read: "Predictions", item: str | None, labels: Sequence[Any], confidences: Sequence[float | str]
 ) -> Iterator[list[Any]]:
-    columns: list[Sequence[Any]] = [labels, [f"{confidence:.6g}" for confidence in confidences]]
+    columns: list[Sequence[Any]] = [labels, [c and f"{c:.6g}" for c in confidences]]
     names = ["consensus", "confidence"]
     if item is not None and read.items is not None:
         columns, names = [read.items.tolist(), *columns], [item, *names]

@@ -73,6 +73,11 @@ class LabelColumn:
         at = self._holds(set(labels))
         return int(at.argmax()) if at.any() else -1
 
+    def without(self, labels: Iterable[str]) -> "LabelColumn":
+        """Return the column with some labels missing."""
+        gone = {clean(label) for label in labels}
+        return LabelColumn(self.name, self.codes, [None if label in gone else label for label in self.labels])
+
     def missing(self) -> NDArray[np.bool_]:
         """Return which rows have no label."""
         return self._holds({None})

@@ -1,6 +1,5 @@
 """Long tables of predictions: a row for each label that a judge gave to an item."""
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,7 +7,7 @@ from numpy.typing import NDArray
 
 from counterpoint.io.cells import Cells, LabelColumn, NumberColumn, OpenTable
 from counterpoint.io.names import check_column, choose_learners, named_columns
-from counterpoint.io.prediction_table import read_scores, read_votes
+from counterpoint.io.prediction_table import Wanted, read_groups, read_scores, read_votes
 
 __all__ = ["LongColumns", "read_long_table"]
 
@@ -21,18 +20,11 @@ class LongColumns(NamedTuple):
     label: str
 
 
-def read_long_table(
-    table: OpenTable,
-    columns: LongColumns,
-    truth: str | None,
-    learners: Sequence[str],
-    drop: Sequence[str],
-    *,
-    scores: bool = False,
-) -> dict[str, Any]:
+def read_long_table(table: OpenTable, columns: LongColumns, wanted: Wanted) -> dict[str, Any]:
     """Return the fields of the predictions in a long table; the judges are the learners."""
-    wanted = [*columns, *([] if truth is None else [truth])]
-    named = named_columns(table, wanted)
+    truth, group = wanted.truth, wanted.group
+    beside = [name for name in (truth, group) if name is not None]
+    named = named_columns(table, [*columns, *beside])
     for name, argument in zip(columns, columns._fields, strict=True):
         check_column(name, argument, table, named)
     if len(set(columns)) < len(columns):
@@ -41,24 +33,31 @@ def read_long_table(
         )
     if truth is not None:
         check_column(truth, "truth", table, [name for name in named if name not in columns])
-    cells = table.read(
-        [name for name in wanted if name != columns.label] if scores else wanted, [columns.label] * scores
-    )
+    if group is not None:
+        check_column(group, "group", table, [name for name in named if name not in (*columns[1:], truth)])
+    numbers = [columns.label] if wanted.scores else []
+    cells = table.read([name for name in dict.fromkeys([*columns, *beside]) if name not in numbers], numbers)
     items, item_codes = _recode(cells, cells.labels[columns.item], "an item")
     judges, judge_codes = _recode(cells, cells.labels[columns.judge], "a judge")
     _check_pairs(cells, columns, items, judges, item_codes * len(judges) + judge_codes)
-    kept = choose_learners(judges, learners, drop, f"judges of {cells.path}")
+    kept = choose_learners(judges, wanted.learners, wanted.drop, f"judges of {cells.path}")
     rows = {judge: judge_codes == judges.index(judge) for judge in kept}
-    gold = None if truth is None else _truth(cells, cells.labels[truth], items, item_codes)
+    gold = None if truth is None else _one_each(cells, cells.labels[truth], items, item_codes, "truth")
     wide = Cells(cells.path, {}, {}, n_rows=len(items), items=items)
-    if scores:
-        given = _check_numbers(cells, cells.numbers[columns.label])
-        spread = [_spread_numbers(judge, given, rows[judge], item_codes, len(items)) for judge in kept]
-        return read_scores(wide, gold, spread) | {"items": np.array(items)}
-    votes = [
-        _spread(judge, cells.labels[columns.label], rows[judge], item_codes, len(items)) for judge in kept
-    ]
-    return read_votes(wide, gold, votes, picked=True) | {"items": np.array(items)}
+    if wanted.scores:
+        scores = _check_numbers(cells, cells.numbers[columns.label])
+        spread = [_spread_numbers(judge, scores, rows[judge], item_codes, len(items)) for judge in kept]
+        fields = read_scores(wide, gold, spread)
+    else:
+        answers = cells.labels[columns.label].without(wanted.abstain)
+        votes = [_spread(judge, answers, rows[judge], item_codes, len(items)) for judge in kept]
+        fields = read_votes(wide, gold, votes, picked=True)
+    fields["items"] = np.array(items)
+    if group is not None:
+        fields["groups"] = read_groups(
+            wide, _one_each(cells, cells.labels[group], items, item_codes, "group")
+        )
+    return fields
 
 
 def _check_numbers(cells: Cells, column: NumberColumn) -> NumberColumn:
@@ -97,8 +96,10 @@ def _check_pairs(
         )
 
 
-def _truth(cells: Cells, column: LabelColumn, items: list[str], item_codes: NDArray[np.int64]) -> LabelColumn:
-    """Return the truth of each item, from the rows of the item that have one."""
+def _one_each(
+    cells: Cells, column: LabelColumn, items: list[str], item_codes: NDArray[np.int64], what: str
+) -> LabelColumn:
+    """Return the truth or the group of each item, from the rows of the item that have one."""
     filled = ~column.missing()
     wide = _spread(column.name, column, filled, item_codes, len(items))
     labels = np.array(column.labels, dtype=object)
@@ -107,7 +108,7 @@ def _truth(cells: Cells, column: LabelColumn, items: list[str], item_codes: NDAr
         row = int(differs.argmax())
         item = int(item_codes[row])
         raise ValueError(
-            f"{cells.path}: column {column.name!r} must hold one truth for each item; got "
+            f"{cells.path}: column {column.name!r} must hold one {what} for each item; got "
             f"{labels[column.codes[row]]!r} and {wide.labels[wide.codes[item]]!r} for item {items[item]!r}."
         )
     return wide

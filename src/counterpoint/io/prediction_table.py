@@ -5,7 +5,7 @@ and is named ``learner:class``; the last colon separates the two. Blank cells of
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,26 +23,42 @@ from counterpoint.io.cells import (
 )
 from counterpoint.io.names import check_column, choose_learners, listed, named_columns
 
-__all__ = ["read_prediction_table", "read_scores", "read_votes", "what_a_table_cannot_hold"]
+__all__ = [
+    "Wanted",
+    "read_groups",
+    "read_prediction_table",
+    "read_scores",
+    "read_votes",
+    "what_a_table_cannot_hold",
+]
 
 # A column with more labels that the truth lacks than this, and than the truth has, is not a learner's.
 _MANY = 10
 
 
-def read_prediction_table(
-    table: OpenTable,
-    truth: str | None,
-    learners: Sequence[str],
-    drop: Sequence[str],
-    item: str | None,
-    *,
-    scores: bool = False,
-) -> dict[str, Any]:
+class Wanted(NamedTuple):
+    """What to read of a table: columns by name, learners to keep or to drop, labels that mean no vote; or scores."""
+
+    truth: str | None
+    item: str | None
+    group: str | None
+    learners: Sequence[str]
+    drop: Sequence[str]
+    abstain: Sequence[str]
+    scores: bool = False
+
+    @property
+    def beside(self) -> list[str]:
+        """The columns that no learner has."""
+        return list(dict.fromkeys(name for name in self[:3] if name is not None))
+
+
+def read_prediction_table(table: OpenTable, wanted: Wanted) -> dict[str, Any]:
     """Return the fields of the predictions in a table with a row for each sample."""
-    owners = _owners(table, truth, learners, drop, item)
+    truth, item, beside = wanted.truth, wanted.item, wanted.beside
+    owners = _owners(table, wanted)
     columns = list(owners)
-    beside = [name for name in (truth, item) if name is not None]
-    if scores:
+    if wanted.scores:
         cells = table.read(beside, columns)
         numbers = [cells.numbers[name] for name in columns]
         fields = read_scores(cells, None if truth is None else cells.labels[truth], numbers)
@@ -57,14 +73,25 @@ def read_prediction_table(
         )
     else:
         cells = table.read([*beside, *columns], [])
-        votes = [cells.labels[name] for name in columns]
+        votes = [cells.labels[name].without(wanted.abstain) for name in columns]
         fields = read_votes(
-            cells, None if truth is None else cells.labels[truth], votes, picked=bool(learners)
+            cells, None if truth is None else cells.labels[truth], votes, picked=bool(wanted.learners)
         )
+    if wanted.group is not None:
+        fields["groups"] = read_groups(cells, cells.labels[wanted.group])
     if item is not None:
         names = ["" if label is None else label for label in cells.labels[item].labels]
         fields["items"] = np.array(names)[cells.labels[item].codes]
     return fields
+
+
+def read_groups(cells: Cells, column: LabelColumn) -> NDArray[Any]:
+    """Return the group of each sample."""
+    if (row := column.first([None])) >= 0:
+        raise ValueError(
+            f"{cells.path}: column {column.name!r} must name a group in every row; got none in {cells.row(row)}."
+        )
+    return np.array(["" if label is None else label for label in column.labels])[column.codes]
 
 
 def what_a_table_cannot_hold(
@@ -92,12 +119,10 @@ def what_a_table_cannot_hold(
     return ""
 
 
-def _owners(
-    table: OpenTable, truth: str | None, learners: Sequence[str], drop: Sequence[str], item: str | None
-) -> dict[str, str]:
+def _owners(table: OpenTable, wanted: Wanted) -> dict[str, str]:
     """Return the columns to read, each with the learner it belongs to."""
-    path = table.path
-    beside = [name for name in (truth, item) if name is not None]
+    truth, item, group, learners, drop = wanted[:5]
+    path, beside = table.path, wanted.beside
     if len(table.columns) == 1 and truth is not None:
         raise ValueError(
             f"{path} must have at least two columns, the truth and a learner; got {table.columns[0]!r}."
@@ -108,6 +133,8 @@ def _owners(
             check_column(
                 name, argument, table, [other for other in named if argument == "item" or other != item]
             )
+    if group is not None:
+        check_column(group, "group", table, [other for other in named if other not in (truth, *learners)])
     others = [column for column in named if column not in beside]
     if not others:
         raise ValueError(f"{path} must have a column of a learner beside {listed(beside)}.")

@@ -13,7 +13,7 @@ from counterpoint._validation import check_flag, check_path
 from counterpoint.io.delimited import write_rows
 from counterpoint.io.formats import ARRAY_FORMATS, TABLE_FORMATS, WRITABLE_FORMATS, check_suffix
 from counterpoint.io.long_table import LongColumns, read_long_table
-from counterpoint.io.prediction_table import read_prediction_table, what_a_table_cannot_hold
+from counterpoint.io.prediction_table import Wanted, read_prediction_table, what_a_table_cannot_hold
 from counterpoint.io.sources import Source, as_source, open_source
 
 __all__ = ["Predictions", "read_predictions", "storable_truth"]
@@ -38,6 +38,8 @@ class Predictions:
         The classes in the order of the probabilities; None takes them from the labels.
     items : array of str, shape (n_samples,), or None
         Names of the samples, if they were read.
+    groups : array of str, shape (n_samples,), or None
+        Which samples belong together, if it was read.
 
     Examples
     --------
@@ -52,6 +54,7 @@ class Predictions:
     learners: tuple[str, ...]
     labels: NDArray[Any] | None = None
     items: NDArray[Any] | None = None
+    groups: NDArray[Any] | None = None
 
     @property
     def missing(self) -> NDArray[np.bool_]:
@@ -114,11 +117,9 @@ class Predictions:
     def _classes(self) -> NDArray[Any]:
         if self.labels is not None:
             return self.labels
-        return (
-            np.arange(self.outputs.shape[2])
-            if self.y_true is None
-            else np.unique(np.ma.compressed(self.y_true))
-        )
+        if self.y_true is None:
+            return np.arange(self.outputs.shape[2])
+        return np.unique(np.ma.compressed(self.y_true))
 
     def _beside(self, truth: str, item: str | None) -> dict[str, list[Any]]:
         """Return the columns beside the learners', by name."""
@@ -176,6 +177,8 @@ def read_predictions(
     item: str | None = None,
     judge: str | None = None,
     label: str | None = None,
+    group: str | None = None,
+    abstain: Sequence[str] = (),
     scores: bool = False,
     file_format: str | None = None,
     progress: bool = False,
@@ -201,6 +204,10 @@ def read_predictions(
     judge, label : str, optional
         With both, the table is long: each row holds the label that one judge gave to one item, and maybe the truth of
         the item. The judges become the learners; other columns are not read.
+    group : str, optional
+        The column of a table that names the group of a sample, such as the document that it is from.
+    abstain : sequence of str, optional
+        Labels that mean no vote, such as "skip". They are masked like blank cells.
     scores : bool, default=False
         Read numbers, such as ratings, instead of labels. The truth is numbers too if all of it is.
     file_format : str, optional
@@ -255,22 +262,32 @@ def read_predictions(
     columns = _long_columns(item, judge, label)
     source = as_source(path, file_format, TABLE_FORMATS | ARRAY_FORMATS)
     if source.suffix in ARRAY_FORMATS:
-        _check_arrays(source, item)
+        _check_arrays(source, item, group)
         arrays = ARRAY_FORMATS[source.suffix].load().read_arrays(source.path, truth, learners, drop)
-        return Predictions(**arrays)
+        return Predictions(**arrays | {"outputs": _masked(arrays["outputs"], abstain)})
+    wanted = Wanted(truth, item, group, learners, drop, abstain, scores)
     with open_source(source, progress=progress) as table:
         if columns is None:
-            return Predictions(**read_prediction_table(table, truth, learners, drop, item, scores=scores))
-        return Predictions(**read_long_table(table, columns, truth, learners, drop, scores=scores))
+            return Predictions(**read_prediction_table(table, wanted))
+        return Predictions(**read_long_table(table, columns, wanted))
 
 
-def _check_arrays(source: Source, item: str | None) -> None:
+def _masked(outputs: NDArray[Any], abstain: Sequence[str]) -> NDArray[Any]:
+    """Return an array of labels with those that mean no vote masked."""
+    if not abstain or outputs.ndim != 2:
+        return outputs
+    return np.ma.masked_array(outputs, np.isin(outputs.astype(str), list(abstain)))
+
+
+def _check_arrays(source: Source, item: str | None, group: str | None) -> None:
     if source.content is not None:
         raise ValueError(
             f"`path` must be a path, because {source.path} holds arrays; got an open file or a pipe."
         )
     if item is not None:
         raise ValueError(f"`item` must be None, because {source.path} holds arrays; got {item!r}.")
+    if group is not None:
+        raise ValueError(f"`group` must be None, because {source.path} holds arrays; got {group!r}.")
 
 
 def _long_columns(item: str | None, judge: str | None, label: str | None) -> LongColumns | None:

@@ -10,6 +10,7 @@ from counterpoint import __version__
 from counterpoint._validation import FloatArray
 from counterpoint.assessment import Assessment, Estimate
 from counterpoint.measures import MEASURES
+from counterpoint.report._coverage import coverage
 from counterpoint.report._figures import (
     plane_figure,
     sizing_figure,
@@ -101,6 +102,7 @@ def _ensemble(
         "classes": _classes(a),
         "probabilities": probabilities(a),
         "learners": _learners(a, limits),
+        "coverage": coverage(a),
         "matrix": matrix_figure(a, limits.side),
         "pairs": pairs(a),
         "measures": _measures(a),
@@ -278,6 +280,7 @@ def _facts(a: Assessment) -> list[tuple[str, str]]:
         ("Classes", f"{a.n_classes:,}: {named}{more}"),
         ("Outputs", a.outputs),
         ("Vote that counts", a.voting),
+        *([("Tied votes", f"{a.coverage.tied:,}, shared by the tied classes")] if a.coverage.tied else []),
     ]
 
 
