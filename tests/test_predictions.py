@@ -490,7 +490,10 @@ def test_scores_are_read_as_numbers(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("gold,a,b\n1,2,3\n1,tall,3\n", r"column 'a' must hold numbers; got 'tall' in data row 2 \(line 3 of the"),
+        (
+            "gold,a,b\n1,2,3\n1,tall,3\n",
+            r"column 'a' must hold numbers; got 'tall' in data row 2 \(line 3 of the",
+        ),
         ("gold,a,b\n1,2,\n1,2,\n", r"column 'b' must hold numbers; it is empty in every row\."),
     ],
 )

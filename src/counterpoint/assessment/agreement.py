@@ -161,7 +161,6 @@ def _summary(fit: DawidSkene | None, votes: CodedVotes) -> DawidSkeneSummary | N
         accuracies=fit.accuracies,
         confusions=theta,
         prior=fit.prior,
-        pairs=np.einsum("k,ikv,jkv->ij", fit.prior, theta, theta, optimize=True),
         unanimous=_expected_unanimity(votes.codes, theta, fit.prior),
         confidence=float(fit.confidence[unknown].mean()) if unknown.any() else 1.0,
         bic=fit.bic,

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from counterpoint._validation import FloatArray
 from counterpoint.assessment.agreement_result import AgreementAssessment
 from counterpoint.assessment.findings import SEVERITIES, name_learners
 from counterpoint.assessment.groups import Finding
@@ -18,7 +19,9 @@ _FEW = 100  # samples
 _OFTEN = 0.9  # share of one label at which agreement says little
 _LIMIT = 2.6  # standard errors that count as evidence
 _APART = 0.25  # of the usual kappa: a lower one sets a learner apart
-_EXCESS = 0.01  # agreement beyond the model that is worth a word
+_EXCESS = 0.01  # unanimity beyond the model that is worth a word
+_CLOSER = 0.15  # kappa beyond what other pairs imply that is worth a word
+_MANY = 60  # learners; the time grows with their fourth power
 
 
 def with_agreement_findings(assessment: AgreementAssessment) -> AgreementAssessment:
@@ -46,27 +49,44 @@ def _shared_errors(a: AgreementAssessment) -> Finding | None:
 
 
 def _close_pairs(a: AgreementAssessment) -> Finding | None:
-    """Find pairs that agree more than independent errors explain."""
-    if a.estimated is None or a.n_learners < 4:
+    """Find pairs that agree more than their agreement with the others explains."""
+    if not 5 <= a.n_learners <= _MANY:  # of four, nobody could tell which two are alike
         return None
+    excess = a.agreement.kappas - _implied_kappas(a)
     rows, columns = np.triu_indices(a.n_learners, 1)
-    seen, expected = a.agreement.pairs[rows, columns], a.estimated.pairs[rows, columns]
-    n = np.maximum(a.agreement.shared[rows, columns], 1)
-    excess = np.nan_to_num(seen - expected)
-    limit = np.sqrt(2 * np.log(20 * len(rows)))  # it grows with the number of pairs tested
-    beyond = excess > np.maximum(limit * np.sqrt(np.clip(expected * (1 - expected), 0, 1) / n), _EXCESS)
+    limit = 2 * np.sqrt(2 * np.log(20 * len(rows)))  # it grows with the number of pairs tested
+    sure = np.maximum(limit / np.sqrt(np.maximum(a.agreement.shared, 1)), _CLOSER)
+    beyond = (np.nan_to_num(excess) > sure)[rows, columns]
     if not beyond.any():
         return None
-    worst = int(np.where(beyond, excess, -1).argmax())
-    pair = [int(rows[worst]), int(columns[worst])]
-    more = int(beyond.sum()) - 1
+    pairs = [[int(i), int(j)] for i, j in zip(rows[beyond], columns[beyond], strict=True)]
+    first, second = max(pairs, key=lambda pair: excess[pair[0], pair[1]])
+    more = len(pairs) - 1
     also = f", and so do {more} other pairs" if more > 1 else ", and so does another pair" if more else ""
     text = (
-        f"{name_learners(a.learners, pair)} agree on {100 * seen[worst]:.1f} % of the samples, where independent "
-        f"errors would give {100 * expected[worst]:.1f} %{also}: they make the same errors and count for fewer votes."
+        f"{name_learners(a.learners, [first, second])} agree more with each other (kappa "
+        f"{a.agreement.kappas[first, second]:.2f}) than their agreement with the others explains{also}: they make the "
+        "same errors, and count for fewer votes."
     )
-    numbers = {"pairs": [[int(i), int(j)] for i, j in zip(rows[beyond], columns[beyond], strict=True)]}
-    return Finding("close_pairs", "warning", text, numbers)
+    return Finding("close_pairs", "warning", text, {"pairs": pairs})
+
+
+def _implied_kappas(a: AgreementAssessment) -> FloatArray:
+    """Return the kappa of every two learners that the other pairs imply, (N, N).
+
+    If errors are independent, the kappa of i and j is about the product of a number for each, so that it is
+    ``k_ir k_js / k_rs`` for any two others r and s. Their median stands even if some pairs are copies.
+    """
+    kappas, n = a.agreement.kappas, a.n_learners
+    firm = np.where(kappas > 2 / np.sqrt(np.maximum(a.agreement.shared, 1)), kappas, np.nan)
+    implied = np.full((n, n), np.nan)
+    for i in range(n):
+        for j in range(i + 1, n):
+            others = np.setdiff1d(np.arange(n), [i, j])
+            tetrads = np.outer(kappas[i, others], kappas[j, others]) / firm[np.ix_(others, others)]
+            known = tetrads[~np.eye(len(others), dtype=bool) & ~np.isnan(tetrads)]
+            implied[i, j] = implied[j, i] = np.median(known) if known.size else np.nan
+    return implied
 
 
 def _strangers(a: AgreementAssessment) -> Finding | None:
@@ -74,8 +94,11 @@ def _strangers(a: AgreementAssessment) -> Finding | None:
     kappas = a.mean_kappas
     shared = np.where(np.eye(a.n_learners, dtype=bool), 0, a.agreement.shared).max(axis=1)
     chance = _LIMIT / np.sqrt(np.maximum(shared, 1))
-    learners = np.flatnonzero(kappas < np.minimum(chance, _APART * np.nanmedian(kappas))).tolist()
-    if a.n_learners < 3 or not learners:
+    known = kappas[~np.isnan(kappas)]
+    if a.n_learners < 3 or not known.size:
+        return None
+    learners = np.flatnonzero(kappas < np.minimum(chance, _APART * np.median(known))).tolist()
+    if not learners:
         return None
     learners.sort(key=lambda i: kappas[i])
     verb = "agrees" if len(learners) == 1 else "agree"

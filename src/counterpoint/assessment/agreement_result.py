@@ -87,8 +87,6 @@ class DawidSkeneSummary:
         Estimated probability of each vote (last axis), given the true class.
     prior : array, shape (n_classes,)
         Estimated shares of the classes.
-    pairs : array, shape (n_learners, n_learners)
-        The agreement of every two learners that the model expects.
     unanimous : float
         The share of those samples on which the model expects all who voted to agree.
     confidence : float
@@ -100,7 +98,6 @@ class DawidSkeneSummary:
     accuracies: FloatArray
     confusions: FloatArray
     prior: FloatArray
-    pairs: FloatArray
     unanimous: float
     confidence: float
     bic: float

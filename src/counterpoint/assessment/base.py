@@ -51,7 +51,7 @@ class AssessmentBase:
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Return the assessment that :meth:`to_dict` described."""
         if (data.get("schema"), data.get("task", "")) != (cls.schema, cls.task):
-            task = f" of task {data.get('task')!r}" if cls.task or "task" in data else ""
+            task = f" of task {data.get('task')!r}" if "task" in data else ""
             raise ValueError(
                 f"`data` must be {_with_article(cls.__name__)} with schema {cls.schema}; "
                 f"got schema {data.get('schema')!r}{task}."

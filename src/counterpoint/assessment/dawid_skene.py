@@ -145,8 +145,11 @@ def dawid_skene(
             f"`outputs` must hold at least 3 learners where no truth is known; got {len(votes.codes)}."
         )
     names = DAWID_SKENE_MODELS[1:] if model == "auto" else (model,)
-    fits = [fit_dawid_skene(votes, name, settings) for name in names]
-    return min(fits, key=lambda fit: fit.bic)
+    found = min((fit_dawid_skene(votes, name, settings) for name in names), key=lambda fit: fit.bic)
+    if found.n_iter == settings.max_iter:
+        text = f"Dawid-Skene stopped after {found.n_iter} iterations; raise `max_iter` or `tolerance`."
+        warnings.warn(text, ConvergenceWarning, stacklevel=2)
+    return found
 
 
 class _Settings(NamedTuple):
@@ -179,9 +182,6 @@ def fit_dawid_skene(votes: CodedVotes, model: str, settings: _Settings | None = 
         theta, prior = _maximise(patterns, posterior, model, settings.smoothing, n_learners)
         posterior, log_likelihood = _expect(patterns, theta, prior)
         change = max(float(np.abs(theta - before[0]).max()), float(np.abs(prior - before[1]).max()))
-    if change > settings.tolerance:
-        text = f"Dawid-Skene stopped after {n_iter} iterations at a change of {change:.2g}; raise `max_iter`."
-        warnings.warn(text, ConvergenceWarning, stacklevel=3)
     n_parameters = m - 1 + n_learners * (1 if model == "one_coin" else m * (m - 1))
     n_voted = int((votes.codes >= 0).any(axis=0).sum())
     return DawidSkene(
