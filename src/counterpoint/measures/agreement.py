@@ -121,9 +121,7 @@ def krippendorff_alpha(
 
     Examples
     --------
-    The example of Krippendorff (2011):
-
-    >>> nan = float("nan")
+    >>> nan = float("nan")  # the example of Krippendorff (2011)
     >>> scores = [
     ...     [1, 2, 3, 3, 2, 1, 4, 1, 2, nan, nan, nan],
     ...     [1, 2, 3, 3, 2, 2, 4, 1, 2, 5, nan, 3],
@@ -165,8 +163,7 @@ def intraclass_correlation(outputs: ArrayLike) -> IntraclassCorrelation:
 
     Examples
     --------
-    The example of Shrout and Fleiss:
-
+    >>> # the example of Shrout and Fleiss
     >>> scores = [[9, 6, 8, 7, 10, 6], [2, 1, 4, 1, 5, 2], [5, 3, 6, 2, 6, 4], [8, 2, 8, 6, 9, 7]]
     >>> icc = intraclass_correlation(scores)
     >>> round(icc.single, 2), round(icc.average, 2)
@@ -294,8 +291,8 @@ def score_columns(scores: FloatArray, level: str) -> FloatArray:
     Examples
     --------
     >>> score_columns(np.array([[1.0, 2.0], [2.0, np.nan]]), "interval")
-    array([[ 0.5,  2. ,  0. ,  0.5],
-           [ 0. ,  0. ,  0. ,  0. ]])
+    array([[1. , 2. , 0. , 0.5],
+           [0. , 0. , 0. , 0. ]])
     """
     known = ~np.isnan(scores)
     known &= known.sum(axis=0) >= 2
