@@ -132,3 +132,9 @@ def test_what_cannot_be_said_is_undefined():
 def test_bad_scores_are_refused(outputs, options, error, words):
     with pytest.raises(error, match=words):
         assess_scores(outputs, **options)
+
+
+def test_many_scores_take_seconds_without_a_warning():
+    a = assess_scores(ratings(n_learners=20, n_samples=20_000, missing=0.1))
+    assert a.correlation.value == pytest.approx(0.8, abs=0.01)
+    assert a.intraclass_single.low < a.intraclass_single.value < a.intraclass_single.high

@@ -62,7 +62,9 @@ def resampled_means(columns: FloatArray) -> FloatArray:
     rng, n = np.random.default_rng(0), len(columns)
     if n > _MANY_SAMPLES:
         spread = np.cov(columns, rowvar=False, bias=True) / n
-        return rng.multivariate_normal(columns.mean(axis=0), spread, size=N_BOOTSTRAP, method="svd")
+        return rng.multivariate_normal(
+            columns.mean(axis=0), spread, size=N_BOOTSTRAP, method="svd", check_valid="ignore"
+        )
     size = max(_CHUNK // n, 1)
     parts = [
         rng.multinomial(n, np.full(n, 1 / n), size=min(size, N_BOOTSTRAP - start)) @ columns / n
