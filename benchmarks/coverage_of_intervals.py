@@ -10,6 +10,8 @@ import argparse
 import json
 import platform
 import time
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -106,12 +108,15 @@ def study(n_learners: int, n_items: int, c: float, clusters: bool, missing: bool
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=2000)
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--out", type=Path, default=Path("results/coverage_of_intervals.json"))
     args = parser.parse_args()
     start, cells = time.perf_counter(), []
-    for setting in product((3, 6, 15), (100, 1000), (0.0, 0.2, 0.5), (False, True), (False, True)):
-        cells.append(study(*setting, args.runs))
-        print(*setting, cells[-1]["coverage"], f"{time.perf_counter() - start:.0f} s", flush=True)
+    settings = list(product((3, 6, 15), (100, 1000), (0.0, 0.2, 0.5), (False, True), (False, True)))
+    with ProcessPoolExecutor(args.jobs) as pool:
+        for cell in pool.map(partial(study, n_runs=args.runs), *zip(*settings, strict=True)):
+            cells.append(cell)
+            print(cell, f"{time.perf_counter() - start:.0f} s", flush=True)
     record = {
         "config": {
             "accuracy": ACCURACY,

@@ -303,9 +303,11 @@ def test_help_has_examples(command, capsys):
         (["assess", "none.csv"], "No such file or directory: none.csv."),
         (["assess"], "Missing argument 'PREDICTIONS'."),
         (["assess", "votes.csv"], "got 'y_true'. Did you mean 'label'?"),
-        (["assess", "gap.csv"], "gap.csv must have no blank cells; 1 of the 2 cells of 'net' is blank."),
-        (["compare", "gap.csv"], "gap.csv must have no blank cells; 1 of the 2 cells of 'net' is blank."),
-        (["select", "gap.csv"], "gap.csv must have no blank cells; 1 of the 2 cells of 'net' is blank."),
+        (["select", "gap.csv"], "gap.csv must have no blank cells to select from; 1 of the 2 cells of 'net'"),
+        (["select", "gaps.csv"], "2 of the 3 cells of 'a' are blank, and 1 of 'b'."),
+        (["select", "more.csv"], "2 of the 3 cells of 'a' are blank, and 2 of 2 other learners."),
+        (["assess", "votes.csv", "-t", "label", "--group", "doc"], "`group` must be a column of votes.csv"),
+        (["assess", "short.npz", "--group", "doc"], "`group` must be None, because short.npz holds arrays"),
         (["compare", "-", "-"], "`-`, standard input, must be given only once."),
         (["assess", "votes.csv", "--judge", "net"], "`item` must be given too: a long table has"),
         (["assess", "votes.csv", "--html", "link.csv"], "`--html` must not be the file that is read"),
@@ -344,6 +346,8 @@ def test_an_error_is_one_sentence_and_exit_code_2(given, sentence, votes_csv, mo
     monkeypatch.chdir(votes_csv.parent)
     np.savez("short.npz", y_true=[0, 1, 0], outputs=[[0, 1], [1, 1]])
     Path("gap.csv").write_text("y_true,tree,net\n0,0,\n1,1,1\n")
+    Path("gaps.csv").write_text("y_true,a,b,c\nx,,x,x\nx,,,x\nx,x,x,x\n")
+    Path("more.csv").write_text("y_true,a,b,c\nx,,x,\nx,,,x\nx,x,x,x\n")
     Path("link.csv").symlink_to("votes.csv")
     given = [argument.replace("here", Path.cwd().name) for argument in given]
     before = sorted((p.name, p.read_bytes()) for p in Path().iterdir())

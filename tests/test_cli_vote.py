@@ -216,15 +216,11 @@ def test_ties_are_counted_and_the_first_label_is_written(capsys, tmp_path):
         ),
         (["votes.csv", "--weights", "w.json"], "got 'z'."),
         (["votes.csv", "--voting", "soft"], "votes.csv: `voting` must be 'hard' where learners have labels"),
-        (["gap.csv"], "gap.csv must have no blank cells; 2 of the 3 cells of 'a' are blank, and 1 of 'b'."),
-        (["gaps.csv"], "2 of the 3 cells of 'a' are blank, and 2 of 2 other learners."),
     ],
 )
 def test_an_error_of_vote_is_one_sentence(given, sentence, votes_csv, capsys, tmp_path):
     (tmp_path / "w.csv").write_text("a,1\n")
     (tmp_path / "w.json").write_text('{"a": 1, "z": 2}')
-    (tmp_path / "gap.csv").write_text("a,b,c\n,x,x\n,,x\nx,x,x\n")
-    (tmp_path / "gaps.csv").write_text("a,b,c\n,x,\n,,x\nx,x,x\n")
     before = sorted((p.name, p.read_bytes()) for p in tmp_path.iterdir())
     assert main(["vote", *given]) == 2
     captured = capsys.readouterr()

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from counterpoint import assess
+from counterpoint.exceptions import UndefinedMeasureWarning
 from counterpoint.io import Predictions, likely_items, likely_truths, read_predictions
 
 ROWS = [
@@ -79,8 +80,8 @@ def test_absent_rows_and_blank_labels_are_blank_cells(tmp_path):
     read = read_predictions(write(tmp_path, rows), "gold", **COLUMNS)
     assert read.missing.tolist() == [[False] * 3, [False, True, True]]
     assert read.outputs.tolist() == [["cat", "dog", "cat"], ["dog", None, None]]
-    with pytest.raises(ValueError, match="`outputs` must have no masked entry"):
-        assess(read.y_true, read.outputs)  # NumPy would count whatever is below the mask
+    with pytest.warns(UndefinedMeasureWarning):  # three samples are too few
+        assert assess(read.y_true, read.outputs).coverage.answered.tolist() == [3, 1]
     assert read.keep([0]).missing.any() == np.False_
     read.write(tmp_path / "wide.csv")
     np.testing.assert_array_equal(read_predictions(tmp_path / "wide.csv").missing, read.missing)

@@ -306,7 +306,10 @@ def _abstentions(abstain: Any, y_true: ArrayLike | None = None) -> list[Any]:
     """Return the labels that mean no vote; they cannot be true."""
     if abstain is None:
         return []
-    labels: list[Any] = check_labels(abstain if np.ndim(abstain) else [abstain], "abstain").tolist()
+    found = check_labels([abstain] if np.ndim(abstain) == 0 else abstain, "abstain")
+    if found.ndim != 1:
+        raise TypeError(f"`abstain` must be a label or a row of labels; got {abstain!r}.")
+    labels: list[Any] = found.tolist()
     true = set() if y_true is None else set(check_truth(y_true).tolist())
     if both := sorted(set(labels) & true):
         raise ValueError(f"`abstain` must not be a label of `y_true`; got {both[0]!r}.")

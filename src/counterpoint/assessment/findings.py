@@ -218,7 +218,7 @@ def _prediction(a: Assessment) -> Finding | None:
 
 def _least(a: Assessment) -> Finding | None:
     """Find negatively correlated errors."""
-    if a.n_learners < 2:
+    if a.n_learners < 2 or np.isnan(a.correlations.error_correlation):
         return None
     c, low = a.correlations.error_correlation, _least_correlation(a)
     # Of independent learners, the correlations of the pairs have a standard deviation of 1 / sqrt(n).

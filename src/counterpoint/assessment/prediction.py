@@ -26,7 +26,7 @@ from counterpoint.theory import (
 
 __all__ = ["predict_vote", "voter_numbers"]
 
-MOST_SETS = 24  # sets of voters whose vote is predicted with their own accuracies
+MOST_SETS = 12  # sets of voters whose vote is predicted with their own accuracies
 MOST_NUMBERS = 25  # numbers of voters
 
 

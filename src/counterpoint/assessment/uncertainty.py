@@ -10,11 +10,11 @@ after the other. With many groups, sums over the influence of each sample give t
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from counterpoint._validation import FloatArray
 from counterpoint.assessment.groups import Coverage, Estimate
@@ -23,7 +23,7 @@ from counterpoint.outputs import Correctness, Outputs, mean_defined, mean_of_pai
 __all__ = ["Uncertainty", "uncertainty"]
 
 MOST_GROUPS = 2000  # more are no different from many
-MOST_ENTRIES = 2 * 10**6  # of the matrices of all pairs, one for each group
+MOST_ENTRIES = 10**6  # of a table of all pairs and groups
 _EDGE = 1e-6  # from the limits of c, where z is infinite
 
 
@@ -55,7 +55,7 @@ class Uncertainty(NamedTuple):
     @property
     def limit(self) -> float:
         """Half the width of a 95 % interval, in standard errors."""
-        return float(student.ppf(0.975, self.freedom))
+        return float(stdtrit(self.freedom, 0.975))
 
     def correlation_interval(self) -> Estimate:
         """Return c with its 95 % interval."""
@@ -131,8 +131,8 @@ def uncertainty(
     n_defined = int(defined.any(axis=1).sum())
     n_groups = read.n_samples if groups is None else int(groups.max()) + 1
     bias = 0.0
-    if n_groups <= MOST_GROUPS and n_groups * read.n_learners**2 <= MOST_ENTRIES:
-        left_out = _without_each_group(read, counts, defined, groups)
+    if n_groups <= MOST_GROUPS and n_groups * read.n_learners**2 <= 2 * MOST_ENTRIES:
+        left_out = _without_each_group(read, defined, groups)
         left_out[:, 2] = to_z(left_out[:, 2], n_defined)
         left_out = left_out[~np.isnan(left_out).any(axis=1)]
         around = left_out - left_out.mean(axis=0)
@@ -146,53 +146,60 @@ def uncertainty(
 
 
 def _without_each_group(
-    read: Outputs, counts: Correctness, defined: NDArray[np.bool_], groups: NDArray[np.intp] | None
+    read: Outputs, defined: NDArray[np.bool_], groups: NDArray[np.intp] | None
 ) -> FloatArray:
     """Return V, p and c without each of the groups, (G, 3)."""
     n_groups = read.n_samples if groups is None else int(groups.max()) + 1
-    # Of every two learners: both right, the row's right where the column's answers, both answer. (3, G, N, N)
-    pairs = np.zeros((3, n_groups, read.n_learners, read.n_learners))
-    credits, voted = np.zeros(n_groups), np.zeros(n_groups)
+    first, second = np.nonzero(np.triu(defined))
+    # Of the two learners of a pair: both right, one right where the other answers, the reverse, both answer.
+    pairs = np.zeros((4, len(first), n_groups))
+    own, votes = np.zeros((2, read.n_learners, n_groups)), np.zeros((2, 1, n_groups))
+    width = max(MOST_ENTRIES // len(first), 1)
     assert read.truth_codes is not None
-    for block in read.blocks():
-        right, here = read.right(block), read.present(block).astype(np.float32)
-        scores = vote_scores(read, np.ones((1, read.n_learners)), block, ("hard",))["hard"][0]
-        some = here.any(axis=0)
+    for start in range(0, read.n_samples, width):
+        block = slice(start, min(start + width, read.n_samples))
         members = np.arange(block.start, block.stop) if groups is None else groups[block]
-        credits += np.bincount(members, vote_credit(scores, read.truth_codes[block]) * some, n_groups)
-        voted += np.bincount(members, some, n_groups)
-        for result, first, second in zip(pairs, (right, right, here), (right, here, here), strict=True):
-            if groups is None:
-                result[block] = first.T[:, :, None] * second.T[:, None, :]
-            else:
-                _add_products(result, first, second, members)
-    vote = (credits.sum() - credits) / np.maximum(voted.sum() - voted, 1)
-    return np.stack([vote, *_accuracy_and_correlation(counts, pairs, defined)], axis=1)
+        right, here = read.right(block), read.present(block).astype(np.float32)
+        scores = np.stack([read.voted(k, block).sum(axis=0) for k in range(len(read.symbols))])
+        some = here.any(axis=0)[None]
+        credit = vote_credit(scores, read.truth_codes[block]) * some
+        one, other = (right[first], here[first]), (right[second], here[second])
+        for result, values in (
+            (votes[0], credit),
+            (votes[1], some),
+            (own[0], right),
+            (own[1], here),
+            (pairs[0], one[0] * other[0]),
+            (pairs[1], one[0] * other[1]),
+            (pairs[2], other[0] * one[1]),
+            (pairs[3], one[1] * other[1]),
+        ):
+            _add_by_group(result, values, members, alone=groups is None)
+    total = votes.sum(axis=2, keepdims=True) - votes
+    return np.stack(
+        [
+            total[0, 0] / np.maximum(total[1, 0], 1),
+            mean_defined(ratio(*(own.sum(axis=2, keepdims=True) - own)), axis=0),
+            _mean_correlation(*(pairs.sum(axis=2, keepdims=True) - pairs)),
+        ],
+        axis=1,
+    )
 
 
-def _add_products(
-    result: FloatArray, first: NDArray[np.float32], second: NDArray[np.float32], members: NDArray[np.intp]
-) -> None:
-    """Add the products of two rows over the samples of each group, (G, N, N)."""
+def _add_by_group(result: FloatArray, values: NDArray[Any], members: NDArray[np.intp], *, alone: bool) -> None:
+    """Add values of samples, (rows, B), to those of their groups, (rows, G)."""
+    if alone:
+        result[:, members] = values
+        return
     order = np.argsort(members, kind="stable")
     found, starts = np.unique(members[order], return_index=True)
-    for group, samples in zip(found, np.split(order, starts[1:]), strict=True):
-        result[group] += first[:, samples] @ second[:, samples].T
+    result[:, found] += np.add.reduceat(values[:, order], starts, axis=1)
 
 
-def _accuracy_and_correlation(
-    counts: Correctness, pairs: FloatArray, defined: NDArray[np.bool_]
-) -> tuple[FloatArray, FloatArray]:
-    """Return p and c from the counts of all groups less those of each one, both (G,)."""
-    assert counts.both_right is not None
-    both = counts.both_right - pairs[0]
-    right = counts.shared_right - pairs[1]
-    shared = counts.shared - pairs[2]
-    own = ratio(np.diagonal(right, axis1=1, axis2=2), np.diagonal(shared, axis1=1, axis2=2))
-    upper = np.triu(defined)  # one of the two entries of a pair
-    other, both, right, shared = right.swapaxes(1, 2)[:, upper], both[:, upper], right[:, upper], shared[:, upper]
-    spread = np.sqrt(right * (shared - right)) * np.sqrt(other * (shared - other))
-    return mean_defined(own, axis=1), mean_defined(ratio(both * shared - right * other, spread), axis=1)
+def _mean_correlation(both: FloatArray, one: FloatArray, other: FloatArray, shared: FloatArray) -> FloatArray:
+    """Return the mean correlation of being right from the counts of pairs without each group, (pairs, G)."""
+    spread = np.sqrt(one * (shared - one) * other * (shared - other))
+    return mean_defined(ratio(both * shared - one * other, spread), axis=0)
 
 
 def _covariance(

@@ -49,7 +49,7 @@ def split_missing(
         return as_array(outputs), None  # left to the check of the shape
     missing = _missing_rows(array) if array.ndim == 3 else _missing_labels(array, set(abstain))
     if missing is None:
-        return as_array(outputs), None
+        return (array if np.ma.is_masked(outputs) else as_array(outputs)), None
     if (empty := missing.all(axis=1)).any():
         raise ValueError(
             f"`outputs` must hold at least one output of each learner; got none of learner {int(np.argmax(empty))}."
@@ -57,8 +57,19 @@ def split_missing(
     filled = np.array(np.ma.getdata(array))
     known = np.unravel_index(np.argmin(missing), missing.shape)
     filled[missing] = filled[known]
-    whole = filled.ndim == 2 and filled.dtype.kind == "f" and bool((filled == np.round(filled)).all())
-    return filled.astype(np.int64) if whole else filled, missing  # only NaN made whole numbers floats
+    return filled if filled.ndim == 3 else _whole(filled), missing
+
+
+def _whole(labels: NDArray[Any]) -> NDArray[Any]:
+    """Return whole numbers as such, where NaN among them had made them floats."""
+    numbers = labels
+    if labels.dtype.kind == "O" and any(isinstance(label, float) for label in labels.flat):
+        try:
+            numbers = labels.astype(np.float64)
+        except (TypeError, ValueError):  # strings among them, which the check of the labels says
+            return labels
+    whole = numbers.dtype.kind == "f" and bool((numbers == np.round(numbers)).all())
+    return numbers.astype(np.int64) if whole else labels
 
 
 def _with_blanks(outputs: Any) -> NDArray[Any]:
