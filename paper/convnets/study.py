@@ -86,17 +86,22 @@ ARMS: Mapping[str, Callable[[], EnsembleLoss]] = {
     "single": IndependentLoss,  # one network of the size and cost of the ensemble
 }
 
-# The learning rates that ``image-rates`` chose, by kind of arm and width; all others are ``LEARNING_RATE``.
-RATES: Mapping[tuple[str, int], float] = {
-    ("independent", 8): 0.3,
-    ("dial", 8): 0.1,
-    ("joint-logits", 8): 0.1,
-    ("joint-sum", 8): 0.03,
-    ("single", 8): 0.03,
-    ("independent", 32): 0.03,
-    ("dial", 32): 0.03,
-    ("joint-logits", 32): 0.03,
+# The learning rates that ``image-rates`` chose, by kind of arm, width and epochs; all others are ``LEARNING_RATE``.
+RATES: Mapping[tuple[str, int, int], float] = {
+    ("independent", 8, 10): 0.3,
+    ("dial", 8, 10): 0.1,
+    ("joint-logits", 8, 10): 0.1,
+    ("joint-sum", 8, 10): 0.03,
+    ("single", 8, 10): 0.03,
+    ("independent", 32, 10): 0.03,
+    ("dial", 32, 10): 0.03,
+    ("joint-logits", 32, 10): 0.03,
+    ("independent", 8, 50): 0.3,
+    ("dial", 8, 50): 0.1,
+    ("independent", 32, 30): 0.03,
+    ("dial", 32, 30): 0.03,
 }
+LONG = {8: 50, 32: 30}  # epochs of the longer trials, by width
 
 
 class Point(NamedTuple):
@@ -142,13 +147,13 @@ def job_config(point: Point, arm: str, seed: int) -> dict[str, Any]:
 def rate_of(point: Point, arm: str) -> float:
     """Return the learning rate of an arm: the one to try, or that of its kind at the nearest of two widths.
 
-    Rates were tried for ten epochs; longer runs have the common one.
+    Runs that see as many images as ten epochs have at most have the rates of ten epochs.
     """
     if point.rate is not None:
         return point.rate
-    if point.epochs > 10:
-        return LEARNING_RATE
-    return RATES.get((kind_of(arm), 8 if point.width <= 8 else 32), LEARNING_RATE)
+    width = 8 if point.width <= 8 else 32
+    is_long = point.epochs > 10 and point.n_train is None
+    return RATES.get((kind_of(arm), width, LONG[width] if is_long else 10), LEARNING_RATE)
 
 
 def kind_of(arm: str) -> str:

@@ -196,6 +196,14 @@ PAGE = "images-when-diversity-pays.md"
         (("cifar100", 32, 5, 10), [PAGE, "../README.md"]),
         (("cifar10", 64, 3, 10), [PAGE]),
         (("cifar10", 32, 5, 30), [PAGE, "loss.md", "../README.md"]),
+        (("cifar100", 4, 10, 10), [PAGE]),
+        (("cifar10", 8, 10, 50), [PAGE]),
+        (("cifar100", 8, 10, 50), [PAGE]),
+        (("cifar100", 32, 5, 30), [PAGE]),
+        (("cifar10", 8, 10, 40, 5_000), [PAGE]),
+        (("cifar10", 32, 5, 40, 5_000), [PAGE, "loss.md"]),
+        (("cifar10", 8, 10, 1), [PAGE]),
+        (("cifar10", 32, 5, 1), [PAGE]),
     ],
 )
 def test_the_gain_of_the_default_in_prose_is_that_of_the_record(point, documents, committed):
@@ -209,6 +217,38 @@ def test_the_gain_of_the_default_in_prose_is_that_of_the_record(point, documents
         text = " ".join((ROOT / "docs" / document).read_text(encoding="utf-8").split())
         assert words in text
         assert interval in text
+
+
+def test_the_default_has_the_lower_log_loss_but_where_the_page_says(committed):
+    higher = {
+        key[1:]: -tables.gain(runs, key.default, "log_loss").mean()
+        for key, runs in tables.runs_by_point(committed).items()
+        if tables.gain(runs, key.default, "log_loss").mean() < 0
+    }
+    assert {key: round(value) for key, value in higher.items()} == {(32, 5, 30, 0): 4, (32, 5, 40, 5_000): 5}
+
+
+def test_one_network_of_the_same_size_is_behind_where_the_page_says(committed):
+    points = tables.runs_by_point(committed)
+    behind = [
+        key[:3]
+        for key, runs in points.items()
+        if "single" in runs and _error(runs, key.default) < _error(runs, "single")
+    ]
+    assert behind == [("cifar10", 32, 5), ("cifar100", 4, 10), ("cifar100", 32, 5)]
+    page = (ROOT / "docs" / PAGE).read_text(encoding="utf-8")
+    for key in (
+        tables.Key("cifar10", 32, 5, 10),
+        tables.Key("cifar100", 32, 5, 10),
+        tables.Key("cifar100", 4, 10, 10),
+    ):
+        ours, theirs = (_error(points[key], arm) for arm in (key.default, "single"))
+        digits = 1 if key.width == 4 else 2
+        assert f"{ours:.{digits}f} against {theirs:.{digits}f} %" in " ".join(page.split())
+
+
+def _error(runs, arm):
+    return 100 * tables.values(runs, arm, "error").mean()
 
 
 def test_what_is_said_of_missing_learners_is_in_the_record(committed):
@@ -310,7 +350,7 @@ def rate_record(**losses):
         "config": {"smoke": False},
         "data": {
             f"{arm}-{rate}": {
-                "config": {"data": "cifar10", "width": 8, "arm": arm, "learning_rate": rate},
+                "config": {"data": "cifar10", "width": 8, "epochs": 10, "arm": arm, "learning_rate": rate},
                 "data": {"vote": {"log_loss": loss}},
             }
             for arm, own in losses.items()
@@ -321,8 +361,13 @@ def rate_record(**losses):
 
 def test_a_rate_is_changed_only_for_a_clearly_lower_log_loss():
     record = rate_record(independent=(0.7, 0.71, 0.9), single=(0.8, 0.7, 0.6))
-    assert rates.chosen(record) == {("single", 8): 0.03}
+    assert rates.chosen(record) == {("single", 8, 10): 0.03}
     assert [row[-1] for row in rates.STUDY.tables(record)[0].rows] == ["0.01", "0.03"]
+
+
+def test_of_rates_that_tie_the_one_nearest_the_common_rate_is_taken():
+    record = rate_record(independent=(0.9, 0.8, 0.603, 0.6), single=(0.9, 0.8, 0.61, 0.6))
+    assert rates.chosen(record) == {("independent", 8, 10): 0.03, ("single", 8, 10): 0.1}
 
 
 def test_learning_rates_are_tried_on_held_out_training_images_alone():
