@@ -69,7 +69,7 @@ def assess_partly(
 def _partly(labelled: Assessment, agreement: AgreementAssessment) -> Finding:
     text = (
         f"{labelled.n_samples} of {agreement.n_samples} samples have a truth. The numbers are of these, and hold for "
-        "the others if they were drawn at random; `agreement` describes all samples."
+        "the others if they were drawn at random."
     )
     numbers = {"n_labelled": labelled.n_samples, "n_samples": agreement.n_samples}
     return Finding("partly_labelled", "info", text, numbers)

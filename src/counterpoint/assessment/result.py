@@ -252,14 +252,14 @@ class Assessment(AssessmentBase):
     def _agreement_rows(self) -> list[tuple[str, str]]:
         if self.agreement is None:
             return []
-        everything = dict(self.agreement.summary())
-        shown = ("Krippendorff's alpha", "consensus right, if errors are independent")
+        found = self.agreement
         rows = [
-            (f"all {self.agreement.n_samples} samples: {label}", everything[label])
-            for label in shown
-            if label in everything
+            ("samples with a truth", f"{self.n_samples} of {found.n_samples}"),
+            ("all samples: Krippendorff's alpha", str(found.agreement.krippendorff_alpha)),
         ]
-        return [("samples with a truth", f"{self.n_samples} of {self.agreement.n_samples}"), *rows]
+        if found.estimated is not None:
+            rows.append(("all samples: consensus, independent errors", rounded(found.estimated.confidence)))
+        return rows
 
     def _coverage_rows(self) -> list[tuple[str, str]]:
         """Return who answered how much; nothing if all answered everything and no vote is tied."""
