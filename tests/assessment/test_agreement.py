@@ -240,6 +240,14 @@ def test_a_truth_that_is_known_nowhere_is_refused():
         assess([None, None], [[0, 1], [1, 1]])
 
 
+def test_a_learner_without_a_labelled_sample_is_named():
+    votes = {"ann": ["a", "b", "b"], "bo": [None, None, "a"], "cy": ["a", "b", "a"]}
+    with pytest.raises(
+        ValueError, match=r"^`y_true` must be known for a sample that each .*; got none of bo\.$"
+    ):
+        assess(["a", "b", None], votes)
+
+
 # Probabilities of one class
 
 

@@ -12,7 +12,7 @@ from counterpoint.assessment.agreement_result import AgreementAssessment
 from counterpoint.assessment.findings import SEVERITIES
 from counterpoint.assessment.groups import Finding
 from counterpoint.assessment.result import Assessment
-from counterpoint.outputs import as_array, split_truth
+from counterpoint.outputs import as_array, split_missing, split_truth
 
 __all__ = ["assess_partly", "known_truth"]
 
@@ -56,6 +56,12 @@ def assess_partly(
     array = outputs if isinstance(outputs, np.ndarray) else as_array(outputs)
     about = {name: options[name] for name in ("labels", "learners", "name")}
     agreement = assess_agreement(array, y_true, groups=groups, **about)
+    missing = split_missing(array)[1]
+    if missing is not None and (silent := missing[:, known].all(axis=1)).any():
+        who = agreement.learners[int(np.argmax(silent))]
+        raise ValueError(
+            f"`y_true` must be known for a sample that each learner answered; got none of {who}."
+        )
     truth = split_truth(y_true)[0]
     some = None if groups is None else np.asarray(groups)[known]
     labelled = assess(truth[known], array[:, known], groups=some, **options)
