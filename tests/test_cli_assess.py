@@ -365,7 +365,7 @@ def test_the_documentation_shows_what_the_commands_print(tmp_path, monkeypatch, 
     monkeypatch.setenv("COLUMNS", "80")
     exec(re.search(r"```python\n(.*?)```", text, re.DOTALL)[1], {})
     blocks = re.findall(r"```console\n\$ (.*?)\n(.*?)```", text, re.DOTALL)
-    assert len(blocks) == 12
+    assert len(blocks) == 13
     for command, shown in blocks:
         *before, last = command.split("; ")
         for part in before:

@@ -141,9 +141,7 @@ def test_a_sample_without_votes_gets_the_shares_of_the_classes():
 
 def test_an_early_stop_is_a_warning():
     _, votes = made(3)
-    with pytest.warns(
-        ConvergenceWarning, match="stopped after 2 iterations; raise `max_iter`"
-    ):
+    with pytest.warns(ConvergenceWarning, match="stopped after 2 iterations; raise `max_iter`"):
         dawid_skene(votes, model="one_coin", max_iter=2)
 
 

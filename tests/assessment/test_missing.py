@@ -79,7 +79,7 @@ def test_coverage_counts_answers_and_ties():
     assert found.answered.tolist() == here.sum(axis=1).tolist()
     assert found.shared.tolist() == (here @ here.T).tolist()
     assert found.voters.tolist() == np.bincount(here.sum(axis=0), minlength=7).tolist()
-    assert found.tied == np.sum((counted(truth, votes, missing) % 1 > 0)) + _tied_and_wrong(
+    assert found.tied == np.sum(counted(truth, votes, missing) % 1 > 0) + _tied_and_wrong(
         truth, votes, missing
     )
     assert not found.complete
@@ -152,7 +152,9 @@ def test_half_a_row_of_probabilities_is_refused():
     truth, proba = make_probabilities()
     proba[2, 7, 1] = np.nan
     for outputs in (proba, np.ma.masked_invalid(proba)):
-        with pytest.raises(ValueError, match=r"^`outputs` must not be NaN; got nan at learner 2, sample 7\.$"):
+        with pytest.raises(
+            ValueError, match=r"^`outputs` must not be NaN; got nan at learner 2, sample 7\.$"
+        ):
             assess(truth, outputs)
 
 
@@ -204,27 +206,25 @@ def test_complete_votes_give_the_numbers_they_always_gave():
     # As printed before votes could be missing.
     truth, votes = correlated(5, 300, 0.2, n_classes=3, seed=4)
     a = assess(truth, votes)
-    assert COMPLETE == pytest.approx(
-        {
-            "vote": a.vote.value,
-            "r_tl": a.r_tl,
-            "r_ll": a.r_ll,
-            "ceiling": a.correlations.ceiling,
-            "error_correlation": a.correlations.error_correlation,
-            "votes": a.effective.votes.value,
-            "kish": a.effective.kish.value,
-            "equal": a.prediction.equal,
-            "mixed": a.prediction.mixed,
-            "agreement": a.prediction.agreement,
-            "c_bound": a.certificates.c_bound,
-            "tandem_bound": a.certificates.tandem_bound,
-            "reweighting": a.changes.reweighting.value,
-            "ambiguity": a.measures["ambiguity_decomposition"],
-            "kappa": a.measures["kappa"],
-            "without": a.votes.without[2],
-        },
-        rel=1e-9,
-    )
+    found = {
+        "vote": a.vote.value,
+        "r_tl": a.r_tl,
+        "r_ll": a.r_ll,
+        "ceiling": a.correlations.ceiling,
+        "error_correlation": a.correlations.error_correlation,
+        "votes": a.effective.votes.value,
+        "kish": a.effective.kish.value,
+        "equal": a.prediction.equal,
+        "mixed": a.prediction.mixed,
+        "agreement": a.prediction.agreement,
+        "c_bound": a.certificates.c_bound,
+        "tandem_bound": a.certificates.tandem_bound,
+        "reweighting": a.changes.reweighting.value,
+        "ambiguity": a.measures["ambiguity_decomposition"],
+        "kappa": a.measures["kappa"],
+        "without": a.votes.without[2],
+    }
+    assert found == pytest.approx(COMPLETE, rel=1e-9)
 
 
 COMPLETE = {
@@ -330,7 +330,9 @@ def test_the_vote_is_predicted_for_those_who_answer(n_classes):
 def test_learners_of_unequal_accuracy_are_predicted_for_the_sets_that_answer():
     rng = np.random.default_rng(0)
     truth = rng.integers(0, 2, 20000)
-    votes = np.where(rng.random((5, 20000)) < np.array([0.55, 0.6, 0.7, 0.8, 0.95])[:, None], truth, 1 - truth)
+    votes = np.where(
+        rng.random((5, 20000)) < np.array([0.55, 0.6, 0.7, 0.8, 0.95])[:, None], truth, 1 - truth
+    )
     missing = rng.random(votes.shape) < np.array([0.1, 0.1, 0.3, 0.5, 0.8])[:, None]
     a = assess(truth, hide(votes, missing))
     assert a.prediction.mixed == pytest.approx(a.votes.hard.value, abs=0.01)

@@ -61,7 +61,9 @@ def compute(
         "coverage": coverage,
         "by_class": _by_class(counted.confusion),
         "changes": judge_changes(read, voting),
-        "effective": effective_votes(read, correctness, errors, groups, coverage, counted.estimates["hard"].value),
+        "effective": effective_votes(
+            read, correctness, errors, groups, coverage, counted.estimates["hard"].value
+        ),
         "prediction": predict_vote(read, accuracies, errors, agreement, coverage),
         "certificates": _certificates(correctness, counted, new_data=samples == "held_out"),
         "probabilities": _probabilities(counted),

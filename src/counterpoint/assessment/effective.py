@@ -54,7 +54,8 @@ def effective_votes(
         return EffectiveVotes(undefined, undefined, undefined, undefined, np.nan)
     found = uncertainty(read, counts, errors, groups, coverage, vote)
     agreement = wrong_agreement(counts, len(read.classes))
-    worth = _independent_learners(*found.draws(N_DRAWS).T, len(read.classes), agreement)
+    plausible = found.draws(N_DRAWS)
+    worth = _independent_learners(plausible[:, 0], plausible[:, 1], len(read.classes), agreement)
     c = found.correlation_interval()
     needed = read.n_samples * (Z * found.correlation_error() / CLOSE) ** 2
     return EffectiveVotes(

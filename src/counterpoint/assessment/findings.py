@@ -165,7 +165,8 @@ def _more_learners(a: Assessment) -> Finding | None:
     size = 2 * a.n_learners + 1
     numbers, shares = voter_numbers(a.coverage.voters, _NUMBERS)
     now, one, twice = (
-        float(shares @ plurality_accuracy(p, c, n, **wrong)) for n in (numbers, numbers + more, 2 * numbers + 1)
+        float(shares @ plurality_accuracy(p, c, n, **wrong))
+        for n in (numbers, numbers + more, 2 * numbers + 1)
     )
     room = 1 - a.vote.value
     like = min(one - now, room)

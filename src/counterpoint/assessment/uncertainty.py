@@ -18,7 +18,15 @@ from scipy.special import stdtrit
 
 from counterpoint._validation import FloatArray
 from counterpoint.assessment.groups import Coverage, Estimate
-from counterpoint.outputs import Correctness, Outputs, mean_defined, mean_of_pairs, ratio, vote_credit, vote_scores
+from counterpoint.outputs import (
+    Correctness,
+    Outputs,
+    mean_defined,
+    mean_of_pairs,
+    ratio,
+    vote_credit,
+    vote_scores,
+)
 
 __all__ = ["Uncertainty", "uncertainty"]
 
@@ -161,7 +169,7 @@ def _without_each_group(
         members = np.arange(block.start, block.stop) if groups is None else groups[block]
         right, here = read.right(block), read.present(block).astype(np.float32)
         scores = np.stack([read.voted(k, block).sum(axis=0) for k in range(len(read.symbols))])
-        some = here.any(axis=0)[None]
+        some = read.voters(block)[None] > 0
         credit = vote_credit(scores, read.truth_codes[block]) * some
         one, other = (right[first], here[first]), (right[second], here[second])
         for result, values in (
@@ -186,7 +194,9 @@ def _without_each_group(
     )
 
 
-def _add_by_group(result: FloatArray, values: NDArray[Any], members: NDArray[np.intp], *, alone: bool) -> None:
+def _add_by_group(
+    result: FloatArray, values: NDArray[Any], members: NDArray[np.intp], *, alone: bool
+) -> None:
     """Add values of samples, (rows, B), to those of their groups, (rows, G)."""
     if alone:
         result[:, members] = values
@@ -270,9 +280,7 @@ def _complete_pairs(
     return influence
 
 
-def _shared_pairs(
-    counts: Correctness, errors: FloatArray
-) -> Callable[[FloatArray, FloatArray], FloatArray]:
+def _shared_pairs(counts: Correctness, errors: FloatArray) -> Callable[[FloatArray, FloatArray], FloatArray]:
     r"""Return the same where votes are missing, from who is right, r, and who answers, a, both (N, B).
 
     With :math:`p_{ij}` the accuracy of i where j answers too, a sample adds to :math:`c_{ij}`, over the share of samples
@@ -281,7 +289,9 @@ def _shared_pairs(
     """
     known = ~np.isnan(errors)
     np.fill_diagonal(known, val=False)
-    p = np.where(known, counts.shared_right / np.maximum(counts.shared, 1), 0.5)  # the row's, where both answer
+    p = np.where(
+        known, counts.shared_right / np.maximum(counts.shared, 1), 0.5
+    )  # the row's, where both answer
     variance, c = p * (1 - p), np.where(known, errors, 0.0)
     weight = np.where(known, counts.n_samples / np.maximum(counts.shared, 1), 0.0) / known.sum()
     a = weight / np.sqrt(variance * variance.T)

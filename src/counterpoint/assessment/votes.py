@@ -7,6 +7,7 @@ for the soft one, their logarithms for the geometric one.
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -179,7 +180,8 @@ class _Count:
     def add(self, block: slice) -> None:
         outputs, truth = self.outputs, self.outputs.truth_codes
         assert truth is not None
-        voters, some = outputs.voters(block), slice(None)
+        voters = outputs.voters(block)
+        some: Any = slice(None)
         if outputs.missing is not None:
             some = np.flatnonzero(voters)
         # (2, m, B): with equal weights, and with the best ones
@@ -210,7 +212,8 @@ class _Count:
 
     def _add_weighted(self, block: slice, scores: FloatArray) -> None:
         """Add the vote with the best weights, where a learner with a weight votes."""
-        truth, some = self.outputs.truth_codes, slice(None)
+        truth = self.outputs.truth_codes
+        some: Any = slice(None)
         assert truth is not None
         if self.outputs.missing is not None:
             some = np.flatnonzero(self.weights[1] @ self.outputs.present(block))

@@ -362,11 +362,11 @@ def _rho(table: Contingency) -> FloatArray:
 
 
 def _disagreement(table: Contingency) -> FloatArray:
-    return ratio(table.n10 + table.n01, sum(table))
+    return ratio(table.n10 + table.n01, np.sum(table, axis=0))
 
 
 def _double_fault(table: Contingency) -> FloatArray:
-    return ratio(table.n00, sum(table))
+    return ratio(table.n00, np.sum(table, axis=0))
 
 
 def _kappa(table: Contingency) -> FloatArray:

@@ -6,7 +6,7 @@ both answered.
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,7 +83,9 @@ def gather_moments(outputs: Outputs, pairs: bool) -> Moments:
     """Return what gathers the moments of such outputs."""
     if outputs.missing is not None:
         return SharedMoments(outputs)
-    return VoteMoments(outputs, pairs) if outputs.probabilities is None else ProbabilityMoments(outputs, pairs)
+    return (
+        VoteMoments(outputs, pairs) if outputs.probabilities is None else ProbabilityMoments(outputs, pairs)
+    )
 
 
 class VoteMoments:
@@ -100,6 +102,7 @@ class VoteMoments:
     # Some BLAS kernels set the flag for memory beside the array.
     @np.errstate(invalid="ignore")
     def add(self, block: slice) -> None:
+        """Add a block of samples."""
         codes = self.outputs.truth_codes
         for k in range(self.stored):
             votes = self.outputs.one_hot(k, block)
@@ -121,6 +124,7 @@ class VoteMoments:
         return total
 
     def result(self) -> Columns:
+        """Return the moments of all blocks."""
         n = self.outputs.n_samples
         truth = _truth_means(self.outputs)
         sums, stored = self.sums, slice(self.stored)
@@ -165,6 +169,7 @@ class ProbabilityMoments:
         self.scatter = np.zeros((m, n, n)) if pairs else None
 
     def add(self, block: slice) -> None:
+        """Add a block of samples."""
         width = block.stop - block.start
         ratio = self.done * width / (self.done + width)
         codes = self.outputs.truth_codes
@@ -187,6 +192,7 @@ class ProbabilityMoments:
         self.done += width
 
     def result(self) -> Columns:
+        """Return the moments of all blocks."""
         probabilities = self.outputs.probabilities
         assert probabilities is not None
         # What differs by rounding alone is constant.
@@ -215,11 +221,12 @@ class SharedMoments:
         self.sums, self.squares, self.grams = (np.zeros((m, n, n)) for _ in range(3))
 
     def add(self, block: slice) -> None:
+        """Add a block of samples."""
         labels = self.outputs.probabilities is None
-        here = self.outputs.present(block).astype(np.float32 if labels else np.float64)
+        here: NDArray[Any] = self.outputs.present(block).astype(np.float32 if labels else np.float64)
         self.counts += here @ here.T
         for k in range(len(self.sums)):
-            values = self.outputs.one_hot(k, block) if labels else self.outputs.column(k, block)
+            values: NDArray[Any] = self.outputs.one_hot(k, block) if labels else self.outputs.column(k, block)
             self.sums[k] += values @ here.T
             self.squares[k] += values @ here.T if labels else values**2 @ here.T
             self.grams[k] += values @ values.T
@@ -234,6 +241,7 @@ class SharedMoments:
         return total
 
     def result(self) -> Columns:
+        """Return the moments of all blocks."""
         counts, sums = self.counts, self.sums
         shared = np.maximum(counts, 1)  # where nothing is shared, the sums are 0
         spread = np.maximum(self.squares - sums**2 / shared, 0.0)

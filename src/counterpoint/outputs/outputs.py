@@ -156,7 +156,8 @@ class Outputs:
     def voters(self, block: slice) -> NDArray[np.int64]:
         """Return how many learners have an output for each sample, (width,)."""
         if self.missing is not None:
-            return np.sum(~self.missing[:, block], axis=0)
+            voters: NDArray[np.int64] = (~self.missing[:, block]).sum(axis=0, dtype=np.int64)
+            return voters
         return np.full(len(range(self.n_samples)[block]), self.n_learners)
 
     def one_hot(self, k: int, block: slice) -> NDArray[np.float32]:

@@ -11,6 +11,7 @@ Where outputs are missing, what concerns two learners is over the samples that b
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -155,7 +156,7 @@ class _Counts:
         right = self.outputs.right(block)
         # Sums, not products with ones: on busy cores a threaded product of this size waits.
         together = right.sum(axis=0).astype(np.intp)
-        answered_by_all = slice(None)
+        answered_by_all: Any = slice(None)
         if self.outputs.missing is not None:
             here = self.outputs.present(block).astype(np.float32)
             self.shared += (here @ here.T).astype(np.int64)
