@@ -52,13 +52,41 @@ def write_votes(path: Path, truth: np.ndarray, n_learners: int, n_classes: int) 
     votes.flush()
 
 
+def time_panels(n_learners: int = 50, n_samples: int = 100_000) -> list[dict]:
+    """Return the time to assess a panel with its intervals: complete, with missing votes, and with groups too."""
+    rng = np.random.default_rng(2)
+    truth = rng.integers(0, 2, n_samples, dtype=np.int8)
+    hard = rng.random(n_samples) < 0.3
+    right = rng.random((n_learners, n_samples), dtype=np.float32) < np.where(hard, 0.45, 0.85)
+    votes = np.where(right, truth, 1 - truth)
+    holes = np.ma.masked_array(votes, rng.random(votes.shape, dtype=np.float32) < 0.2)
+    rows = []
+    for what, outputs, groups in (
+        ("complete", votes, None),
+        ("missing", holes, None),
+        ("missing, groups of 5", holes, np.arange(n_samples) // 5),
+    ):
+        start, cpu = time.perf_counter(), time.process_time()
+        votes_worth = assess(truth, outputs, groups=groups).effective.votes
+        row = {"what": what, "learners": n_learners, "samples": n_samples}
+        row |= {"seconds": time.perf_counter() - start, "cpu_seconds": time.process_time() - cpu}
+        rows.append(row | {"effective_votes": list(votes_worth)})
+        print(rows[-1], flush=True)
+    return rows
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--learners", type=int, default=1000)
     parser.add_argument("--samples", type=int, default=1_000_000)
     parser.add_argument("--classes", type=int, default=10)
+    parser.add_argument("--panels", action="store_true", help="time only the panels of 50 x 100,000 votes")
     parser.add_argument("--out", type=Path, default=Path("results/bench_assess.json"))
     args = parser.parse_args()
+    if args.panels:
+        record = json.loads(args.out.read_text()) | {"panels": time_panels()}
+        args.out.write_text(json.dumps(record, indent=2) + "\n")
+        return
     truth = np.random.default_rng(0).integers(0, args.classes, args.samples, dtype=np.int8)
     rows = []
     with tempfile.TemporaryDirectory() as folder:
@@ -90,6 +118,7 @@ def main() -> None:
             "dtype": "int8",
         },
         "rows": rows,
+        "panels": time_panels(),
         "time_ratio_full_to_quarter": rows[-1]["seconds"] / rows[0]["seconds"],
         "versions": {
             "counterpoint": __version__,

@@ -99,9 +99,10 @@ def study(n_learners: int, n_items: int, c: float, clusters: bool, missing: bool
         "c": c,
         "clusters": clusters,
         "missing": missing,
+        "n_runs": n_runs,
         "true": true,
         "coverage": {name: held[name] / n_runs for name in NUMBERS},
-        "mean_width": {name: width[name] / n_runs for name in NUMBERS},
+        "mean_width": {name: float(width[name] / n_runs) for name in NUMBERS},
     }
 
 
@@ -123,7 +124,6 @@ def main() -> None:
             "classes": 2,
             "missing": MISSING,
             "items_in_a_cluster": CLUSTER,
-            "n_runs": args.runs,
         },
         "cells": cells,
         "seconds": time.perf_counter() - start,

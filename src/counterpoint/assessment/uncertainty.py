@@ -283,9 +283,9 @@ def _complete_pairs(
 def _shared_pairs(counts: Correctness, errors: FloatArray) -> Callable[[FloatArray, FloatArray], FloatArray]:
     r"""Return the same where votes are missing, from who is right, r, and who answers, a, both (N, B).
 
-    With :math:`p_{ij}` the accuracy of i where j answers too, a sample adds to :math:`c_{ij}`, over the share of samples
-    that both answer, :math:`z_{ij} z_{ji} - c_{ij} (z_{ij}^2 + z_{ji}^2) / 2`. As r is 0 or 1, the sum over all pairs is
-    :math:`r'Ar + r'Ga + a'Ha`.
+    With :math:`p_{ij}` the accuracy of i where j answers too, a sample adds to :math:`c_{ij}`, over the share of
+    samples that both answer, :math:`z_{ij} z_{ji} - c_{ij} (z_{ij}^2 + z_{ji}^2) / 2`. As r is 0 or 1, the sum over
+    all pairs is :math:`r'Ar + r'Ga + a'Ha`.
     """
     known = ~np.isnan(errors)
     np.fill_diagonal(known, val=False)

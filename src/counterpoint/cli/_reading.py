@@ -157,8 +157,8 @@ def check_complete(read: "Predictions", path: Path) -> None:
     if len(others) > 1:
         more = f", and {sum(count for count, _ in others)} of {len(others)} other learners"
     raise ValueError(
-        f"{shown(path)} must have no blank cells to select from; {most} of the {read.missing.shape[1]} cells of {name!r} "
-        f"{'is' if most == 1 else 'are'} blank{more}."
+        f"{shown(path)} must have no blank cells to select from; {most} of the {read.missing.shape[1]} cells of "
+        f"{name!r} {'is' if most == 1 else 'are'} blank{more}."
     )
 
 
