@@ -1,8 +1,9 @@
 """Compare dials of DiverseEnsembleRegressor with independent training and a random forest.
 
 ``python benchmarks/compare_regressors.py`` trains networks of several sizes on six tables that need no download. All
-dials of a fold start from the same networks and see the same batches; everything but the dial, the units and the epochs
-is the default of the estimator. No setting was chosen on these tables. The score is 1 less the squared error on
+dials of a fold start from the same networks and see the same batches for a fixed number of epochs, without pieces of
+numeric columns. Then the estimator with its defaults is compared with the same without pieces, and for all epochs. No
+setting was chosen on these tables. The score is 1 less the squared error on
 held-out rows over the variance of the target. ``--tables`` prints the tables of docs/regression.md from the record.
 """
 
@@ -18,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from sklearn.base import clone
 from sklearn.datasets import (
     load_diabetes,
     load_iris,
@@ -42,12 +44,18 @@ SPLITS, REPEATS, ROWS = 5, 2, 500
 DEFAULTS = {
     name: value
     for name, value in DiverseEnsembleRegressor().get_params().items()
-    if name in ("n_estimators", "epochs", "learning_rate", "batch_size", "weight_decay")
+    if name in ("n_estimators", "epochs", "learning_rate", "batch_size", "weight_decay", "n_pieces")
 }
 DIAL = SquaredErrorLoss().effective_diversity(DEFAULTS["n_estimators"])
 ARMS = {"0": 0.0, "0.5": 0.5, "default": DIAL, "1": 1.0}
 STUDIES = ((64, 100), (64, 30), (4, 100), (1, 100))  # hidden units, epochs
 FOREST = "random forest"
+VARIANTS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "without pieces": {"n_pieces": 0},
+    "all epochs": {"early_stopping": False},
+    "all epochs, without pieces": {"early_stopping": False, "n_pieces": 0},
+}
 
 
 def tables() -> dict[str, tuple[np.ndarray, np.ndarray]]:
@@ -89,7 +97,14 @@ def main() -> None:
         },
         "forest": {name: forest_scores(*one) for name, one in data.items()},
         "studies": [],
+        "variants": {},
     }
+    for variant, settings in VARIANTS.items():
+        record["variants"][variant] = {
+            name: scores_of(DiverseEnsembleRegressor(random_state=0, **settings), *one)
+            for name, one in data.items()
+        }
+        print(f"{variant}: {time.perf_counter() - start:.0f} s", flush=True)
     for units, epochs in STUDIES:
         study = {name: network_scores(*one, units, epochs) for name, one in data.items()}
         record["studies"].append({"hidden_units": units, "epochs": epochs, "tables": study})
@@ -107,8 +122,8 @@ def folds() -> RepeatedKFold:
 def network_scores(X: np.ndarray, y: np.ndarray, units: int, epochs: int) -> dict[str, Any]:
     """Return the scores of each dial on each fold, and the mean score of its single networks."""
     search = DiverseEnsembleRegressorCV(
-        diversities=[d for d in ARMS.values() if d], cv=folds(), hidden_layer_sizes=(units,), epochs=epochs,
-        random_state=0,
+        diversities=[d for d in ARMS.values() if d], cv=folds(), hidden_layer_sizes=(units,), epochs=(epochs,),
+        n_pieces=0, random_state=0,
     ).fit(X, y)  # fmt: skip
     found = search.cv_results_
     scores = np.stack([found[f"split{k}_test_score"] for k in range(SPLITS * REPEATS)], axis=1)
@@ -121,10 +136,15 @@ def network_scores(X: np.ndarray, y: np.ndarray, units: int, epochs: int) -> dic
 
 def forest_scores(X: np.ndarray, y: np.ndarray) -> list[float]:
     """Return the scores of a random forest with its default settings on the same folds."""
+    return scores_of(RandomForestRegressor(random_state=0), X, y)
+
+
+def scores_of(estimator: Any, X: np.ndarray, y: np.ndarray) -> list[float]:
+    """Return the scores of an estimator on the folds."""
     scores = []
     for train, test in folds().split(X):
-        forest = RandomForestRegressor(random_state=0).fit(X[train], y[train])
-        error = ((forest.predict(X[test]) - y[test]) ** 2).mean()
+        model = clone(estimator).fit(X[train], y[train])
+        error = ((model.predict(X[test]) - y[test]) ** 2).mean()
         scores.append(round(float(1 - error / y.var()), 5))
     return scores
 
@@ -135,8 +155,20 @@ def against(scores: Sequence[float], baseline: Sequence[float]) -> Any:
 
 
 def markdown(record: dict[str, Any]) -> str:
-    """Return the two tables of the page."""
-    return "\n\n".join(["\n".join(overview(record)), "\n".join(details(record))])
+    """Return the three tables of the page."""
+    return "\n\n".join("\n".join(part(record)) for part in (overview, variants, details))
+
+
+def variants(record: dict[str, Any]) -> list[str]:
+    """Return the defaults against the same without early stopping or pieces, and against a random forest."""
+    rows = {**record["variants"], FOREST: record["forest"]}
+    names = list(record["config"]["rows"])
+    lines = ["| | mean | " + " | ".join(names) + " |", "|---|" + "---|" * (1 + len(names))]
+    for label, found in rows.items():
+        means = [100 * np.mean(found[name]) for name in names]
+        cells = " | ".join(f"{value:.1f}" for value in means)
+        lines.append(f"| {label} | {np.mean(means):.1f} | {cells} |")
+    return lines
 
 
 def signed(difference: float) -> str:

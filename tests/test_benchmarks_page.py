@@ -1,4 +1,4 @@
-"""The figures of docs/benchmarks.md on training are those of the committed results."""
+"""The figures of docs/benchmarks.md and docs/selection.md are those of the committed results."""
 
 import json
 from pathlib import Path
@@ -66,3 +66,32 @@ def test_growth_with_the_number_of_learners():
     memory = {str(one["learners"]): one["peak_bytes"] for one in result("bench_training_gpu")["growth"]}
     cells = [f"| {n} | {seconds[n]:.2f} | {memory[n] / 1e6:.0f} |" for n in seconds]
     assert "\n".join(cells) in PAGE
+
+
+def test_selection_against_its_rivals():
+    found = result("bench_selection")["judged"]
+    page = (ROOT / "docs" / "selection.md").read_text(encoding="utf-8")
+    methods = ("whole pool", "best learner", "caruana", "stacking", "select", "select, within 1")
+    for key, pool in found["pools"].items():
+        cells = (
+            f"{row['accuracy']:.1f} ({row['learners']:.1f})" for row in map(pool["methods"].get, methods)
+        )
+        assert f"| {key} | {pool['n_samples_chosen_on']} | {' | '.join(cells)} |" in page
+    rows = [line for line in page.splitlines() if ", labels |" in line or ", probabilities |" in line]
+    assert len(rows) == len(found["pools"]) >= 10
+    summary = found["summary"]["all"]
+    words = {"caruana": "Caruana's selection", "stacking": "non-negative stacking"}
+    for rival, name in words.items():
+        for ours, option in (("select", "select"), ("select, within 1", "select(within=1)")):
+            one = summary[ours][rival]
+            points = f"{one['difference']:+.2f} points ({one['low']:+.2f} to {one['high']:+.2f})"
+            learners = f"{one['learners']:.1f} learners for {one['learners_of_rival']:.1f}"
+            assert f"| `{option}` | {name} | {points} | {learners} | {one['mean_share']:.2f} |" in page
+        one = summary["select"][rival]
+        assert (
+            row(f"against {name}")
+            == f"{one['difference']:+.2f} points, {one['mean_share']:.2f} of the learners"
+        )
+        assert one["high"] > 0  # no worse
+    assert f"{summary['estimate_minus_held_out']:+.2f} points from" in page
+    assert f"{summary['fitted_minus_held_out']:+.2f} points" in page

@@ -14,9 +14,11 @@ import numpy as np
 import pytest
 
 from counterpoint import Assessment, assess
+from counterpoint.assessment import compare_votes
 from counterpoint.cli import main
+from counterpoint.cli._select import read_costs
 from counterpoint.io import Predictions, read_predictions, read_weights
-from counterpoint.selection import Selection, select
+from counterpoint.selection import Selection, points, reverse, select
 
 N = 60
 LEARNERS = ("tree", "net", "<script>alert(1)</script>", "[bold]knn[/bold]", "svm")
@@ -162,7 +164,10 @@ def test_select_counts_the_vote_that_is_asked_for(given, voting, proba_npz, caps
     path, truth, proba, classes = proba_npz
     assert main(["select", str(path), "--voting", given, "--json"]) == 0
     read = Selection.from_json(capsys.readouterr().out)
-    assert read.to_json() == select(truth, proba, labels=classes, voting=voting, random_state=0).to_json()
+    assert (
+        read.to_json()
+        == select(truth, proba, labels=classes, voting=voting, learners=read.learners).to_json()
+    )
     assert read.voting == voting
 
 
@@ -225,42 +230,94 @@ def test_compare_warns_of_different_samples(votes_csv, capsys, tmp_path):
     assert error.count("\n") == 1
 
 
-def test_select_prints_learners_weights_and_path_and_writes_the_chosen(votes_csv, data, capsys, tmp_path):
+def test_select_prints_who_stays_and_what_each_brings_and_writes_the_chosen(
+    votes_csv, data, capsys, tmp_path
+):
     out = tmp_path / "chosen.tsv"
-    assert (
-        main([*arguments(votes_csv, "select"), "--size", "3", "--diversity", "0.8", "--out", str(out)]) == 0
-    )
+    given = [*arguments(votes_csv, "select"), "--method", "greedy", "--diversity", "0.8", "--size", "3"]
+    assert main([*given, "--out", str(out)]) == 0
     captured = capsys.readouterr()
-    selection = select(*data, 3, diversity=0.8)
+    selection = select(*data, 3, method="greedy", diversity=0.8, learners=LEARNERS)
     words = " ".join(captured.out.split())
-    assert words.startswith("3 of 5 learners (greedy, diversity 0.8)")
-    assert "chosen weight " + " ".join(f"{LEARNERS[i]} 0.3333" for i in selection.indices) in words
-    for step, (index, score) in enumerate(zip(selection.path, selection.scores, strict=True), start=1):
-        assert f"{step} {LEARNERS[index]} {score:.4f}" in words
+    first, second = selection.summary()
+    assert words.startswith(f"{first} {second}")
+    assert first == "3 of 5 learners (greedy, diversity 0.8)"
+    for i, name in enumerate(LEARNERS):
+        effect, support = selection.effects[i], f"{100 * selection.support[i]:.0f} %"
+        if i in selection.indices:
+            change = points(reverse(effect))
+            assert f"{name} keep 0.333 {support} without it {change}" in words
+        else:
+            assert f"{name} leave out {support} with it {points(effect)}" in words
+    assert f"3 {100 * selection.panels[2].accuracy.value:.1f} % " in words
+    assert f"{', '.join(selection.chosen)} chosen: how often" in words
     assert captured.out.endswith(f"Wrote {out}\nWrote {out}.weights.json\n")
     written = read_predictions(out, "label")
-    assert written.learners == tuple(LEARNERS[i] for i in selection.indices)
+    assert written.learners == selection.chosen
     np.testing.assert_array_equal(written.outputs, selection.take(data[1]))
     np.testing.assert_array_equal(written.y_true, data[0])
 
 
 def test_select_json_is_the_selection_with_the_names(votes_csv, data, capsys, tmp_path):
-    given = [*arguments(votes_csv, "select"), "--method", "caruana", "--bags", "3", "--seed", "7", "--json"]
+    given = [*arguments(votes_csv, "select"), "--method", "caruana", "--within", "0.2", "--json"]
     assert main([*given, "--out", str(tmp_path / "chosen.npz")]) == 0
     captured = capsys.readouterr()
     out = tmp_path / "chosen.npz"
     assert captured.err == f"Wrote {out}\nWrote {out}.weights.json\n"
-    expected = select(*data, method="caruana", n_bags=3, random_state=7)
-    np.testing.assert_array_equal(Selection.from_json(captured.out).weights, expected.weights)
-    assert json.loads(captured.out)["learners"] == [LEARNERS[i] for i in expected.indices]
+    expected = select(*data, method="caruana", within=0.2, learners=LEARNERS)
+    assert Selection.from_json(captured.out).to_json() == expected.to_json()
+    assert json.loads(captured.out)["chosen"] == list(expected.chosen)
     weights = read_weights(f"{out}.weights.json")
     assert weights.voting == "hard"
-    assert weights.weights == {
-        LEARNERS[i]: w for i, w in zip(expected.indices, expected.weights.tolist(), strict=True)
-    }
-    assert main(given[:-1]) == 0
+    assert weights.weights == dict(zip(expected.chosen, expected.weights.round(6).tolist(), strict=True))
+
+
+COSTS = dict(zip(LEARNERS, (1.0, 2.0, 3.0, 4.0, 5.5), strict=True))
+
+
+@pytest.mark.parametrize("form", ["pairs", "json", "csv", "header"])
+def test_costs_come_as_pairs_or_from_a_file_and_are_shown(form, votes_csv, data, capsys, tmp_path):
+    rows = "".join(f"{name},{cost}\n" for name, cost in COSTS.items())
+    given = str(tmp_path / f"costs.{'json' if form == 'json' else 'csv'}")
+    if form == "pairs":
+        given = ",".join(f"{name}={cost}" for name, cost in COSTS.items())
+    else:
+        text = {"json": json.dumps(COSTS), "csv": rows, "header": f"judge,cost\n{rows}"}[form]
+        (tmp_path / given).write_text(text)
+    assert main([*arguments(votes_csv, "select"), "--costs", given]) == 0
     words = " ".join(capsys.readouterr().out.split())
-    assert f"bags score vote 1 {expected.scores[0]:.4f} {expected.accuracies[0]:.3f} 2 " in words
+    assert "cost size vote against the best panel" in words
+    assert main([*arguments(votes_csv, "select"), "--costs", given, "--json"]) == 0
+    read = Selection.from_json(capsys.readouterr().out)
+    assert read.to_json() == select(*data, learners=LEARNERS, costs=COSTS).to_json()
+
+
+def test_many_costs_are_no_file_name():
+    assert len(read_costs(",".join(f"judge{i}={i}" for i in range(200)))) == 200
+
+
+def test_the_frontier_is_drawn_to_a_file(votes_csv, capsys, tmp_path):
+    picture = tmp_path / "new" / "frontier.png"
+    assert main([*arguments(votes_csv, "select"), "--figure", str(picture)]) == 0
+    assert capsys.readouterr().out.endswith(f"Wrote {picture}\n")
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_compare_tests_every_two_on_the_same_samples(data, capsys, tmp_path):
+    truth, votes = data
+    ensembles = {"all": votes, "four": votes[:4], "worse": np.roll(votes, 1, axis=1)}
+    for name, outputs in ensembles.items():
+        np.savez(tmp_path / f"{name}.npz", label=truth, outputs=outputs)
+    files = [str(tmp_path / f"{name}.npz") for name in ensembles]
+    options = ["--truth", "label"]
+    assert main(["compare", *files, *options]) == 0
+    expected = compare_votes(truth, ensembles)
+    assert {pair.apart for pair in expected.pairs} == {True, False}
+    words = " ".join(capsys.readouterr().out.split())
+    assert " ".join(str(expected).split()) in words
+    assert "p: exact McNemar test, corrected by Holm's method for 3 tests." in words
+    assert main(["compare", *files, *options, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["comparison"] == expected.to_dict()
 
 
 def test_select_writes_the_truth_of_outputs_alone_under_its_usual_name(data, capsys, tmp_path):
@@ -276,7 +333,7 @@ def test_a_long_selection_is_cut_short_on_the_screen(capsys, tmp_path):
     truth = rng.integers(0, 2, 300)
     np.savez(tmp_path / "pool.npz", y_true=truth, outputs=truth ^ (rng.random((30, 300)) < 0.3))
     assert main(["select", str(tmp_path / "pool.npz"), "--size", "25"]) == 0
-    assert "... and 5 more; --json has all of them" in capsys.readouterr().out
+    assert "... and 10 more; --json has all of them" in capsys.readouterr().out
 
 
 @pytest.mark.filterwarnings("always")
@@ -312,6 +369,19 @@ def test_help_has_examples(command, capsys):
         (["assess", "votes.csv", "--judge", "net"], "`item` must be given too: a long table has"),
         (["assess", "votes.csv", "--html", "link.csv"], "`--html` must not be the file that is read"),
         (["select", "votes.csv", "--out", "votes.csv"], "`--out` must not be the file that is read"),
+        (
+            ["select", "votes.csv", "--figure", "f.txt"],
+            "`--figure` must end in .png, .svg or .pdf; got 'f.txt'.",
+        ),
+        (
+            ["select", "votes.csv", "--costs", "a=1,b"],
+            "`--costs` must give a name and a number for each learner",
+        ),
+        (
+            ["select", "votes.csv", "--costs", "a=1,a=2"],
+            "`--costs` must name each learner once; got 'a' twice.",
+        ),
+        (["select", "votes.csv", "--costs", "none.csv"], "No such file or directory: none.csv."),
         (["select", "votes.csv", "--out", "link.csv"], "`--out` must not be the file that is read"),
         (["select", "votes.csv", "--out", "../here/votes.csv"], "`--out` must not be the file that is read"),
         (["assess", "votes.csv", "-t", "lable"], "got 'lable'. Did you mean 'label'?"),
@@ -365,7 +435,7 @@ def test_the_documentation_shows_what_the_commands_print(tmp_path, monkeypatch, 
     monkeypatch.setenv("COLUMNS", "80")
     exec(re.search(r"```python\n(.*?)```", text, re.DOTALL)[1], {})
     blocks = re.findall(r"```console\n\$ (.*?)\n(.*?)```", text, re.DOTALL)
-    assert len(blocks) == 13
+    assert len(blocks) == 14
     for command, shown in blocks:
         *before, last = command.split("; ")
         for part in before:
@@ -434,3 +504,19 @@ def test_select_keeps_a_truth_whose_name_an_archive_cannot_hold(name, data, caps
     end = f"Wrote {out}, the truth as 'y_true'\nWrote {out}.weights.json\n"
     assert capsys.readouterr().out.endswith(end)
     np.testing.assert_array_equal(read_predictions(out).y_true, truth)
+
+
+def test_select_overwrites_neither_its_costs_nor_predictions_that_look_like_weights(
+    votes_csv, capsys, tmp_path
+):
+    costs = tmp_path / "costs.csv"
+    costs.write_text("".join(f"{name},{cost}\n" for name, cost in COSTS.items()))
+    (tmp_path / "link.csv").symlink_to(costs)
+    for out in (costs, tmp_path / "link.csv"):
+        assert main([*arguments(votes_csv, "select"), "--costs", str(costs), "--out", str(out)]) == 2
+        assert "`--out` must not be the file that is read" in capsys.readouterr().err
+    (tmp_path / "new.csv.weights.json").symlink_to(votes_csv)
+    before = votes_csv.read_text()
+    assert main([*arguments(votes_csv, "select"), "--out", str(tmp_path / "new.csv")]) == 2
+    assert "`--out` must not be the file that is read" in capsys.readouterr().err
+    assert votes_csv.read_text() == before

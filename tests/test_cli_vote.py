@@ -161,7 +161,7 @@ def test_the_weights_of_a_selection_reproduce_its_vote(votes_csv, data, capsys, 
     assert main([*given, "--out", str(out)]) == 0
     selection = json.loads(capsys.readouterr().out)
     weights = read_weights(f"{out}.weights.json").weights
-    assert list(weights) == selection["learners"]
+    assert list(weights) == selection["chosen"]
     votes = data[1]
     cats = sum(weight * (votes["abcde".index(name)] == "cat") for name, weight in weights.items())
     for path in (votes_csv, out):  # the weights choose the learners of the pool

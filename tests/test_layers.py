@@ -40,7 +40,7 @@ MAY_IMPORT = {
     "outputs": BASE,
     "measures": BASE | {"outputs"},
     "assessment": MATHEMATICS | {"_plain"},
-    "selection": MATHEMATICS | {"_plain"},
+    "selection": MATHEMATICS | {"_plain", "assessment"},
     "datasets": {"_validation", "_extras"},
     "io": {"_validation", "_extras", "_files", "exceptions"},
     "plots": ASSESSMENT,

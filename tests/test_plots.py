@@ -13,12 +13,14 @@ from counterpoint.exceptions import UndefinedMeasureWarning
 from counterpoint.measures import calibration_error, combine, reliability
 from counterpoint.plots import (
     CorrelationDisplay,
+    FrontierDisplay,
     ReliabilityDisplay,
     TradeoffDisplay,
     VoteCurveDisplay,
     house_style,
 )
 from counterpoint.plots.style import sequence
+from counterpoint.selection import select
 from counterpoint.theory import VoteCurve, truth_correlation_bounds, vote_accuracy_curve
 
 TRUTH = np.array([0, 0, 0, 0, 1, 1, 1, 1])
@@ -484,3 +486,25 @@ def test_reliability_needs_probabilities(probabilities):
         ReliabilityDisplay([0.5])
     with pytest.raises(ValueError, match="`proba` must have axes"):
         ReliabilityDisplay.from_predictions(truth, proba)
+
+
+def test_the_frontier_shows_the_panels_and_marks_the_chosen_one(ensemble, ax):
+    truth, votes = ensemble
+    chosen = select(truth[:400], votes[:, :400], costs=np.arange(1.0, 10.0))
+    display = FrontierDisplay.from_selection(chosen, ax=ax)
+    assert [panel.cost for panel in display.panels] == sorted(panel.cost for panel in chosen.panels)
+    x, y = display.ax_.lines[1].get_data()  # after the markers of the error bars
+    np.testing.assert_allclose(x, [panel.cost for panel in chosen.frontier])
+    np.testing.assert_allclose(y, [100 * panel.accuracy.value for panel in chosen.frontier])
+    labels = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+    count = len(chosen.indices)
+    assert f"chosen: {count} learner{'' if count == 1 else 's'}" in labels
+    same = FrontierDisplay.from_predictions(truth[:400], votes[:, :400], ax=Figure().subplots())
+    assert same.ax_.get_xlabel() == "Number of learners"
+
+
+def test_a_frontier_needs_panels_that_were_judged():
+    with pytest.raises(ValueError, match=r"^`selection` must have panels that were judged"):
+        FrontierDisplay(select(TRUTH, VOTES))
+    with pytest.raises(TypeError, match=r"^`selection` must be a Selection; got list\.$"):
+        FrontierDisplay([])

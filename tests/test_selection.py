@@ -1,11 +1,13 @@
 import json
 import re
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from scipy.optimize import nnls
 
 from counterpoint.exceptions import UndefinedMeasureWarning
 from counterpoint.measures import learner_learner_correlation, truth_learner_correlation
@@ -93,18 +95,18 @@ def test_each_greedy_step_is_the_one_that_measuring_every_ensemble_anew_finds(en
         assume(not np.isnan(truth_learner_correlation(y_true, outputs)).all())
         path, scores = naive_greedy(y_true, outputs, diversity)
         labels = np.arange(outputs.shape[2]) if outputs.ndim == 3 else None
-        selection = select(y_true, outputs, len(path), diversity=diversity, labels=labels)
+        selection = select(y_true, outputs, len(path), method="greedy", diversity=diversity, labels=labels)
     np.testing.assert_allclose(selection.scores, scores, atol=1e-8)
     assert selection.path.tolist() == path
 
 
-def test_the_path_reports_the_vote_of_every_prefix():
+def test_the_fitted_accuracy_is_that_of_the_vote_on_the_samples_that_chose():
     y_true, votes = random_votes(seed=3, n_learners=9, n_samples=120, n_classes=3)
-    selection = select(y_true, votes)
-    columns = tallies(votes, 3)[selection.path]
-    expected = [vote_accuracy(y_true, columns[: n + 1]) for n in range(9)]
-    np.testing.assert_allclose(selection.accuracies, expected, atol=1e-12)
-    assert selection.accuracy == selection.accuracies[len(selection.indices) - 1]
+    for n in range(1, 10):
+        selection = select(y_true, votes, n, method="greedy")
+        assert selection.fitted_accuracy == pytest.approx(
+            vote_accuracy(y_true, tallies(votes, 3)[selection.indices])
+        )
 
 
 @pytest.mark.parametrize("kind", ["labels", "probabilities"])
@@ -117,7 +119,8 @@ def test_caruana_is_the_published_procedure(kind, seed):
     assert selection.path.tolist() == path
     assert selection.indices.tolist() == list(dict.fromkeys(path))
     assert selection.weights.tolist() == [path.count(i) / 9 for i in selection.indices]
-    np.testing.assert_allclose(selection.scores, selection.accuracies, atol=1e-12)
+    expected = [vote_accuracy(y_true, tallies(outputs, 3)[path[: n + 1]]) for n in range(9)]
+    np.testing.assert_allclose(selection.scores, expected, atol=1e-12)
     assert selection.diversity is None
 
 
@@ -129,11 +132,9 @@ def test_each_vote_is_counted_along_the_path_and_held_on_new_samples(voting, see
     path = naive_caruana(y_true, columns, size=9)
     caruana = select(y_true, proba, 9, method="caruana", voting=voting)
     assert caruana.path.tolist() == path
-    greedy = select(y_true, proba, voting=voting)
-    expected = [vote_accuracy(y_true, columns[greedy.path[: n + 1]]) for n in range(6)]
-    np.testing.assert_allclose(greedy.accuracies, expected, atol=1e-12)
-    bagged = select(y_true, proba, 2, voting=voting, n_bags=3, random_state=0)
-    for selection in (caruana, greedy, bagged):
+    greedy = select(y_true, proba, 3, method="greedy", voting=voting)
+    pursuit = select(y_true, proba, voting=voting)
+    for selection in (caruana, greedy, pursuit):
         assert selection.voting == voting
         tally = np.tensordot(selection.weights, columns[selection.indices], 1)
         won = (tally >= tally.max(axis=1, keepdims=True) - TIE).argmax(axis=1)
@@ -161,18 +162,18 @@ def test_the_vote_of_probabilities_needs_probabilities():
 def test_diversity_passes_over_duplicates():
     y_true, votes = random_votes(seed=0, n_learners=4, n_samples=300, n_classes=2)
     pool = np.repeat(votes, 3, axis=0)  # learners 0 to 2 are one, 3 to 5 are one, ...
-    chosen = select(y_true, pool, 4, diversity=1.0).indices
+    chosen = select(y_true, pool, 4, method="greedy", diversity=1.0).indices
     assert sorted(chosen // 3) == [0, 1, 2, 3]
     assert (chosen % 3 == 0).all()  # ties go to the first
     ranked = np.argsort(-truth_learner_correlation(y_true, pool).round(9), kind="stable")
-    assert select(y_true, pool, 4, diversity=0.0).indices.tolist() == ranked[:4].tolist()
+    assert select(y_true, pool, 4, method="greedy", diversity=0.0).indices.tolist() == ranked[:4].tolist()
 
 
 @pytest.mark.parametrize("diversity", [0.0, 0.5, 1.0])
 def test_the_chosen_vote_beats_the_whole_pool_and_the_best_learner_on_new_data(diversity):
     y_true, votes = noisy_pool(0, 1000)
     y_new, new = noisy_pool(1, 20_000)
-    chosen = select(y_true, votes, diversity=diversity)
+    chosen = select(y_true, votes, "largest", method="greedy", diversity=diversity)
     assert set(chosen.indices.tolist()) >= set(range(8))
     accuracy = np.mean(chosen.vote(new) == y_new)
     whole = vote_accuracy(y_new, tallies(new, 2))
@@ -180,9 +181,9 @@ def test_the_chosen_vote_beats_the_whole_pool_and_the_best_learner_on_new_data(d
     assert accuracy > (new == y_new).mean(axis=1).max() + 0.1
 
 
-def test_without_a_size_a_learner_goes_only_where_it_hurts_beyond_noise():
+def test_of_the_largest_panel_a_learner_is_left_out_only_where_it_hurts_beyond_noise():
     y_true, votes = noisy_pool(2, 400)
-    selection = select(y_true, votes)
+    selection = select(y_true, votes, "largest", method="greedy")
     credit = np.empty((len(votes), len(y_true)))
     for n in range(1, len(votes) + 1):
         shares = tallies(votes, 2)[selection.path[:n]].mean(axis=0)[np.arange(len(y_true)), y_true]
@@ -198,54 +199,16 @@ def test_a_good_pool_is_kept_whole_and_a_perfect_learner_is_enough():
     rng = np.random.default_rng(0)
     y_true = rng.integers(0, 2, 100)
     good = np.where(rng.random((5, 100)) < 0.8, y_true, 1 - y_true)
-    assert len(select(y_true, good).indices) == 5
+    assert len(select(y_true, good, "largest", method="greedy").indices) == 5
     flawed = [np.where(np.arange(100) < 40 + i, 1 - y_true, y_true) for i in range(8)]
     assert select(y_true, [*flawed, y_true]).indices.tolist() == [8]
-
-
-@pytest.mark.parametrize("method", ["greedy", "caruana"])
-def test_bags_are_reproducible_and_average_selections_from_halves(method):
-    y_true, votes = noisy_pool(0, 300)
-    first = select(y_true, votes, 4, method=method, n_bags=10, random_state=7)
-    again = select(y_true, votes, 4, method=method, n_bags=10, random_state=np.random.default_rng(7))
-    other = select(y_true, votes, 4, method=method, n_bags=10, random_state=8)
-    assert first.to_json() == again.to_json() != other.to_json()
-    rng = np.random.default_rng(7)
-    weights = np.zeros(30)
-    for _ in range(10):
-        half = np.sort(rng.choice(30, 15, replace=False))
-        bag = select(y_true, votes[half], 4, method=method)
-        weights[half[bag.indices]] += bag.weights / 10
-    np.testing.assert_allclose(first.weights, weights[first.indices], atol=1e-12)
-    assert first.weights.sum() == pytest.approx(1, abs=1e-12)
-    assert (np.diff(first.weights) <= 1e-9).all()
-    assert len(first.indices) == np.count_nonzero(weights)
-    assert len(first.path) == 0
-    assert len(first.scores) == len(first.accuracies) == 10
-
-
-def test_the_score_of_bags_is_the_greedy_score_for_equal_weights():
-    y_true, votes = random_votes(seed=1, n_learners=7, n_samples=200, n_classes=3)
-    bag = select(y_true, votes, 4, n_bags=1, random_state=0)
-    np.testing.assert_allclose(bag.weights, 0.25)
-    assert bag.scores[-1] == pytest.approx(score(y_true, votes[bag.indices], 0.5), abs=1e-12)
-    assert bag.accuracy == pytest.approx(vote_accuracy(y_true, tallies(votes, 3)[bag.indices]), abs=1e-12)
-
-
-@pytest.mark.parametrize("method", ["greedy", "caruana"])
-def test_bags_without_a_size_put_their_weight_on_the_good_learners(method):
-    y_true, votes = noisy_pool(0, 500)
-    selection = select(y_true, votes, method=method, n_bags=10, random_state=0)
-    assert selection.weights[selection.indices < 15].sum() > 0.8
-    y_new, new = noisy_pool(1, 20_000)
-    assert np.mean(selection.vote(new) == y_new) > vote_accuracy(y_new, tallies(new, 2)) + 0.03
 
 
 def test_a_constant_learner_is_named_and_never_chosen_by_greedy():
     y_true = [0, 0, 1, 1, 1]
     votes = [[1, 1, 1, 1, 1], [0, 1, 1, 1, 0], [0, 0, 0, 0, 0], [0, 0, 1, 0, 1]]
     with pytest.warns(UndefinedMeasureWarning, match="leaves out learner 0, learner 2;"):
-        selection = select(y_true, votes)
+        selection = select(y_true, votes, method="greedy")
     assert set(selection.indices.tolist()) <= {1, 3}
     assert np.isfinite(selection.scores).all()
     # its accuracy is defined, so Caruana's method knows it
@@ -256,13 +219,13 @@ def test_a_constant_learner_is_named_and_never_chosen_by_greedy():
             ValueError, match=r"^`size` must be at most 1, the number of learners with a correlation"
         ),
     ):
-        select([0, 1, 1], [[0] * 3, [1] * 3, [0] * 3, [1] * 3, [0] * 3, [0, 1, 0]], 2)
+        select([0, 1, 1], [[0] * 3, [1] * 3, [0] * 3, [1] * 3, [0] * 3, [0, 1, 0]], 2, method="greedy")
 
 
 def test_learners_that_share_no_class_are_scored_by_the_truth_alone():
     y_true = np.array([0, 0, 1, 1, 2, 2, 3, 3])
     votes = np.array([[0, 0, 1, 1, 0, 1, 0, 1], [2, 3, 2, 3, 2, 2, 3, 3], [0, 0, 1, 1, 0, 1, 0, 1]])
-    selection = select(y_true, votes, 3, diversity=1.0)
+    selection = select(y_true, votes, 3, method="greedy", diversity=1.0)
     r_tl = np.nanmean(truth_learner_correlation_per_class(y_true, votes), axis=1)
     assert selection.scores[1] == pytest.approx(np.mean(r_tl[selection.path[:2]]), abs=1e-12)
     assert np.isfinite(selection.scores).all()
@@ -275,19 +238,20 @@ def truth_learner_correlation_per_class(y_true, votes):
         return truth_learner_correlation(y_true, votes, per_class=True)
 
 
-@pytest.mark.parametrize("method", ["greedy", "caruana"])
-@pytest.mark.parametrize("size", [None, 1])
+@pytest.mark.parametrize("method", ["pursuit", "greedy", "caruana"])
+@pytest.mark.parametrize("size", ["smallest", "largest", 1])
 def test_one_learner_is_chosen(method, size):
     selection = select([0, 1, 1], [[0, 1, 0]], size, method=method)
     assert selection.indices.tolist() == [0]
     assert selection.weights.tolist() == [1.0]
-    assert selection.accuracy == pytest.approx(2 / 3)
+    assert selection.fitted_accuracy == pytest.approx(2 / 3)
+    assert np.isnan(selection.accuracy.value)
 
 
 def test_size_one_is_the_learner_nearest_to_the_truth():
     y_true, votes = random_votes(seed=5, n_learners=8, n_samples=100, n_classes=3)
     best = truth_learner_correlation(y_true, votes).argmax()
-    assert select(y_true, votes, 1, diversity=5.0).indices.tolist() == [best]
+    assert select(y_true, votes, 1, method="greedy", diversity=5.0).indices.tolist() == [best]
 
 
 def test_caruana_may_pick_more_often_than_there_are_learners():
@@ -300,9 +264,9 @@ def test_caruana_may_pick_more_often_than_there_are_learners():
 def test_strings_and_probabilities_with_labels_vote_alike():
     y_true, codes = random_votes(seed=2, n_learners=6, n_samples=80, n_classes=3)
     names = np.array(["ant", "bee", "cat"])
-    as_codes = select(y_true, codes, 3)
-    as_names = select(names[y_true], names[codes], 3)
-    as_proba = select(names[y_true], np.eye(3)[codes], 3, labels=names)
+    as_codes = select(y_true, codes)
+    as_names = select(names[y_true], names[codes])
+    as_proba = select(names[y_true], np.eye(3)[codes], labels=names)
     assert as_codes.to_json() == as_names.to_json()
     assert as_codes.indices.tolist() == as_proba.indices.tolist()
     won = names[as_codes.vote(codes)]
@@ -312,20 +276,8 @@ def test_strings_and_probabilities_with_labels_vote_alike():
 
 
 def test_the_vote_weighs_learners_and_gives_a_tie_to_the_first_label():
-    selection = Selection.from_json(
-        json.dumps(
-            {
-                "schema": 1,
-                "indices": [2, 0, 1],
-                "weights": [0.5, 0.3, 0.2],
-                "accuracy": 1.0,
-                "path": [],
-                "scores": [],
-            }
-            | {"accuracies": [], "method": "caruana", "voting": "hard", "diversity": None}
-            | {"n_learners": 4, "n_bags": 1}
-        )
-    )
+    known = select([0, 1, 1, 0], np.ones((4, 4), dtype=int), 1)
+    selection = replace(known, indices=np.array([2, 0, 1]), weights=np.array([0.5, 0.3, 0.2]))
     votes = np.array([[1, 1, 5], [1, 0, 5], [0, 0, 7], [9, 9, 9]])
     assert selection.vote(votes).tolist() == [0, 0, 5]
     assert selection.take(votes).tolist() == votes[[2, 0, 1]].tolist()
@@ -333,20 +285,24 @@ def test_the_vote_weighs_learners_and_gives_a_tie_to_the_first_label():
 
 def test_a_selection_survives_json_and_prints_well():
     y_true, votes = noisy_pool(0, 200)
-    for options in ({"size": 3}, {"method": "caruana"}, {"n_bags": 3, "random_state": 0}):
+    for options in ({"size": 3}, {"method": "caruana"}, {"costs": np.arange(30.0)}):
         selection = select(y_true, votes, **options)
         back = Selection.from_json(selection.to_json())
         assert back.to_json() == selection.to_json()
         assert selection.to_dict() == json.loads(selection.to_json())
         assert votes[back.indices].shape == (len(selection.indices), 200)
         assert back.path.dtype == np.int64
-    text = str(select(y_true, votes, 3))
+        assert back.effects == selection.effects
+        assert back.panels[0].accuracy == selection.panels[0].accuracy
+    text = str(select(y_true, votes, 3, method="greedy"))
     assert text.startswith("3 of 30 learners (greedy, diversity 0.5)\nTheir hard vote is right on ")
-    assert "% of the samples it was chosen on.\nlearner  weight\n" in text
+    assert " of samples that did not choose it, " in text
+    assert "points against the vote of all.\nlearner  weight  without it, points\n" in text
     assert text.count("0.3333") == 3
-    assert "(caruana, 2 bags)" in str(select(y_true, votes, 5, method="caruana", n_bags=2, random_state=0))
-    assert str(select(y_true, votes, 29)).endswith("... and 9 more")
-    assert repr(select(y_true, votes, 3)) == "<Selection 3 of 30 learners, 'greedy'>"
+    few = select(y_true[:10], votes[:, :10], 29, method="greedy", diversity=0)
+    assert str(few).endswith("... and 9 more")
+    assert "there are too few samples to judge it on others." in str(few)
+    assert repr(few) == "<Selection 29 of 30 learners, 'greedy'>"
 
 
 GOOD = ([0, 1, 1, 0], [[0, 1, 0, 0], [0, 1, 1, 1], [1, 1, 1, 0]])
@@ -357,12 +313,6 @@ NAN = [[[0.5, 0.5], [np.nan, 0.5]], [[0.1, 0.9], [0.2, 0.8]]]
     ("arguments", "options", "error", "match"),
     [
         (GOOD, {"size": 4}, ValueError, r"^`size` must be at most 3, the number of learners; got 4\.$"),
-        (
-            GOOD,
-            {"size": 3, "n_bags": 2},
-            ValueError,
-            r"^`size` must be at most 2, half the number of learners, w",
-        ),
         (GOOD, {"size": 0}, ValueError, r"^`size` must be at least 1; got 0\.$"),
         (GOOD, {"size": 2.0}, TypeError, r"^`size` must be an integer"),
         (GOOD, {"size": [2]}, TypeError, r"^`size` must be an integer; got \[2\]\.$"),
@@ -370,7 +320,7 @@ NAN = [[[0.5, 0.5], [np.nan, 0.5]], [[0.1, 0.9], [0.2, 0.8]]]
             GOOD,
             {"method": "best"},
             ValueError,
-            r"^`method` must be one of 'greedy', 'caruana'; got 'best'\.$",
+            r"^`method` must be one of 'pursuit', 'greedy', 'caruana'; got 'best'\.$",
         ),
         (
             GOOD,
@@ -399,13 +349,30 @@ NAN = [[[0.5, 0.5], [np.nan, 0.5]], [[0.1, 0.9], [0.2, 0.8]]]
             TypeError,
             r"^`diversity` must be one number; got \[0\.1, 0\.2\]\.$",
         ),
-        (GOOD, {"n_bags": -1}, ValueError, r"^`n_bags` must be at least 0; got -1\.$"),
         (
             GOOD,
-            {"random_state": "seed"},
-            TypeError,
-            r"^`random_state` must be None, a whole number.*got 'seed'\.$",
+            {"size": "small"},
+            ValueError,
+            r"^`size` must be one of 'smallest', 'largest'; got 'small'\.$",
         ),
+        (GOOD, {"size": None}, TypeError, r"^`size` must be an integer; got None\.$"),
+        (GOOD, {"within": -1}, ValueError, r"^`within` must be at least 0; got -1"),
+        (GOOD, {"learners": "abc"}, TypeError, r"^`learners` must be a sequence of names; got 'abc'\.$"),
+        (
+            GOOD,
+            {"costs": [1, 2]},
+            ValueError,
+            r"^`costs` must have one entry for each of 3 learners; got shape",
+        ),
+        (GOOD, {"costs": [1, 2, -1]}, ValueError, r"^`costs` must be finite and at least 0\.$"),
+        (GOOD, {"costs": [1, 2, np.inf]}, ValueError, r"^`costs` must be finite"),
+        (
+            GOOD,
+            {"costs": {"L1": 1, "L2": 1}},
+            ValueError,
+            r"^`costs` must have a cost for every .* for 'L3'\.$",
+        ),
+        (GOOD, {"costs": {"L9": 1}}, ValueError, r"^`costs` must name learners of the pool; got 'L9'\.$"),
         (
             GOOD,
             {"labels": [0, 2]},
@@ -414,19 +381,19 @@ NAN = [[[0.5, 0.5], [np.nan, 0.5]], [[0.1, 0.9], [0.2, 0.8]]]
         ),
         (
             ([1, 1], [[0, 1], [1, 0]]),
-            {},
+            {"method": "greedy"},
             ValueError,
             r"^`y_true` must hold at least two classes; got only 1\.$",
         ),
         (
             ([0, 1], [[1, 1], [0, 0]]),
-            {},
+            {"method": "greedy"},
             ValueError,
             r"^`outputs` must hold a learner that is not constant in the classes of `y_true`; got none",
         ),
         (
             ([0, 1], [[2, 3], [3, 2]]),
-            {},
+            {"method": "greedy"},
             ValueError,
             r"^`outputs` must hold a learner that is not constant in the classes of `y_true`; got none",
         ),
@@ -449,8 +416,8 @@ def test_a_selection_refuses_another_pool_and_another_text():
         words = f"`text` must be the JSON of a Selection; got {text!r}."
         with pytest.raises(ValueError, match=f"^{re.escape(words)}$"):
             Selection.from_json(text)
-    with pytest.raises(ValueError, match=r"^`data` must be a Selection with schema 1; got schema 2\.$"):
-        Selection.from_dict(selection.to_dict() | {"schema": 2})
+    with pytest.raises(ValueError, match=r"^`data` must be a Selection with schema 2; got schema 1\.$"):
+        Selection.from_dict(selection.to_dict() | {"schema": 1})
     with pytest.raises(
         ValueError, match=r"^`data` must have the fields of Selection; got none named 'path'\.$"
     ):
@@ -463,8 +430,154 @@ def test_a_class_that_only_learners_vote_for_is_in_neither_average():
     votes = np.where(rng.random((3, 300)) < 0.8, y_true, 2)
     per_class = learner_learner_correlation(votes, per_class=True)[:2].mean(axis=0)
     r_tl = np.nanmean(truth_learner_correlation_per_class(y_true, votes), axis=1)
-    selection = select(y_true, votes, 2, diversity=1.0)
+    selection = select(y_true, votes, 2, method="greedy", diversity=1.0)
     first, second = selection.path
     # the critical lambda of two learners is 1/4
     expected = r_tl[[first, second]].mean() - per_class[first, second] / 4
     assert selection.scores[1] == pytest.approx(expected)
+
+
+def squared_error(y_true, columns, weights):
+    """Return the mean squared error of the weighted vote."""
+    return ((np.tensordot(weights, columns, 1) - np.eye(columns.shape[2])[y_true]) ** 2).sum(axis=1).mean()
+
+
+@pytest.mark.parametrize("kind", ["labels", "probabilities"])
+@pytest.mark.parametrize("seed", range(3))
+def test_pursuit_gives_the_weights_of_non_negative_least_squares(kind, seed):
+    make = random_votes if kind == "labels" else random_probabilities
+    y_true, outputs = make(
+        seed, n_learners=5, n_samples=15, n_classes=3
+    )  # too few to compare with equal weights
+    columns = tallies(outputs, 3)
+    selection = select(y_true, outputs, 5)
+    expected, _ = nnls(columns.reshape(5, -1).T, np.eye(3)[y_true].ravel())
+    weights = np.zeros(5)
+    weights[selection.indices] = selection.weights
+    np.testing.assert_allclose(weights, expected / expected.sum(), atol=1e-5)
+    alone = [
+        squared_error(
+            y_true, columns[[i]], (columns[i, np.arange(15), y_true].sum() / (columns[i] ** 2).sum(),)
+        )
+        for i in range(5)
+    ]
+    assert selection.path[0] == np.argmin(alone)
+
+
+def test_pursuit_takes_equal_weights_where_they_do_better_on_other_samples():
+    rng = np.random.default_rng(0)
+    y_true = rng.integers(0, 2, 60)
+    alike = np.where(rng.random((15, 60)) < 0.75, y_true, 1 - y_true)
+    chosen = select(y_true, alike, 9)
+    np.testing.assert_allclose(chosen.weights, 1 / 9)
+
+
+def test_what_is_said_of_a_panel_holds_on_new_samples():
+    """The fitted accuracy is too high; the cross-fitted one is not, and its interval holds the truth."""
+    gaps, fitted, inside = [], [], 0
+    for seed in range(12):
+        y_true, votes = noisy_pool(seed, 150, n_good=6, n_noise=20)
+        y_new, new = noisy_pool(100 + seed, 20_000, n_good=6, n_noise=20)
+        chosen = select(y_true, votes, method="caruana", size=20)
+        reached = np.mean(chosen.vote(new) == y_new)
+        gaps.append(chosen.accuracy.value - reached)
+        fitted.append(chosen.fitted_accuracy - reached)
+        inside += chosen.accuracy.low <= reached <= chosen.accuracy.high
+    assert np.mean(fitted) > 0.05
+    assert abs(np.mean(gaps)) < 0.025
+    assert inside >= 10
+
+
+def test_effects_say_who_is_worth_having_and_hold_on_new_samples():
+    y_true, votes = noisy_pool(3, 600, n_good=3, n_noise=4)
+    y_new, new = noisy_pool(4, 5_000, n_good=3, n_noise=4)
+    chosen = select(y_true, votes, 3, method="greedy")
+    assert sorted(chosen.indices.tolist()) == [0, 1, 2]
+    np.testing.assert_array_equal(chosen.support, [1, 1, 1, 0, 0, 0, 0])
+    whole = np.mean(chosen.vote(new) == y_new)
+    for i, effect in enumerate(chosen.effects):
+        assert effect.low < effect.value < effect.high
+        with_it = sorted({0, 1, 2} | {i})
+        without = sorted({0, 1, 2} - {i})
+        gain = vote_accuracy(y_new, tallies(new, 2)[with_it]) - vote_accuracy(y_new, tallies(new, 2)[without])
+        assert effect.low - 0.01 <= gain <= effect.high + 0.01
+        assert (effect.low > 0) == (i < 3)
+    pool = vote_accuracy(y_new, tallies(new, 2))
+    assert chosen.against_pool.low <= whole - pool <= chosen.against_pool.high
+
+
+def test_a_learner_that_no_part_chose_has_no_effect_in_a_large_pool():
+    y_true, votes = noisy_pool(0, 100, n_good=5, n_noise=200)
+    chosen = select(y_true, votes, 3, method="greedy")
+    known = np.array([not np.isnan(effect.value) for effect in chosen.effects])
+    np.testing.assert_array_equal(known, chosen.support > 0)
+
+
+def test_the_smallest_panel_is_the_first_within_the_noise_of_the_best():
+    y_true, votes = noisy_pool(0, 800)
+    by_noise = [len(select(y_true, votes, method="greedy", within=w).indices) for w in (0.0, 0.75, 2.0)]
+    assert by_noise[0] >= by_noise[1] >= by_noise[2]
+    chosen = select(y_true, votes, method="greedy")
+    accuracies = [panel.accuracy.value for panel in chosen.panels]
+    best = int(np.argmax(accuracies))
+    assert by_noise[0] == best + 1
+    assert len(chosen.panels) == 30
+    assert chosen.panels[best].behind.value == 0
+    assert chosen.panels[best].behind.low < 0 < chosen.panels[best].behind.high
+    # within 0.75 standard errors is well inside the interval of 1.96
+    mine = chosen.panels[len(chosen.indices) - 1]
+    assert mine.indices.tolist() == chosen.indices.tolist()
+    assert mine.behind.high > 0
+
+
+def test_duplicates_are_left_out_and_a_perfect_learner_is_enough():
+    y_true, votes = noisy_pool(0, 300)
+    twice = np.vstack([votes[:3], votes[:3]])
+    assert set((select(y_true, twice).indices % 3).tolist()) <= {0, 1, 2}
+    assert len(select(y_true, twice).indices) <= 3
+    assert select(y_true, [*votes, y_true]).indices.tolist() == [30]
+
+
+def test_costs_by_name_or_in_order_make_the_cheap_learners_win():
+    rng = np.random.default_rng(0)
+    y_true = rng.integers(0, 2, 1000)
+    good = np.where(rng.random((3, 1000)) < 0.8, y_true, 1 - y_true)
+    pool = {f"cheap{i}": row for i, row in enumerate(good)} | {f"dear{i}": row for i, row in enumerate(good)}
+    costs = {name: 1.0 if name.startswith("cheap") else 10.0 for name in pool}
+    chosen = select(y_true, pool, costs=costs)
+    assert all(name.startswith("cheap") for name in chosen.chosen)
+    assert chosen.cost == len(chosen.indices)
+    again = select(y_true, list(pool.values()), costs=list(costs.values()), learners=list(pool))
+    assert again.to_json() == chosen.to_json()
+    spent = [panel.cost for panel in chosen.panels]
+    assert spent == sorted(spent)
+
+
+def test_the_frontier_is_more_accurate_with_every_step_in_cost():
+    y_true, votes = noisy_pool(0, 500)
+    chosen = select(y_true, votes, costs=np.linspace(1, 4, 30))
+    frontier = chosen.frontier
+    assert 2 <= len(frontier) <= len(chosen.panels)
+    pairs = [(panel.cost, panel.accuracy.value) for panel in frontier]
+    assert pairs == sorted(pairs)
+    assert len({value for _, value in pairs}) == len(pairs)
+    for panel in chosen.panels:
+        assert panel.cost == pytest.approx(chosen.costs[panel.indices].sum())
+        assert panel.accuracy.value <= max(value for cost, value in pairs if cost <= panel.cost + TIE) + TIE
+
+
+def test_free_learners_and_equal_costs_are_allowed():
+    y_true, votes = noisy_pool(0, 200, n_good=4, n_noise=2)
+    free = select(y_true, votes, costs=[0, 1, 1, 1, 1, 1])
+    assert free.panels[0].cost == 0
+    equal, plain = (select(y_true, votes, costs=costs) for costs in ([7.0] * 6, None))
+    assert equal.indices.tolist() == plain.indices.tolist()
+    assert equal.cost == 7 * plain.cost
+
+
+def test_a_class_with_few_samples_is_shared_among_the_parts():
+    rng = np.random.default_rng(0)
+    y_true = np.array([0] * 95 + [1] * 5)
+    votes = np.where(rng.random((4, 100)) < 0.9, y_true, 1 - y_true)
+    assert not np.isnan(select(y_true, votes).accuracy.value)
+    assert np.isnan(select(y_true[1:-1], votes[:, 1:-1]).accuracy.value)  # four of the second class

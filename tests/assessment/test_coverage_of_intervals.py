@@ -37,5 +37,3 @@ def table():
 def test_the_page_shows_the_record():
     page = (ROOT / "docs" / "assess.md").read_text(encoding="utf-8")
     assert "\n".join(table()) in page
-
-

@@ -243,7 +243,7 @@ def test_each_candidate_is_judged_at_its_best_weight_decay(monkeypatch):
     assert results["params"][1] == {"diversity": 0.0, "weight_decay": 0.03, "epochs": 1}
     np.testing.assert_allclose(results["mean_learner_train_score"], np.arange(6) / 10)
     assert "at diversity 1, weight decay 0.3 and 1 epoch, the vote is right on 90.0 %" in search.verdict_
-    assert "trained independently, weight decay 0.03 and 1 epoch, on 80.0 %" in search.verdict_
+    assert "trained independently, weight decay 0.03 and 1 epoch, it is 80.0 %" in search.verdict_
     assert "for the best of 4 pairs of diversity and weight decay: p = 0)" in search.verdict_
 
 
@@ -357,11 +357,11 @@ def test_networks_that_cannot_be_stacked_have_weight_decays_of_their_own_too(tab
 def test_the_verdict_can_be_that_diversity_costs():
     votes = np.array([[0.9, 0.91, 0.92], [0.7, 0.72, 0.7], [0.8, 0.8, 0.81]])
     test = corrected_paired_test(votes[2] - votes[0], 0.5)
-    text = verdict([Candidate(d, 0.1, 20) for d in (0.0, 0.5, 1.0)], 0, 2, 0, votes, test)
+    text = verdict([Candidate(d, 0.1, 20) for d in (0.0, 0.5, 1.0)], (0, 2, 0), votes, test)
     assert text.startswith(
         "Explicit diversity costs on this data: at diversity 1, weight decay 0.1 and 20 epochs, the vote is right on 80"
     )
-    assert "independently, weight decay 0.1 and 20 epochs, on 91.0 %" in text
+    assert "independently, weight decay 0.1 and 20 epochs, it is 91.0 %" in text
     assert "the best of 2 diversities" in text
 
 

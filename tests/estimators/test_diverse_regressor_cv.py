@@ -41,8 +41,10 @@ def test_all_candidates_are_scored_on_all_folds(search):
     np.testing.assert_allclose(splits.mean(axis=0), results["mean_test_score"])
     assert (results["mean_test_squared_error"] <= results["mean_learner_squared_error"]).all()
     assert results["params"][search.best_index_] == {
-        "diversity": search.best_diversity_, "weight_decay": search.best_weight_decay_
-    }  # fmt: skip
+        "diversity": search.best_diversity_,
+        "weight_decay": search.best_weight_decay_,
+        "epochs": search.best_epoch_,
+    }
 
 
 def test_the_score_of_a_fold_is_the_share_of_the_variance_that_is_explained(table, search):
@@ -100,7 +102,7 @@ def test_where_networks_underfit_diversity_pays():
         random_state=0,
     ).fit(X, y)
     assert search.verdict_.startswith(
-        "Explicit diversity pays on this data: at diversity 0.9 the mean explains"
+        "Explicit diversity pays on this data: at diversity 0.9, weight decay 0.1"
     )
     assert search.best_diversity_ == 0.9
 
@@ -150,3 +152,19 @@ def test_a_constant_target_is_refused(table):
         ValueError, match=r"`y` must hold at least two numbers; got 3 alone \(n_samples=240\)"
     ):
         DiverseEnsembleRegressorCV(**SMALL).fit(table[0], np.full(240, 3.0))
+
+
+def test_the_epoch_is_chosen_on_the_folds_and_refitted(search):
+    chosen = search.cv_results_["param_epochs"][search.best_index_]
+    assert search.best_epoch_ == chosen == len(search.history_)
+
+
+def test_of_two_epochs_the_better_one_is_taken():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(120, 10)), rng.normal(size=120)  # nothing to learn
+    search = DiverseEnsembleRegressorCV(
+        n_estimators=3, diversities=(0.5,), epochs=(1, 80), learning_rate=0.02, cv=3, random_state=0
+    ).fit(X, y)
+    assert search.best_epoch_ == 1
+    with pytest.raises(ValueError, match="`epochs` must be an integer or a sequence of distinct integers"):
+        search.set_params(epochs=(5, 5)).fit(X, y)

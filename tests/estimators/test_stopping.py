@@ -5,7 +5,7 @@ import pytest
 import torch
 from sklearn.datasets import load_iris, make_classification
 
-from counterpoint.estimators import DiverseEnsembleClassifier, _settings, _stopping
+from counterpoint.estimators import DiverseEnsembleClassifier, DiverseEnsembleRegressor, _settings, _stopping
 from counterpoint.training import JointLoss
 
 
@@ -118,3 +118,36 @@ def test_pieces_must_not_change_in_a_warm_start(noise):
 def test_a_bad_parameter_is_named(noise, settings, match):
     with pytest.raises((ValueError, TypeError), match=match):
         small(**settings).fit(*noise)
+
+
+def numbers(**more):
+    settings = {"n_estimators": 4, "hidden_layer_sizes": (16,), "epochs": 40, "learning_rate": 0.02}
+    return DiverseEnsembleRegressor(**settings | {"random_state": 0} | more)
+
+
+def test_regressors_stop_early_on_noise_and_predict_no_worse():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 6))
+    y = X[:, 0] + 3 * rng.normal(size=300)
+    early, late = (numbers(early_stopping=stops).fit(X[::2], y[::2]) for stops in (True, False))
+    assert len(early.history_) < 20
+    assert len(late.history_) == 40
+    assert early.score(X[1::2], y[1::2]) > late.score(X[1::2], y[1::2])
+    given = numbers(early_stopping=False, epochs=len(early.history_)).fit(X[::2], y[::2])
+    np.testing.assert_array_equal(early.predict(X), given.predict(X))
+
+
+def test_regressors_have_the_batches_and_pieces_of_classifiers():
+    X = np.random.default_rng(0).normal(size=(80, 3))
+    model = numbers(epochs=2).fit(X, X[:, 0] ** 2)
+    assert model.encoder_.n_pieces == 8
+    assert numbers(epochs=2, n_pieces=0).fit(X, X[:, 0]).encoder_.n_pieces == 0
+    with pytest.raises(ValueError, match="`batch_size` must be 'auto' or a number; got 'big'"):
+        numbers(batch_size="big").fit(X, X[:, 0])
+
+
+def test_many_rows_of_a_regressor_are_set_aside(monkeypatch):
+    monkeypatch.setattr(_stopping, "LARGE", 100)
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    model = numbers(epochs=3).fit(X, X[:, 0])
+    assert model.history_.best_epoch is not None

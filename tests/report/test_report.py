@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from counterpoint.assessment import Assessment, assess
+from counterpoint.assessment import Assessment, assess, compare_votes
 from counterpoint.measures import MEASURES
 from counterpoint.report import EnsembleReport, _resource
 from counterpoint.report._matrix import _STRONG
@@ -276,7 +276,7 @@ def test_json_gives_the_assessments_back(five, lonely):
     again = Assessment.from_dict(data["assessments"][0])
     assert again.verdict == five.verdict
     assert data["date"] == "2026-01-01"
-    assert data["schema"] == 1
+    assert data["schema"] == 2
     assert data["assessments"][1]["correlations"]["r_ll"] is None
 
 
@@ -521,3 +521,23 @@ def test_a_trajectory_has_a_gap_where_an_epoch_is_undefined(soft):
 def test_a_page_is_written_to_a_path(five):
     with pytest.raises(TypeError, match=r"^`path` must be the path of a file; got 3\.$"):
         EnsembleReport(five).write_html(3)
+
+
+def test_the_verdict_of_a_comparison_is_that_of_the_paired_test():
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 2, 300)
+    votes, alike = np.where(rng.random((2, 9, 300)) < 0.75, truth, 1 - truth)
+    for other, words in (
+        (alike, "a paired test cannot tell them apart"),
+        (votes[:2], "a paired test tells them apart"),
+    ):
+        ensembles = {"all": votes, "some": other}
+        assessments = [assess(truth, outputs, name=name) for name, outputs in ensembles.items()]
+        tested = compare_votes(truth, ensembles)
+        report = EnsembleReport(assessments, comparison=tested)
+        assert words in report.markdown()
+        assert words in report.html()
+        assert json.loads(report.to_json())["comparison"] == tested.to_dict()
+        assert "a paired test" not in EnsembleReport(assessments).markdown()
+    with pytest.raises(TypeError, match=r"^`comparison` must be a VoteComparison; got dict\.$"):
+        EnsembleReport(assessments, comparison={})

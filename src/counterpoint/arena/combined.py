@@ -52,8 +52,8 @@ def run_combined(
     Notes
     -----
     Both learn from the out-of-fold predictions of the training part only, those of the candidate that each method has
-    chosen. ``greedy-selection`` is :func:`~counterpoint.select` by Caruana's method with its defaults. ``stack`` is
-    ``LogisticRegression`` with its defaults on the probabilities, as in scikit-learn's ``StackingClassifier``.
+    chosen. ``greedy-selection`` is :func:`~counterpoint.select` by Caruana's method with ``size="largest"``. ``stack``
+    is ``LogisticRegression`` with its defaults on the probabilities, as in scikit-learn's ``StackingClassifier``.
     """
     combine = {"greedy-selection": _selection, "stack": _stack}[method]
     names, results = list(pool), []
@@ -81,9 +81,9 @@ def run_combined(
 
 def _selection(y: IntArray, inner: FloatArray, test: FloatArray) -> Combination:
     labels = np.arange(inner.shape[2])
-    found = select(y, inner, method="caruana", voting="soft", labels=labels)
+    found = select(y, inner, "largest", method="caruana", voting="soft", labels=labels)
     proba = np.einsum("i,inc->nc", found.weights, test[found.indices])
-    return Combination(proba, found.indices, found.weights, found.accuracy)
+    return Combination(proba, found.indices, found.weights, found.fitted_accuracy)
 
 
 def _stack(y: IntArray, inner: FloatArray, test: FloatArray) -> Combination:

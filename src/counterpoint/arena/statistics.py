@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from counterpoint._validation import FloatArray, check_count, check_interval, check_real
+from counterpoint.assessment import holm
 
 __all__ = [
     "Friedman",
@@ -229,31 +230,6 @@ def nemenyi_p_values(ranks: ArrayLike, n_sets: int) -> FloatArray:
     apart = np.abs(r[:, None] - r) / np.sqrt(k * (k + 1) / (6 * n))
     p: FloatArray = np.clip(stats.studentized_range.sf(np.sqrt(2) * apart, k, np.inf), 0.0, 1.0)
     return p
-
-
-def holm(p_values: ArrayLike) -> FloatArray:
-    """Return p-values corrected for multiple testing by Holm's method.
-
-    Parameters
-    ----------
-    p_values : array-like of shape (n_tests,)
-        Uncorrected p-values.
-
-    Returns
-    -------
-    ndarray of shape (n_tests,)
-
-    Examples
-    --------
-    >>> holm([0.01, 0.04, 0.03])
-    array([0.03, 0.06, 0.06])
-    """
-    p = check_interval(p_values, "p_values", 0, 1)
-    order = np.argsort(p)
-    corrected = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
-    adjusted = np.empty_like(p)
-    adjusted[order] = np.minimum(corrected, 1.0)
-    return adjusted
 
 
 def cliques(ranks: ArrayLike, difference: float) -> list[tuple[int, int]]:

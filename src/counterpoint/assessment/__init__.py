@@ -17,6 +17,14 @@ from counterpoint.assessment.agreement_result import (
     LabelSummary,
 )
 from counterpoint.assessment.bootstrap import check_groups
+from counterpoint.assessment.comparison import (
+    PairedVotes,
+    VoteComparison,
+    compare_votes,
+    credit_estimate,
+    holm,
+    paired_difference,
+)
 from counterpoint.assessment.dawid_skene import DawidSkene, dawid_skene
 from counterpoint.assessment.findings import with_findings
 from counterpoint.assessment.groups import (
@@ -67,17 +75,25 @@ __all__ = [
     "Finding",
     "LabelSummary",
     "LearnerOutputs",
+    "PairedVotes",
     "ProbabilitySummary",
     "RegressionAssessment",
     "ScoreAssessment",
+    "VoteComparison",
     "VotePrediction",
     "VoteSummary",
     "assess",
     "assess_estimator",
     "assess_regression",
     "assess_scores",
+    "check_names",
+    "compare_votes",
+    "credit_estimate",
     "dawid_skene",
+    "holm",
     "learner_outputs",
+    "named_outputs",
+    "paired_difference",
 ]
 
 
@@ -206,11 +222,11 @@ def assess(
     >>> round(panel.agreement.krippendorff_alpha.value, 3), panel.consensus[:3]
     (0.338, ('ham', 'ham', 'spam'))
 
-    The third learner leaves out two samples:
+    The third learner leaves out a third of the samples:
 
     >>> votes[2] = ["ham", None, "spam", "ham", "skip", "spam"]
-    >>> assess(truth, votes, abstain="skip").coverage.answered
-    array([6, 6, 4])
+    >>> assess(3 * truth, [3 * row for row in votes], abstain="skip").coverage.answered
+    array([18, 18, 12])
     """
     check_choice(voting, "voting", VOTINGS)
     check_choice(samples, "samples", SAMPLES)

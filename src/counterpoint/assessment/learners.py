@@ -28,7 +28,28 @@ class LearnerOutputs(NamedTuple):
 
 
 def named_outputs(outputs: Any, learners: Sequence[str] | None) -> tuple[Any, Sequence[str] | None]:
-    """Return outputs as an array with the learners first, and the names that a mapping or a DataFrame has."""
+    """Return outputs with the learners first, and the names that a mapping or a DataFrame has.
+
+    Parameters
+    ----------
+    outputs : array-like, mapping or DataFrame
+        Outputs as a caller gave them.
+    learners : sequence of str or None
+        Names as a caller gave them, which have precedence.
+
+    Returns
+    -------
+    outputs : array-like
+        Learners first.
+    learners : sequence of str or None
+        Their names, if known.
+
+    Examples
+    --------
+    >>> outputs, learners = named_outputs({"a": [0, 1], "b": [1, 1]}, None)
+    >>> len(outputs), learners
+    (2, ['a', 'b'])
+    """
     if isinstance(outputs, Mapping):
         if not outputs:
             raise ValueError("`outputs` must hold at least one learner; got an empty mapping.")

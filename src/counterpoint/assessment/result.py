@@ -302,7 +302,24 @@ def _changed(change: Difference) -> str:
 
 
 def check_names(learners: Sequence[str] | None, n_learners: int) -> tuple[str, ...]:
-    """Return distinct names of the learners, L1, L2, ... by default."""
+    """Return distinct names of the learners, L1, L2, ... by default.
+
+    Parameters
+    ----------
+    learners : sequence of str or None
+        Names as a caller gave them.
+    n_learners : int
+        Their number.
+
+    Returns
+    -------
+    tuple of str
+
+    Examples
+    --------
+    >>> check_names(None, 3)
+    ('L1', 'L2', 'L3')
+    """
     if learners is None:
         return tuple(f"L{i + 1}" for i in range(n_learners))
     if isinstance(learners, str) or not isinstance(learners, Iterable):

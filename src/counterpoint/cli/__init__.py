@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 import counterpoint
-from counterpoint.cli import _arena, _ensembles, _models, _vote
+from counterpoint.cli import _arena, _ensembles, _models, _select, _vote
 
 __all__ = ["app", "main", "run_app"]
 
@@ -130,7 +130,7 @@ def demo(
 
 app.command(epilog=_ensembles.ASSESS_EXAMPLES)(_ensembles.assess)
 app.command(epilog=_ensembles.COMPARE_EXAMPLES)(_ensembles.compare)
-app.command(epilog=_ensembles.SELECT_EXAMPLES)(_ensembles.select)
+app.command(epilog=_select.EXAMPLES)(_select.select)
 app.command(epilog=_vote.EXAMPLES)(_vote.vote)
 app.command(epilog=_models.FIT_EXAMPLES)(_models.fit)
 app.command(epilog=_models.PREDICT_EXAMPLES)(_models.predict)

@@ -1,6 +1,5 @@
-"""The commands that read predictions: assess, compare, select."""
+"""The commands that judge predictions: assess, compare."""
 
-import json
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -26,21 +25,19 @@ from counterpoint.cli._reading import (
     Learner,
     Truth,
     about,
-    check_complete,
     check_known,
     check_output,
     read_ensemble,
     shown,
     title,
 )
-from counterpoint.io import WRITABLE_FORMATS, check_suffix, format_names
 
 if TYPE_CHECKING:
+    from counterpoint._validation import FloatArray
     from counterpoint.assessment import Assessment
     from counterpoint.assessment.base import AssessmentBase
     from counterpoint.io import Predictions
     from counterpoint.report import EnsembleReport
-    from counterpoint.selection import Selection
 
 _USUAL_TRUTH = "y_true"
 # Smaller work is done before anyone could read a progress bar.
@@ -73,40 +70,9 @@ Html = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 Markdown = Annotated[bool, typer.Option("--markdown", help="Print Markdown and nothing else.")]
 
-Size = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        help="Number of picks; by default the most whose vote is within the noise of the best.",
-        show_default=False,
-    ),
-]
-Diversity = Annotated[
-    float,
-    typer.Option(
-        min=0, help="Weight of diversity in the greedy method: 0 ignores it, 1.0 is the recommended maximum."
-    ),
-]
-Method = Annotated[
-    Literal["greedy", "caruana"],
-    typer.Option(help="Choose by correlations (greedy) or by the accuracy of the vote (caruana)."),
-]
 SelectionVoting = Annotated[
     Literal["auto", "hard", "soft", "geometric"],
     typer.Option(help="How the ensemble votes; auto is hard for labels and soft for probabilities."),
-]
-Bags = Annotated[
-    int,
-    typer.Option(min=0, help="Average over this number of random halves of the pool, to reduce noise."),
-]
-Chosen = Annotated[
-    Path | None,
-    typer.Option(
-        dir_okay=False,
-        help=f"Write the chosen learners to this {format_names(WRITABLE_FORMATS)} file, and their weights to FILE"
-        ".weights.json; existing ones are replaced.",
-        show_default=False,
-    ),
 ]
 
 ASSESS_EXAMPLES = """[b]Examples[/b]
@@ -130,12 +96,6 @@ COMPARE_EXAMPLES = """[b]Examples[/b]
 counterpoint compare forest.csv boosting.csv --truth label
 
 counterpoint compare a.npz b.npz --name before --name after --html page.html"""
-
-SELECT_EXAMPLES = """[b]Examples[/b]
-
-counterpoint select pool.csv --truth label --size 5 --out chosen.csv
-
-counterpoint select pool.npz --method caruana --bags 20 --seed 0 --json"""
 
 
 def assess(
@@ -214,23 +174,28 @@ def compare(
     as_json: Json = False,
     as_markdown: Markdown = False,
 ) -> None:
-    """Compare ensembles side by side, one file of predictions each."""
+    """Compare ensembles side by side, one file of predictions each, and test every two on the same samples."""
+    from counterpoint.assessment import VoteComparison
     from counterpoint.report import EnsembleReport
 
     _check_one_format(as_json, as_markdown)
     check_output(html, predictions, "--html")
     if sum(str(path) == STANDARD_INPUT for path in predictions) > 1:
         raise ValueError(f"`{STANDARD_INPUT}`, standard input, must be given only once.")
-    assessments = []
-    first: Any = None
+    assessments, truths, by_file = [], [], []
     for path, given in zip(predictions, _names(predictions, name), strict=True):
         layout = Layout(item, judge, label, file_format, abstain=abstain or ())
         read = read_ensemble(path, truth, None, drop, layout)
         check_known(read, path)
-        first = read.y_true if first is None else first
-        _warn_of_other_samples(predictions[0], first, path, read.y_true)
         assessments.append(_assess(path, read, voting, given))
+        truths.append(read.y_true)
+        by_file.append(_credit(read, voting))
     report = EnsembleReport(assessments)
+    comparison = None
+    if _same_samples(predictions, truths) and len(predictions) > 1:
+        names = [assessment.name for assessment in report.assessments]
+        comparison = VoteComparison.from_credits(dict(zip(names, by_file, strict=True)))
+        report = EnsembleReport(report.assessments, comparison=comparison)
     if as_json:
         typer.echo(report.to_json())
     elif as_markdown:
@@ -238,78 +203,35 @@ def compare(
     else:
         from counterpoint.cli._screen import show_comparison
 
-        show_comparison(report.assessments)
+        show_comparison(report.assessments, comparison)
     _write_page(html, report, quiet=as_json or as_markdown)
 
 
-def select(
-    predictions: File,
-    truth: Truth = _USUAL_TRUTH,
-    learner: Learner = None,
-    drop: Drop = None,
-    item: Item = None,
-    judge: Judge = None,
-    label: Label = None,
-    file_format: FileFormat = None,
-    size: Size = None,
-    diversity: Diversity = 0.5,
-    method: Method = "greedy",
-    voting: SelectionVoting = "auto",
-    bags: Bags = 0,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the random halves.")] = 0,
-    out: Chosen = None,
-    as_json: Json = False,
-) -> None:
-    """Choose accurate and different learners from a pool."""
-    from counterpoint.selection import select as run
+def _credit(read: "Predictions", voting: str) -> "FloatArray":
+    """Return the credit of the equal vote on each sample."""
+    import numpy as np
 
-    if out is not None:
-        check_suffix(out, WRITABLE_FORMATS, "--out")
-        check_output(out, [predictions], "--out")
-    pool = read_ensemble(predictions, truth, learner, drop, Layout(item, judge, label, file_format))
-    check_complete(pool, predictions)
-    check_known(pool, predictions)
-    assert pool.y_true is not None
-    with about(predictions):
-        selection = run(
-            pool.y_true,
-            pool.outputs,
-            size,
-            labels=pool.labels,
-            diversity=diversity,
-            method=method,
-            voting=voting,
-            n_bags=bags,
-            random_state=seed,
-        )
-    _print_selection(selection, pool.learners, as_json=as_json)
-    if out is not None:
-        _write_chosen(pool.keep(selection.indices), selection, out, truth, item, quiet=as_json)
+    from counterpoint.outputs import Outputs, RunningVote, split_missing
+
+    assert read.y_true is not None
+    array, missing = split_missing(read.outputs)
+    outputs = Outputs(array, read.y_true, read.labels, missing=missing)
+    return RunningVote(outputs, voting, np.ones(outputs.n_learners)).credit()
 
 
-def _print_selection(selection: "Selection", learners: Sequence[str], *, as_json: bool) -> None:
-    if as_json:
-        names = [learners[index] for index in selection.indices]
-        typer.echo(json.dumps({"learners": names, **selection.to_dict()}, allow_nan=False))
-    else:
-        from counterpoint.cli._screen import show_selection
+def _same_samples(paths: Sequence[Path], truths: Sequence[Any]) -> bool:
+    """Return whether all files have the truth of the first; a warning names one that has not."""
+    import numpy as np
 
-        show_selection(selection, learners)
-
-
-def _write_chosen(
-    chosen: "Predictions", selection: "Selection", out: Path, truth: str, item: str | None, *, quiet: bool
-) -> None:
-    """Write the predictions of the chosen learners and their weights, and print the paths."""
-    from counterpoint.io import VoteWeights, storable_truth
-
-    name = storable_truth(out, truth)
-    chosen.write(out, truth=name, item=None if out.suffix.lower() == ".npz" else item)
-    typer.echo(f"Wrote {out}{'' if name == truth else f', the truth as {name!r}'}", err=quiet)
-    weights = dict(zip(chosen.learners, selection.weights.tolist(), strict=True))
-    sidecar = out.with_name(f"{out.name}.weights.json")
-    VoteWeights(weights, selection.voting).write(sidecar)
-    typer.echo(f"Wrote {sidecar}", err=quiet)
+    for path, truth in zip(paths[1:], truths[1:], strict=True):
+        if not np.array_equal(truths[0], truth):
+            warnings.warn(
+                f"{shown(path)} and {shown(paths[0])} have different truths: were they judged on the same samples? "
+                "Their votes are not tested.",
+                stacklevel=2,
+            )
+            return False
+    return True
 
 
 def _assess(path: Path, read: "Predictions", voting: str, name: str) -> "Assessment":
@@ -351,16 +273,6 @@ def _names(paths: Sequence[Path], chosen: Sequence[str] | None) -> list[str]:
         return list(chosen)
     titles = [title(path) for path in paths]
     return titles if len(set(titles)) == len(set(paths)) else [shown(path) for path in paths]
-
-
-def _warn_of_other_samples(first: Path, truth: Any, path: Path, other: Any) -> None:
-    import numpy as np
-
-    if not np.array_equal(truth, other):
-        warnings.warn(
-            f"{shown(path)} and {shown(first)} have different truths: were they judged on the same samples?",
-            stacklevel=2,
-        )
 
 
 def _check_one_format(as_json: bool, as_markdown: bool) -> None:

@@ -3,13 +3,14 @@
 import math
 from collections.abc import Sequence
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from counterpoint.assessment import Assessment
+from counterpoint.assessment import Assessment, VoteComparison
 from counterpoint.assessment.base import AssessmentBase
-from counterpoint.selection import Selection
+from counterpoint.selection import Selection, points, reverse
 
 _STYLES = {"good": "green", "info": "cyan", "warning": "yellow"}
 
@@ -18,8 +19,9 @@ _HEADERS = ("size", "vote (95 % interval)", "mean\nlearner", "r_TL", "r_LL", "op
 _NAME_WIDTH = 8
 _SCORES = ("log-loss", "Brier score", "calibration error")
 
-# Rows of a selection on the screen; JSON has all of them.
+# Rows of a selection on the screen, JSON has all of them; and its columns of words.
 _ROWS = 20
+_LEFT = ("learner", "", "panel", "change, points (95 %)")
 
 
 def rounded(value: float) -> str:
@@ -56,8 +58,11 @@ def show_assessment(assessment: AssessmentBase) -> None:
     console.print(advice)
 
 
-def show_comparison(assessments: Sequence[Assessment]) -> None:
-    """Print the ensembles in a table, or one below the other if the terminal is narrow; the best vote in bold."""
+def show_comparison(assessments: Sequence[Assessment], comparison: VoteComparison | None) -> None:
+    """Print the ensembles in a table, or one below the other if the terminal is narrow; the best vote in bold.
+
+    Below stands what a paired test says of every two, if they were judged on the same samples.
+    """
     console = Console()
     rows = [_compared(assessment) for assessment in assessments]
     best = max(assessment.vote.value for assessment in assessments)
@@ -79,6 +84,7 @@ def show_comparison(assessments: Sequence[Assessment]) -> None:
                 whole = header.replace("-\n", "").replace("\n", " ")
                 console.print(Text(f"{whole}: {value}", style=style))
             console.print()
+    _print_pairs(console, comparison)
     console.print(
         Text(
             "size: number of learners; r_TL: correlation of a learner with the truth; r_LL: of two learners; "
@@ -86,6 +92,22 @@ def show_comparison(assessments: Sequence[Assessment]) -> None:
             style="dim",
         )
     )
+
+
+def _print_pairs(console: Console, comparison: VoteComparison | None) -> None:
+    """Print a sentence for every two ensembles, those that can be told apart in bold."""
+    if comparison is None:
+        return
+    for pair in comparison.pairs[:_ROWS]:
+        console.print(Text(str(pair), style="bold" if pair.apart else ""))
+    if len(comparison.pairs) > _ROWS:
+        console.print(
+            Text(f"... and {len(comparison.pairs) - _ROWS} more; --json has all of them", style="dim")
+        )
+    if len(comparison.pairs) > 1:
+        correction = f"corrected by Holm's method for {len(comparison.pairs)} tests"
+        console.print(Text(f"p: exact McNemar test, {correction}.", style="dim"))
+    console.print()
 
 
 def _print_scores(console: Console, assessments: Sequence[Assessment]) -> None:
@@ -123,33 +145,78 @@ def _table_width(rows: Sequence[Sequence[str]]) -> int:
     return _NAME_WIDTH + sum(max(map(len, "\n".join(column).split("\n"))) + 2 for column in columns)
 
 
-def show_selection(selection: Selection, learners: Sequence[str]) -> None:
-    """Print the chosen learners with their weights, and the path of scores."""
+def show_selection(selection: Selection) -> None:
+    """Print who stays, what each learner brings, and the panels that were compared."""
     console = Console()
-    first, second = str(selection).splitlines()[:2]
+    first, second = selection.summary()
     console.print(Text(first, style="bold"))
     console.print(Text(second))
     console.print()
-    rows = zip(selection.indices.tolist(), selection.weights.tolist(), strict=True)
-    chosen = [(Text(learners[index]), f"{weight:.4f}") for index, weight in rows]
-    _print_rows(console, ["chosen", "weight"], chosen)
+    _print_learners(console, selection)
     console.print()
-    scores = zip(selection.scores.tolist(), selection.accuracies.tolist(), strict=True)
-    numbers = [(f"{score:.4f}", f"{accuracy:.3f}") for score, accuracy in scores]
-    if selection.n_bags:
-        _print_rows(
-            console, ["bags", "score", "vote"], [(str(n), *pair) for n, pair in enumerate(numbers, 1)]
+    _print_panels(console, selection)
+
+
+def _print_learners(console: Console, selection: Selection) -> None:
+    """Print the chosen learners, then the others by what they would bring."""
+    chosen = dict(zip(selection.indices.tolist(), selection.weights.tolist(), strict=True))
+    others = [i for i in range(selection.n_learners) if i not in chosen]
+    others.sort(key=lambda i: -np.nan_to_num(selection.effects[i].value, nan=-1.0))
+    with_costs = not (selection.costs == 1).all()
+    rows = []
+    for i in (*chosen, *others):
+        effect = selection.effects[i]
+        change = f"without it {points(reverse(effect))}" if i in chosen else f"with it {points(effect)}"
+        support = selection.support[i]
+        rows.append(
+            [
+                Text(selection.learners[i]),
+                "keep" if i in chosen else "leave out",
+                f"{chosen[i]:.3f}" if i in chosen else "",
+                "" if np.isnan(support) else f"{100 * support:.0f} %",
+                *([f"{selection.costs[i]:g}"] if with_costs else []),
+                "the only one"
+                if len(chosen) == 1 and i in chosen
+                else ""
+                if np.isnan(effect.value)
+                else change,
+            ]
         )
+    costs = ["cost"] if with_costs else []
+    _print_rows(console, ["learner", "", "weight", "chosen", *costs, "change, points (95 %)"], rows)
+
+
+def _print_panels(console: Console, selection: Selection) -> None:
+    """Print the frontier and the chosen panel, cheapest first."""
+    mine = set(selection.indices.tolist())
+    shown = {id(panel): panel for panel in selection.frontier}
+    shown |= {id(panel): panel for panel in selection.panels if set(panel.indices.tolist()) == mine}
+    panels = sorted(shown.values(), key=lambda panel: panel.cost)
+    if not len(panels) or np.isnan(panels[0].accuracy.value):
         return
-    names = (Text(learners[index]) for index in selection.path.tolist())
-    path = [(str(step), name, *pair) for step, (name, pair) in enumerate(zip(names, numbers, strict=True), 1)]
-    _print_rows(console, ["step", "adds", "score", "vote"], path)
+    with_costs = not (selection.costs == 1).all()
+    rows = []
+    for panel in panels:
+        names = ", ".join(selection.learners[i] for i in panel.indices.tolist())
+        here = "bold" if set(panel.indices.tolist()) == mine else ""
+        cost = [Text(f"{panel.cost:g}", style=here)] if with_costs else []
+        cells = (str(len(panel.indices)), f"{100 * panel.accuracy.value:.1f} %", points(panel.behind), names)
+        rows.append([*cost, *(Text(cell, style=here) for cell in cells)])
+    costs = ["cost"] if with_costs else []
+    _print_rows(console, [*costs, "size", "vote", "against the best", "panel"], rows)
+    console.print(
+        Text(
+            "chosen: how often a learner is chosen if a fifth of the samples is left out. All accuracies are on "
+            "samples that did not choose; the chosen panel is in bold.",
+            style="dim",
+        )
+    )
 
 
 def _print_rows(console: Console, headers: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> None:
     table = Table(box=None, padding=(0, 1), pad_edge=False, header_style="dim")
     for header in headers:
-        table.add_column(header, justify="left" if header in ("chosen", "adds") else "right", overflow="fold")
+        table.add_column(header, justify="left" if header in _LEFT else "right", overflow="fold")
     for row in rows[:_ROWS]:
         table.add_row(*row)
     console.print(table)

@@ -13,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted
 from counterpoint._validation import FloatArray, check_labels
 from counterpoint.estimators._network_estimator import NetworkEstimator, all_or_nothing, warn_of_learners
 from counterpoint.estimators._rows import Rows
-from counterpoint.estimators._settings import count_pieces
 from counterpoint.training import Readout, Vote
 from counterpoint.training.watch import learner_complaints
 
@@ -143,11 +142,6 @@ class FittedNetworks(ClassifierMixin, NetworkEstimator):
         check_classification_targets(y)
         check_labels(y, "y")
         return X, np.asarray(y)
-
-    def _learn_encoding(self, rows: Rows) -> None:
-        """Learn the encoding of distinct rows: then it does not matter if a row is repeated or has a weight."""
-        self.encoder_.n_pieces = count_pieces(self, len(rows.codes))
-        self.encoder_._learn(rows.X, rows.weight)
 
     def _vote(self, X: Any) -> FloatArray:
         """Return the probabilities of the vote, or the shares of the votes under hard voting."""

@@ -20,6 +20,7 @@ from torch.nn import functional as F
 from counterpoint._validation import FloatArray
 from counterpoint.estimators._networks import check_trained
 from counterpoint.estimators._rows import Rows
+from counterpoint.estimators._settings import count_pieces
 from counterpoint.estimators.table_encoder import TableEncoder
 from counterpoint.exceptions import LearnerWarning
 from counterpoint.training import Ensemble, History, Readout, Vote, autocast
@@ -93,6 +94,11 @@ class NetworkEstimator(BaseEstimator):
         if reset:
             self.encoder_ = TableEncoder(self.categorical_features, standardize=self.standardize)
         return self.encoder_._read(self, X, y, reset=reset)
+
+    def _learn_encoding(self, rows: Rows) -> None:
+        """Learn the encoding of distinct rows: then it does not matter if a row is repeated or has a weight."""
+        self.encoder_.n_pieces = count_pieces(self, len(rows.codes))
+        self.encoder_._learn(rows.X, rows.weight)
 
     def _rule(self) -> Vote:
         """Return how the outputs of the networks are combined, on the CPU."""

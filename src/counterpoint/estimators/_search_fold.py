@@ -1,4 +1,4 @@
-"""A fold on which candidates are trained and scored."""
+"""Folds on which candidates are trained and scored."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from counterpoint._validation import FloatArray, IntArray
+from counterpoint.estimators._fitted_regressor import fit_target_scaler, scaled
 from counterpoint.estimators._networks import make_networks
 from counterpoint.estimators._rows import Rows, distinct_rows
 from counterpoint.estimators._seeds import draw_seeds
@@ -15,13 +16,13 @@ from counterpoint.estimators.candidates import Scores
 from counterpoint.training import Fold, GroupedEnsembles, Vote, pick_device, seeded
 from counterpoint.training.columns import two_columns
 
-__all__ = ["SearchFold", "score_folds"]
+__all__ = ["RegressionFold", "SearchFold", "score_folds", "score_regression_folds"]
 
 _N_BINS = 15  # of the confidence, for the calibration error
 _SEEN = 10_000  # training rows on which the learners are scored, at most
 
 
-class SearchFold:
+class _Fold:
     """A fold of the rows of an estimator: training rows, networks and test rows."""
 
     def __init__(
@@ -33,23 +34,38 @@ class SearchFold:
         device = pick_device(estimator.device)
         own = distinct_rows(*rows.take(train))
         encoder = estimator.encoder_._rescaled(own.X, own.weight)
-        weighted = own.balanced(estimator.class_weight, estimator.classes_)
-        x, y, weight = weighted.tensors(encoder, device)
-        self.n_rows = len(y)  # distinct rows of classes with a weight
+        self.own, self.trained, n_classes = own, *self._to_train(estimator, own)
+        x, y, weight = self.trained.tensors(encoder, device)
+        self.n_rows = len(y)
         net_seed, order_seed = draw_seeds(seed)
         with seeded(device, net_seed):
             networks = make_networks(
-                estimator.module, n_networks, estimator.hidden_layer_sizes, encoder, len(estimator.classes_)
+                estimator.module, n_networks, estimator.hidden_layer_sizes, encoder, n_classes
             )
         self.fold = Fold(x, y, weight, networks, order_seed)
-        held = rows.take(test)
-        self.test_x, test_y, _ = held.tensors(encoder, device)
+        self.held = rows.take(test)
+        self.test_x, *_ = self.held.tensors(encoder, device)
         n_numeric = len(encoder._numeric)
         self.test_x[:, n_numeric:] *= x[:, n_numeric:].any(dim=0)  # others were never trained
-        self.test_y, self.test_weight = test_y.cpu(), _shares(held.weight)
-        step = -(-len(y) // _SEEN)
-        self.seen_x, self.seen_y = x[::step], y[::step].cpu()
-        self.seen_weight = _shares(own.weight[np.isin(own.codes, weighted.codes)][::step])
+
+    def _to_train(self, estimator: Any, rows: Rows) -> tuple[Rows, int | None]:
+        """Return the rows as they are trained on, and the number of classes, or None for numbers."""
+        raise NotImplementedError
+
+
+class SearchFold(_Fold):
+    """A fold of the rows of a classifier."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.test_y, self.test_weight = torch.from_numpy(self.held.codes), _shares(self.held.weight)
+        step = -(-self.n_rows // _SEEN)
+        self.seen_x, self.seen_y = self.fold.x[::step], self.fold.y[::step].cpu()
+        # Rows of classes with a weight, weighted as they are given.
+        self.seen_weight = _shares(self.own.weight[np.isin(self.own.codes, self.trained.codes)][::step])
+
+    def _to_train(self, estimator: Any, rows: Rows) -> tuple[Rows, int | None]:
+        return rows.balanced(estimator.class_weight, estimator.classes_), len(estimator.classes_)
 
     def score(self, held: Tensor, seen: Tensor, voting: str) -> FloatArray:
         """Return the scores of each candidate, (n_scores, n_candidates).
@@ -71,6 +87,24 @@ class SearchFold:
         return torch.stack(found).numpy()
 
 
+class RegressionFold(_Fold):
+    """A fold of the rows of a regressor, whose targets are scaled."""
+
+    def _to_train(self, estimator: Any, rows: Rows) -> tuple[Rows, int | None]:
+        self.scale = fit_target_scaler(rows)
+        return scaled(rows, self.scale), None
+
+    def score(self, outputs: Tensor) -> FloatArray:
+        """Return the squared errors of outputs (n_candidates, n_learners, n_test, 1), (2, n_candidates).
+
+        They are those of the mean of the learners, and of one learner on average.
+        """
+        numbers = outputs[..., 0].double().cpu().numpy() * self.scale.scale_[0] + self.scale.mean_[0]
+        mean = (numbers.mean(axis=1) - self.held.codes) ** 2
+        own = ((numbers - self.held.codes) ** 2).mean(axis=1)
+        return np.stack([np.average(part, axis=1, weights=self.held.weight) for part in (mean, own)])
+
+
 def score_folds(folds: Sequence[SearchFold], grouped: GroupedEnsembles, voting: str) -> FloatArray:
     """Return the scores of the groups, each candidate on all folds in a row, as (n_scores, n_candidates, n_folds)."""
     n_candidates, n_folds = len(grouped.groups) // len(folds), len(folds)
@@ -81,6 +115,14 @@ def score_folds(folds: Sequence[SearchFold], grouped: GroupedEnsembles, voting: 
         own = [torch.stack(logits[k::n_folds]) for logits in (held, seen)]
         found[:, :, k] = fold.score(own[0], own[1], voting)
     return found
+
+
+def score_regression_folds(folds: Sequence[RegressionFold], grouped: GroupedEnsembles) -> FloatArray:
+    """Return the squared errors of the groups, ordered as for ``score_folds``, as (2, n_candidates, n_folds)."""
+    n_candidates, n_folds = len(grouped.groups) // len(folds), len(folds)
+    outputs = grouped.logits([fold.test_x for fold in folds] * n_candidates)
+    found = [fold.score(torch.stack(outputs[k::n_folds])) for k, fold in enumerate(folds)]
+    return np.stack(found, axis=-1)
 
 
 def _shares(weight: FloatArray) -> Tensor:

@@ -48,6 +48,8 @@ def check_settings(estimator: Any) -> None:
     if hasattr(estimator, "voting"):  # a classifier
         _check_classifier(estimator)
     _check_auto(estimator.batch_size, "batch_size", check_whole, minimum=1)
+    _check_auto(estimator.n_pieces, "n_pieces", check_whole, minimum=0)
+    check_flag(estimator.early_stopping, "early_stopping")
     check_number(estimator.learning_rate, "learning_rate", 0, _LARGEST, closed=False)
     check_number(estimator.weight_decay, "weight_decay", 0, _LARGEST)
     check_number(estimator.validation_fraction, "validation_fraction", 0, 0.9)
@@ -70,8 +72,6 @@ def _check_classifier(estimator: Any) -> None:
         raise ValueError(
             f"`warmup_epochs` must be less than {estimator.epochs}; got {estimator.warmup_epochs}."
         )
-    _check_auto(estimator.n_pieces, "n_pieces", check_whole, minimum=0)
-    check_flag(estimator.early_stopping, "early_stopping")
     check_choice(estimator.voting, "voting", ("auto", *VOTES))
     check_choice(estimator.reduction, "reduction", ("mean", "sum"))
     check_class_weight(estimator.class_weight)

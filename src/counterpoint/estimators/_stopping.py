@@ -5,16 +5,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from counterpoint._validation import IntArray
-from counterpoint.estimators._path import train_path
+from counterpoint._validation import FloatArray, IntArray
+from counterpoint.estimators._path import epochs_up_to, train_path
 from counterpoint.estimators._rows import Rows
-from counterpoint.estimators._search_fold import SearchFold, score_folds
+from counterpoint.estimators._search_fold import (
+    RegressionFold,
+    SearchFold,
+    score_folds,
+    score_regression_folds,
+)
 from counterpoint.estimators._seeds import draw_seeds
 from counterpoint.estimators._settings import LARGE, count_batch
 from counterpoint.estimators.candidates import Scores, most_accurate
 from counterpoint.training import EnsembleLoss, Group, GroupedEnsembles, Schedule
 
-__all__ = ["Stopping", "epochs_up_to", "plan_stopping"]
+__all__ = ["Stopping", "plan_stopping"]
 
 _HELD_OUT, _PATIENCE = 0.1, 5  # of large tables
 _SMALL = 50  # a table with fewer rows trains for all epochs
@@ -41,8 +46,9 @@ def plan_stopping(estimator: Any, rows: Rows, seed: int) -> Stopping:
     given = Stopping.of(estimator)
     if not estimator.early_stopping or given.held_out:
         return given
-    weighted = rows.balanced(estimator.class_weight, estimator.classes_)
-    rows = rows.take(np.flatnonzero(np.isin(rows.codes, weighted.codes)))  # of classes with a weight
+    if hasattr(estimator, "class_weight"):
+        weighted = rows.balanced(estimator.class_weight, estimator.classes_)
+        rows = rows.take(np.flatnonzero(np.isin(rows.codes, weighted.codes)))  # of classes with a weight
     n_rows = len(rows.codes)
     if n_rows > LARGE:
         return given._replace(held_out=_HELD_OUT, patience=_PATIENCE)
@@ -52,28 +58,16 @@ def plan_stopping(estimator: Any, rows: Rows, seed: int) -> Stopping:
     return given._replace(epochs=_best_epochs(estimator, rows, loss, seed))
 
 
-def epochs_up_to(largest: int, warmup_epochs: int = 0) -> list[int]:
-    """Return the numbers of epochs after which networks are scored: each of the first, then every tenth more.
-
-    Examples
-    --------
-    >>> epochs_up_to(20, warmup_epochs=2)
-    [3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18, 20]
-    """
-    tried = [1]
-    while tried[-1] < largest:
-        tried.append(min(largest, max(tried[-1] + 1, round(1.1 * tried[-1]))))
-    return [epoch for epoch in tried if epoch > warmup_epochs] or [largest]
-
-
 def _best_epochs(estimator: Any, rows: Rows, loss: EnsembleLoss, seed: int) -> int:
     """Return the number of epochs that is best on folds of the rows."""
-    epochs = epochs_up_to(int(estimator.epochs), int(estimator.warmup_epochs))
-    place = _fold_places(rows.codes, np.random.RandomState(seed))
+    warmup = int(getattr(estimator, "warmup_epochs", 0))
+    epochs = epochs_up_to(int(estimator.epochs), warmup)
+    task = _Classes(estimator, loss) if hasattr(estimator, "voting") else _Numbers()
+    place = _fold_places(task.strata(rows), np.random.RandomState(seed))
     n_networks = min(int(estimator.n_estimators), _N_NETWORKS)
     seeds = draw_seeds(seed, _N_FOLDS)
     folds = [
-        SearchFold(
+        task.fold(
             estimator, rows, np.flatnonzero(place != k), np.flatnonzero(place == k), seeds[k], n_networks
         )
         for k in range(_N_FOLDS)
@@ -85,18 +79,49 @@ def _best_epochs(estimator: Any, rows: Rows, loss: EnsembleLoss, seed: int) -> i
         learning_rate=float(estimator.learning_rate),
         weight_decay=float(estimator.weight_decay),
     )
-    found = np.empty((len(Scores._fields), len(epochs), _N_FOLDS))
-    voting = loss.voting if estimator.voting == "auto" else estimator.voting
+    found = np.empty((task.n_scores, len(epochs), _N_FOLDS))
 
     def score(places: list[int], epoch: int, grouped: GroupedEnsembles) -> None:
         if epoch in epochs:
-            some = [folds[k] for k in places]
-            found[:, epochs.index(epoch), places] = score_folds(some, grouped, voting)[:, 0]
+            found[:, epochs.index(epoch), places] = task.score([folds[k] for k in places], grouped)[:, 0]
 
-    groups = [[Group(fold.fold, loss, int(estimator.warmup_epochs)) for fold in folds]]
+    groups = [[Group(fold.fold, loss, warmup) for fold in folds]]
     train_path(groups, schedule, score, progress=estimator.verbose > 0)
-    scores = Scores(*found)
-    return epochs[most_accurate(scores.accuracy, scores.log_loss, 1 / (_N_FOLDS - 1))]
+    return epochs[task.best(found)]
+
+
+class _Classes:
+    """How numbers of epochs of a classifier are compared."""
+
+    fold, n_scores = SearchFold, len(Scores._fields)
+
+    def __init__(self, estimator: Any, loss: EnsembleLoss) -> None:
+        self.voting = loss.voting if estimator.voting == "auto" else estimator.voting
+
+    def strata(self, rows: Rows) -> IntArray:
+        return rows.codes
+
+    def score(self, folds: list[Any], grouped: GroupedEnsembles) -> FloatArray:
+        return score_folds(folds, grouped, self.voting)
+
+    def best(self, found: FloatArray) -> int:
+        scores = Scores(*found)
+        return most_accurate(scores.accuracy, scores.log_loss, 1 / (_N_FOLDS - 1))
+
+
+class _Numbers:
+    """How numbers of epochs of a regressor are compared: by the squared error of the mean."""
+
+    fold, n_scores = RegressionFold, 2
+
+    def strata(self, rows: Rows) -> IntArray:
+        return np.zeros(len(rows.codes), dtype=np.int64)
+
+    def score(self, folds: list[Any], grouped: GroupedEnsembles) -> FloatArray:
+        return score_regression_folds(folds, grouped)
+
+    def best(self, found: FloatArray) -> int:
+        return int(found[0].mean(axis=1).argmin())
 
 
 def _fold_places(codes: IntArray, rng: np.random.RandomState) -> IntArray:

@@ -35,9 +35,10 @@ def train_networks(
     if held is not None:
         validation = [tensor for tensor in estimator._tensors(held) if tensor is not None]
         more |= {"validation": [validation], "metric": "loss", "patience": patience}
-    warmup = int(estimator.warmup_epochs) if epochs > 1 else 0
-    ensemble.voting = estimator.voting  # the parameter may have changed
-    ensemble.readout = None  # fit adds one if the loss needs it
+    warmup = int(getattr(estimator, "warmup_epochs", 0)) if epochs > 1 else 0
+    if hasattr(estimator, "voting"):  # a classifier
+        ensemble.voting = estimator.voting  # the parameter may have changed
+        ensemble.readout = None  # fit adds one if the loss needs it
     history = History()
     work = size * sum(p.numel() for p in ensemble.parameters())
     with (

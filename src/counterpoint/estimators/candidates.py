@@ -144,19 +144,26 @@ def results(candidates: list[Candidate], scores: Scores) -> dict[str, Any]:
 
 
 def verdict(
-    candidates: list[Candidate], chosen: int, best: int, independent: int, votes: FloatArray, test: PairedTest
+    candidates: list[Candidate],
+    rows: tuple[int, int, int],
+    scores: FloatArray,
+    test: PairedTest,
+    claim: str = "the vote is right on {:.1f} % of the rows held out",
 ) -> str:
-    """Return a sentence that compares the best diversity with independent training, and names the choice."""
+    """Return a sentence that compares the best diversity with independent training, and names the choice.
+
+    ``rows`` are those of the choice, of the best diversity, and of independent training.
+    """
+    chosen, best, independent = rows
     n_decays = sum(candidate.diversity == 0 for candidate in candidates)
     n_tried = len(candidates) - n_decays
     what = "diversities" if n_decays == 1 else "pairs of diversity and weight decay"
     tried = f"the best of {n_tried} {what}" if n_tried > 1 else "one diversity"
     ours, theirs = candidates[best], candidates[independent]
     numbers = (
-        f"at diversity {ours.diversity:g}, {_setting(ours)}, the vote is right on {100 * votes[best].mean():.1f} % of "
-        f"the rows held out; with the same networks trained independently, {_setting(theirs)}, on "
-        f"{100 * votes[independent].mean():.1f} % (corrected paired t-test over {votes.shape[1]} folds for {tried}: "
-        f"p = {test.p_value:.2g})."
+        f"at diversity {ours.diversity:g}, {_setting(ours)}, {claim.format(100 * scores[best].mean())}; with the same "
+        f"networks trained independently, {_setting(theirs)}, it is {100 * scores[independent].mean():.1f} % "
+        f"(corrected paired t-test over {scores.shape[1]} folds for {tried}: p = {test.p_value:.2g})."
     )
     if test.p_value < _LEVEL:
         return f"Explicit diversity {'pays' if test.difference > 0 else 'costs'} on this data: {numbers}"

@@ -1,6 +1,5 @@
 """Cross-validated choice of diversity, weight decay and epochs, and a test of whether diversity pays."""
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
@@ -11,15 +10,13 @@ from sklearn.model_selection import StratifiedKFold, check_cv
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from counterpoint._validation import FloatArray, IntArray, check_interval, check_whole
+from counterpoint._validation import FloatArray, IntArray, check_interval
 from counterpoint.estimators._fitted import FittedNetworks, all_or_nothing
 from counterpoint.estimators._networks import Module
-from counterpoint.estimators._path import train_path
+from counterpoint.estimators._path import epochs_to_try, score_path
 from counterpoint.estimators._rows import Rows, check_sample_weight, distinct_rows
 from counterpoint.estimators._search_fold import SearchFold, score_folds
 from counterpoint.estimators._seeds import draw_seeds
-from counterpoint.estimators._settings import count_batch
-from counterpoint.estimators._stopping import epochs_up_to
 from counterpoint.estimators.candidates import (
     Candidate,
     Scores,
@@ -30,7 +27,7 @@ from counterpoint.estimators.candidates import (
 )
 from counterpoint.estimators.diverse import DiverseEnsembleClassifier
 from counterpoint.estimators.diversity_path import DiversityPathDisplay
-from counterpoint.training import DiversityLoss, Group, GroupedEnsembles, Schedule
+from counterpoint.training import DiversityLoss, GroupedEnsembles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,9 +36,6 @@ __all__ = ["DiverseEnsembleClassifierCV"]
 
 _DIVERSITIES = (0.5, 1.0)
 _WEIGHT_DECAYS = (0.1, 1.0)
-# Folds that train as one program take the same number of steps. The batches of a fold smaller than this share of the
-# largest would be too small, so it trains in a program of its own.
-_SIMILAR = 0.8
 
 
 class DiverseEnsembleClassifierCV(FittedNetworks):
@@ -284,7 +278,7 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
             raise ValueError(
                 f"`weight_decay` must be a number or a sequence of distinct numbers; got {self.weight_decay!r}."
             )
-        epochs = _epochs_to_try(self.epochs, self.warmup_epochs)
+        epochs = epochs_to_try(self.epochs, self.warmup_epochs)
         others = [diversity for diversity in diversities.tolist() if diversity]
         if not others:
             raise ValueError(f"`diversities` must hold a number above 0; got {self.diversities!r}.")
@@ -328,67 +322,16 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
         self._at_best_decay, self.best_index_ = rows, rows[chosen]
         self.best_diversity_, self.best_weight_decay_, self.best_epoch_ = candidates[self.best_index_]
         self.cv_results_ = results(candidates, scores)
-        self.verdict_ = verdict(candidates, rows[chosen], rows[best], rows[0], votes, self.test_)
+        self.verdict_ = verdict(candidates, (rows[chosen], rows[best], rows[0]), votes, self.test_)
 
     def _scores(
         self, candidates: list[tuple[float, float]], epochs: list[int], folds: list[SearchFold]
     ) -> Scores:
         """Return the scores of each candidate after each number of epochs on each fold."""
-        found = np.empty((len(Scores._fields), len(candidates), len(epochs), len(folds)))
         voting = "geometric" if self.voting == "auto" else self.voting  # as DiversityLoss trains
         losses = {diversity: DiversityLoss(diversity) for diversity, _ in candidates}
-        for places in _similar([fold.n_rows for fold in folds]):
-            n_rows = max(folds[k].n_rows for k in places)
-            schedule = Schedule(
-                epochs=max(epochs),
-                n_batches=math.ceil(n_rows / count_batch(self.batch_size, n_rows)),
-                learning_rate=float(self.learning_rate),
-            )
-            groups = [
-                [Group(folds[k].fold, losses[diversity], int(self.warmup_epochs), decay) for k in places]
-                for diversity, decay in candidates
-            ]
 
-            def score(
-                parts: list[int], epoch: int, grouped: GroupedEnsembles, places: list[int] = places
-            ) -> None:
-                if epoch in epochs:
-                    at = [places[k] for k in parts]
-                    scored = score_folds([folds[k] for k in at], grouped, voting)
-                    found[:, :, epochs.index(epoch), at] = scored
+        def score(some: list[SearchFold], grouped: GroupedEnsembles) -> FloatArray:
+            return score_folds(some, grouped, voting)
 
-            train_path(groups, schedule, score, progress=self.verbose > 0)
-        return Scores(*found)
-
-
-def _epochs_to_try(epochs: int | Sequence[int], warmup_epochs: int) -> list[int]:
-    """Return the numbers of epochs to try, in increasing order: those given, or some up to the one that is given.
-
-    Examples
-    --------
-    >>> _epochs_to_try((50, 10), warmup_epochs=0)
-    [10, 50]
-    """
-    if isinstance(epochs, str) or np.ndim(epochs) == 0:
-        return epochs_up_to(check_whole(epochs, "epochs", minimum=1), warmup_epochs)
-    tried = sorted(check_whole(epoch, "epochs", minimum=1) for epoch in epochs)  # type: ignore[union-attr]
-    if not tried or len(set(tried)) < len(tried):
-        raise ValueError(f"`epochs` must be an integer or a sequence of distinct integers; got {epochs!r}.")
-    return tried
-
-
-def _similar(sizes: list[int]) -> list[list[int]]:
-    """Return the positions of folds of similar size, which train as one program.
-
-    Examples
-    --------
-    >>> _similar([100, 99, 30, 100])
-    [[0, 1, 3], [2]]
-    """
-    sets: list[list[int]] = []
-    for k in np.argsort(sizes, kind="stable")[::-1].tolist():
-        if sets and sizes[k] >= _SIMILAR * sizes[sets[-1][0]]:
-            sets[-1].append(k)
-        else:
-            sets.append([k])
-    return [sorted(places) for places in sets]
+        return Scores(*score_path(self, candidates, losses, epochs, folds, score))

@@ -1,4 +1,4 @@
-"""Cross-validated choice of the diversity and the weight decay of a regressor, and a test of whether diversity pays."""
+"""Cross-validated choice of diversity, weight decay and epochs of a regressor, and a test of whether diversity pays."""
 
 from collections.abc import Sequence
 from itertools import product
@@ -15,20 +15,23 @@ from counterpoint._validation import FloatArray, IntArray, check_interval
 from counterpoint.estimators._fitted_regressor import FittedRegressor
 from counterpoint.estimators._network_estimator import all_or_nothing
 from counterpoint.estimators._networks import Module
-from counterpoint.estimators._regression_search import RegressionFold, Scores, score_candidates, verdict_of
+from counterpoint.estimators._path import epochs_to_try, score_path
 from counterpoint.estimators._rows import Rows, check_sample_weight, distinct_rows
+from counterpoint.estimators._search_fold import RegressionFold, score_regression_folds
 from counterpoint.estimators._seeds import draw_seeds
-from counterpoint.estimators.candidates import choose_diversity
+from counterpoint.estimators.candidates import Candidate, choose_diversity, verdict
 from counterpoint.estimators.diverse_regressor import DiverseEnsembleRegressor
 from counterpoint.estimators.paired import PairedTest
+from counterpoint.training import SquaredErrorLoss
 
 __all__ = ["DiverseEnsembleRegressorCV"]
 
 _DIVERSITIES = (0.25, 0.5, 0.75, 0.9, 1.0)
+_CLAIM = "the mean explains {:.1f} % of the variance of the rows held out"
 
 
 class DiverseEnsembleRegressorCV(FittedRegressor):
-    """Choose the diversity by cross-validation, and test whether it beats independent training of the same networks.
+    """Choose diversity, weight decay and epochs by cross-validation, and test whether diversity pays.
 
     All diversities, weight decays and networks train as one batched program, on all folds of similar size. The choice
     is then trained on all rows.
@@ -41,11 +44,13 @@ class DiverseEnsembleRegressorCV(FittedRegressor):
         Dials of :class:`~counterpoint.training.SquaredErrorLoss` to try, besides independent training, diversity 0.
     cv : int, splitter or iterable, default=5
         Number of folds, which are shuffled, or any splitter of scikit-learn. Repeated folds sharpen the verdict.
-    epochs, learning_rate, batch_size
+    epochs : int or sequence of int, default=100
+        Numbers of epochs to try, or the largest of many.
+    learning_rate, batch_size
         How to train, as for :class:`DiverseEnsembleRegressor`.
     weight_decay : float or sequence of float, default=0.1
         Weight decay, or several to try with each diversity and with independent training.
-    standardize, categorical_features, device, random_state, verbose
+    standardize, n_pieces, categorical_features, device, random_state, verbose
         As for :class:`DiverseEnsembleRegressor`.
 
     Attributes
@@ -54,14 +59,17 @@ class DiverseEnsembleRegressorCV(FittedRegressor):
         The chosen diversity; 0 is independent training.
     best_weight_decay_ : float
         The chosen weight decay.
+    best_epoch_ : int
+        The chosen number of epochs.
     verdict_ : str
         Whether explicit diversity beats independent training of the same networks on this data, with the test.
     test_ : PairedTest
-        Test of the best diversity against independent training, each at its best weight decay: mean difference in
-        score, standard error, p-value.
+        Test of the best diversity against independent training, each at its best weight decay and epoch: mean
+        difference in score, standard error, p-value.
     cv_results_ : dict of arrays
-        As that of ``GridSearchCV``, one row for each diversity and weight decay, independent training first: scores,
-        ``mean_test_squared_error``, and ``mean_learner_squared_error``, that of a single network on the same rows.
+        As that of ``GridSearchCV``, one row for each diversity and weight decay at its best epoch, independent training
+        first: scores, ``mean_test_squared_error``, and ``mean_learner_squared_error``, that of a single network on the
+        same rows.
     best_index_ : int
         Row of the choice in ``cv_results_``.
     best_estimator_ : DiverseEnsembleRegressor
@@ -75,10 +83,10 @@ class DiverseEnsembleRegressorCV(FittedRegressor):
     It is R², but for the variance: that of the test rows of a fold is noisy, and 0 for a fold of one row.
 
     In each fold, numeric columns and the target are scaled by the training rows. Each diversity, and independent
-    training, takes its weight decay with the best mean score, the first of equals. Then the best diversity is chosen
-    if it leads independent training by more than the standard error of the difference, else independent training.
-    Error and p-value are those of the corrected resampled t-test (Nadeau and Bengio 2003), the p-value multiplied by
-    the number of diversities times that of weight decays.
+    training, takes its weight decay and epoch with the best mean score, the first of equals. Then the best diversity is
+    chosen if it leads independent training by more than the standard error of the difference, else independent
+    training. Error and p-value are those of the corrected resampled t-test (Nadeau and Bengio 2003), the p-value
+    multiplied by the number of diversities times that of weight decays.
 
     Examples
     --------
@@ -104,11 +112,12 @@ class DiverseEnsembleRegressorCV(FittedRegressor):
         diversities: Sequence[float] = _DIVERSITIES,
         cv: Any = 5,
         hidden_layer_sizes: int | Sequence[int] = (64,),
-        epochs: int = 100,
+        epochs: int | Sequence[int] = 100,
         learning_rate: float = 0.003,
-        batch_size: int = 32,
+        batch_size: int | str = "auto",
         weight_decay: float | Sequence[float] = 0.1,
         standardize: bool = True,
+        n_pieces: int | str = "auto",
         categorical_features: ArrayLike | str | None = "from_dtype",
         device: str | torch.device = "auto",
         random_state: int | np.random.RandomState | None = None,
@@ -124,6 +133,7 @@ class DiverseEnsembleRegressorCV(FittedRegressor):
         self.batch_size = batch_size
         self.weight_decay = weight_decay
         self.standardize = standardize
+        self.n_pieces = n_pieces
         self.categorical_features = categorical_features
         self.device = device
         self.random_state = random_state
@@ -146,7 +156,7 @@ class DiverseEnsembleRegressorCV(FittedRegressor):
         -------
         self
         """
-        candidates = self._check_parameters()
+        candidates, epochs = self._check_parameters()
         table, target = self._check_table(X, y)
         weight = check_sample_weight(sample_weight, len(target))
         kept = np.flatnonzero(weight > 0)
@@ -156,18 +166,23 @@ class DiverseEnsembleRegressorCV(FittedRegressor):
                 f"`y` must hold at least two numbers; got {rows.codes[0]:g} alone (n_samples={len(rows.codes)})."
             )
         distinct = distinct_rows(*rows)
-        self.encoder_._learn(distinct.X, distinct.weight)
+        self._learn_encoding(distinct)
         rng = check_random_state(self.random_state)
         splitting, refitting = draw_seeds(rng)
         splits = self._splits(target, kept, splitting)
         if len(splits) < 2:
             raise ValueError(f"`cv` must yield at least two folds; got {len(splits)}.")
         seeds = draw_seeds(rng, len(splits))
-        folds = [RegressionFold(self, rows, *split, seed) for split, seed in zip(splits, seeds, strict=True)]
+        folds = [
+            RegressionFold(self, rows, *split, seed, self.n_estimators)
+            for split, seed in zip(splits, seeds, strict=True)
+        ]
         self._test_share = float(np.mean([fold.n_test / fold.n_train for fold in folds]))
-        self._judge(candidates, score_candidates(self, candidates, folds), distinct)
+        losses = {diversity: SquaredErrorLoss(diversity) for diversity, _ in candidates}
+        squared = score_path(self, candidates, losses, epochs, folds, score_regression_folds)
+        self._judge(candidates, epochs, squared, distinct)
         self.best_estimator_ = self.estimator(
-            self.best_diversity_, refitting, weight_decay=self.best_weight_decay_
+            self.best_diversity_, refitting, weight_decay=self.best_weight_decay_, epochs=self.best_epoch_
         )
         self.best_estimator_.fit(X, y, sample_weight)
         for name in ("ensemble_", "encoder_", "target_scaler_", "history_"):
@@ -175,7 +190,12 @@ class DiverseEnsembleRegressorCV(FittedRegressor):
         return self
 
     def estimator(
-        self, diversity: float, random_state: Any = None, *, weight_decay: float | None = None
+        self,
+        diversity: float,
+        random_state: Any = None,
+        *,
+        weight_decay: float | None = None,
+        epochs: int | None = None,
     ) -> DiverseEnsembleRegressor:
         """Return the unfitted estimator of one candidate.
 
@@ -187,6 +207,8 @@ class DiverseEnsembleRegressorCV(FittedRegressor):
             Source of randomness.
         weight_decay : float, optional
             Weight decay of the candidate; by default the only one, or the first to try.
+        epochs : int, optional
+            Number of epochs; by default the largest.
 
         Returns
         -------
@@ -198,10 +220,13 @@ class DiverseEnsembleRegressorCV(FittedRegressor):
         shared["weight_decay"] = (
             float(np.ravel(self.weight_decay)[0]) if weight_decay is None else weight_decay
         )
-        return DiverseEnsembleRegressor(**shared, diversity=diversity, random_state=random_state)
+        shared["epochs"] = np.max(self.epochs) if epochs is None else epochs
+        return DiverseEnsembleRegressor(
+            **shared, diversity=diversity, early_stopping=False, random_state=random_state
+        )
 
-    def _check_parameters(self) -> list[tuple[float, float]]:
-        """Return the pairs of diversity and weight decay to try, independent training first."""
+    def _check_parameters(self) -> tuple[list[tuple[float, float]], list[int]]:
+        """Return the pairs of diversity and weight decay to try, independent training first, and the epochs."""
         found = {}
         for name in ("diversities", "weight_decay"):
             given = getattr(self, name)
@@ -216,9 +241,10 @@ class DiverseEnsembleRegressorCV(FittedRegressor):
         if not others:
             raise ValueError(f"`diversities` must hold a number above 0; got {self.diversities!r}.")
         candidates = list(product([0.0, *others], found["weight_decay"]))
+        epochs = epochs_to_try(self.epochs, 0)
         for diversity, decay in candidates:
-            self.estimator(diversity, weight_decay=decay)._check_parameters()
-        return candidates
+            self.estimator(diversity, weight_decay=decay, epochs=epochs[0])._check_parameters()
+        return candidates, epochs
 
     def _splits(self, target: FloatArray, kept: IntArray, seed: int) -> list[tuple[IntArray, IntArray]]:
         """Return the folds, as positions among the rows of positive weight."""
@@ -230,30 +256,36 @@ class DiverseEnsembleRegressorCV(FittedRegressor):
         splits = [(place[train], place[test]) for train, test in found]
         return [(train[train >= 0], test[test >= 0]) for train, test in splits]
 
-    def _judge(self, candidates: list[tuple[float, float]], scores: Scores, rows: Rows) -> None:
-        """Choose a candidate, and set the results and the verdict."""
+    def _judge(
+        self, pairs: list[tuple[float, float]], epochs: list[int], squared: FloatArray, rows: Rows
+    ) -> None:
+        """Choose a candidate by squared errors (2, n_pairs, n_epochs, n_folds), and set the results and the verdict."""
         mean = np.average(rows.codes, weights=rows.weight)
-        explained = 1 - scores.squared_error / np.average((rows.codes - mean) ** 2, weights=rows.weight)
+        variance = np.average((rows.codes - mean) ** 2, weights=rows.weight)
+        at = (squared[0] / variance).mean(axis=2).round(12).argmin(axis=1)  # the best epoch of each pair
+        squared = np.take_along_axis(squared, at[None, :, None, None], 2)[:, :, 0]
+        candidates = [Candidate(*pair, epochs[e]) for pair, e in zip(pairs, at.tolist(), strict=True)]
+        explained = 1 - squared[0] / variance
         means = explained.mean(axis=1).round(12)
-        n_decays = sum(diversity == 0 for diversity, _ in candidates)
+        n_decays = sum(diversity == 0 for diversity, _ in pairs)
         # Each diversity at its best weight decay, independent training first.
-        at = means.reshape(-1, n_decays).argmax(axis=1) + n_decays * np.arange(len(means) // n_decays)
-        chosen, best, test = choose_diversity(explained[at], self._test_share)
-        n_tried = len(candidates) - n_decays
-        self.test_ = test._replace(p_value=min(1.0, test.p_value * n_tried))
-        self.best_index_ = int(at[chosen])
-        self.best_diversity_, self.best_weight_decay_ = candidates[self.best_index_]
-        names = ("diversity", "weight_decay")
+        tried = means.reshape(-1, n_decays).argmax(axis=1) + n_decays * np.arange(len(means) // n_decays)
+        chosen, best, test = choose_diversity(explained[tried], self._test_share)
+        self.test_ = test._replace(p_value=min(1.0, test.p_value * (len(pairs) - n_decays)))
+        self.best_index_ = int(tried[chosen])
+        self.best_diversity_, self.best_weight_decay_, self.best_epoch_ = candidates[self.best_index_]
         found: dict[str, Any] = {
-            f"param_{name}": np.array([pair[i] for pair in candidates]) for i, name in enumerate(names)
+            f"param_{name}": np.array([getattr(candidate, name) for candidate in candidates])
+            for name in Candidate._fields
         }
-        found["params"] = [dict(zip(names, pair, strict=True)) for pair in candidates]
+        found["params"] = [candidate._asdict() for candidate in candidates]
         found |= {f"split{k}_test_score": column for k, column in enumerate(explained.T)}
         self.cv_results_ = found | {
             "mean_test_score": explained.mean(axis=1),
             "std_test_score": explained.std(axis=1),
             "rank_test_score": rankdata(-means, method="min").astype(int),
-            "mean_test_squared_error": scores.squared_error.mean(axis=1),
-            "mean_learner_squared_error": scores.learner_squared_error.mean(axis=1),
+            "mean_test_squared_error": squared[0].mean(axis=1),
+            "mean_learner_squared_error": squared[1].mean(axis=1),
         }
-        self.verdict_ = verdict_of(candidates, int(at[best]), int(at[0]), explained, self.test_)
+        rows_of = (self.best_index_, int(tried[best]), int(tried[0]))
+        self.verdict_ = verdict(candidates, rows_of, explained, self.test_, _CLAIM)

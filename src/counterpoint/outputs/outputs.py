@@ -136,8 +136,8 @@ class Outputs:
         for start in range(0, self.n_samples, width):
             yield slice(start, min(start + width, self.n_samples))
 
-    def take(self, samples: slice) -> "Outputs":
-        """Return the outputs for some of the samples, as a view."""
+    def take(self, samples: slice | NDArray[np.intp]) -> "Outputs":
+        """Return the outputs for some of the samples; for a slice as a view."""
         truth = ... if self._truth is None else self._truth[samples]
         missing = None if self.missing is None else self.missing[:, samples]
         return Outputs(self._given[:, samples], truth, self.classes, missing=missing)

@@ -31,7 +31,7 @@ from counterpoint._validation import (
     check_path,
     check_real,
 )
-from counterpoint.assessment import Assessment
+from counterpoint.assessment import Assessment, VoteComparison
 from counterpoint.report._content import content
 from counterpoint.report._words import shorten
 from counterpoint.theory import OperatingPoint
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 __all__ = ["EnsembleReport"]
 
 _MOST_BYTES = 1_000_000
-_SCHEMA = 1  # of the JSON; raise it whenever a field changes
+_SCHEMA = 2  # of the JSON; raise it whenever a field changes
 _ONE = 1 + 1e-5  # rounding that a correlation in float32 may have
 _ROOMS = (1.0, 0.5, 0.25)  # fractions of the limits to try until the page is small enough
 
@@ -62,12 +62,15 @@ class EnsembleReport:
     trajectories : mapping of str to (r_tl, r_ll), optional
         The paths of ensembles in training, by name, such as ``history.trajectory``. They are drawn on the plane,
         with a gap where a value is NaN.
+    comparison : VoteComparison, optional
+        Paired tests of the ensembles, by their names, from :func:`counterpoint.assessment.compare_votes`. The verdict
+        then says whether the two most accurate votes can be told apart.
 
     Attributes
     ----------
     assessments : tuple of Assessment
         The assessments, with unique names.
-    title, date, trajectories
+    title, date, trajectories, comparison
         As given.
 
     See Also
@@ -98,6 +101,7 @@ class EnsembleReport:
     title: str | None
     date: str | None
     trajectories: Mapping[str, OperatingPoint]
+    comparison: VoteComparison | None
 
     def __init__(
         self,
@@ -106,6 +110,7 @@ class EnsembleReport:
         title: str | None = None,
         date: str | datetime.date | None = None,
         trajectories: Mapping[str, tuple[ArrayLike, ArrayLike]] | None = None,
+        comparison: VoteComparison | None = None,
     ) -> None:
         single = isinstance(assessments, Assessment) or not isinstance(assessments, Iterable)
         given: tuple[Any, ...] = (assessments,) if single else tuple(cast(Sequence[Assessment], assessments))
@@ -127,6 +132,9 @@ class EnsembleReport:
             for name, path in (trajectories or {}).items()
         }
         object.__setattr__(self, "trajectories", paths)
+        if comparison is not None and not isinstance(comparison, VoteComparison):
+            raise TypeError(f"`comparison` must be a VoteComparison; got {type(comparison).__name__}.")
+        object.__setattr__(self, "comparison", comparison)
 
     def html(self) -> str:
         """Return the page."""
@@ -150,6 +158,7 @@ class EnsembleReport:
             "title": self.title,
             "date": self.date,
             "assessments": [assessment.to_dict() for assessment in self.assessments],
+            "comparison": None if self.comparison is None else self.comparison.to_dict(),
         }
         return json.dumps(data, allow_nan=False)
 
@@ -193,7 +202,9 @@ class EnsembleReport:
         )
 
     def _content(self, room: float = 1.0) -> dict[str, Any]:
-        return content(self.assessments, self.title, self.date, self.trajectories, room)
+        return content(
+            self.assessments, self.title, self.date, self.trajectories, room, comparison=self.comparison
+        )
 
 
 def _trajectory(given: Any, name: str) -> OperatingPoint:

@@ -8,7 +8,7 @@ import numpy as np
 
 from counterpoint import __version__
 from counterpoint._validation import FloatArray
-from counterpoint.assessment import Assessment, Estimate
+from counterpoint.assessment import Assessment, Estimate, VoteComparison
 from counterpoint.measures import MEASURES
 from counterpoint.report._coverage import coverage
 from counterpoint.report._figures import (
@@ -54,6 +54,8 @@ def content(
     date: str | None,
     paths: Mapping[str, OperatingPoint],
     room: float = 1.0,
+    *,
+    comparison: VoteComparison | None = None,
 ) -> dict[str, Any]:
     """Return the data of the templates; ``room`` scales the limits."""
     compared = _most_accurate(assessments, int(_MOST_COMPARED * room))
@@ -72,7 +74,9 @@ def content(
         "version": __version__,
         "date": date,
         "ensembles": [_ensemble(visible[i], i, limits, paths) for i in detailed],
-        "comparison": _comparison(visible, detailed, paths, len(assessments)) if count > 1 else None,
+        "comparison": _comparison(visible, detailed, paths, len(assessments), comparison)
+        if count > 1
+        else None,
         "facts": [(a.name, _facts(a)) for a in visible],
         "what_if": _what_if(visible),
     }
@@ -289,10 +293,11 @@ def _comparison(
     detailed: Sequence[int],
     paths: Mapping[str, OperatingPoint],
     n_given: int,
+    tested: VoteComparison | None,
 ) -> dict[str, Any]:
     votes = np.array([a.vote.value for a in assessments])
     return {
-        "verdict": _compare(assessments, votes),
+        "verdict": _compare(assessments, votes, tested),
         "best": int(np.argmax(votes)),
         "scores": [(a.name, a.voting, scores(a)) for a in assessments if scored(a)],
         "rows": [
@@ -329,7 +334,7 @@ def _left_out(given: int, visible: int, detailed: int) -> str:
     return " ".join(said)
 
 
-def _compare(assessments: Sequence[Assessment], votes: FloatArray) -> str:
+def _compare(assessments: Sequence[Assessment], votes: FloatArray, tested: VoteComparison | None) -> str:
     first, second = np.argsort(-votes, kind="stable")[:2].tolist()
     best, next_ = assessments[first], assessments[second]
     gap = best.vote.value - next_.vote.value
@@ -339,11 +344,23 @@ def _compare(assessments: Sequence[Assessment], votes: FloatArray) -> str:
         if gap == 0
         else f"{one} has the most accurate vote, {percent(best.vote.value)}, {100 * gap:.1f} points above {other}"
     )
-    within = gap > 0 and next_.vote.high >= best.vote.low
-    doubt = "; their intervals overlap" if within else ""
+    doubt = _doubt(best, next_, tested)
     sizes = {a.n_samples for a in assessments}
     other = " The ensembles were judged on different numbers of samples." if len(sizes) > 1 else ""
     return f"{said}{doubt}.{other}"
+
+
+def _doubt(best: Assessment, next_: Assessment, tested: VoteComparison | None) -> str:
+    """Return whether two votes can be told apart; without a paired test, whether their intervals overlap."""
+    pairs = () if tested is None else tested.pairs
+    for pair in pairs:
+        if {pair.first, pair.second} == {best.name, next_.name}:
+            low, high = (f"{100 * end:+.1f}" for end in pair.difference[1:])
+            p = "p < 0.001" if pair.corrected < 0.001 else f"p = {pair.corrected:.2g}"
+            can = "tells them apart" if pair.apart else "cannot tell them apart"
+            return f"; a paired test {can} (difference {low} to {high} points, {p})"
+    overlap = best.vote.value > next_.vote.value and next_.vote.high >= best.vote.low
+    return "; their intervals overlap" if overlap else ""
 
 
 def _what_if(assessments: Sequence[Assessment]) -> dict[str, Any]:

@@ -4,90 +4,107 @@ Notation: N learners in the pool, n of them chosen; r_tl is the correlation of a
 truth, r_ll of two learners, both averaged over classes; :math:`\lambda` weighs the second.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterpoint._validation import FloatArray, check_choice, check_number, check_whole
-from counterpoint.outputs import VOTINGS, Outputs, RunningVote, vote_accuracies
-from counterpoint.selection._choosers import Caruana, Chooser, Greedy
-from counterpoint.selection._size import size_within_noise
-from counterpoint.selection.result import Selection
+from counterpoint._validation import FloatArray, check_choice, check_number, check_real, check_whole
+from counterpoint.assessment import check_names, credit_estimate, named_outputs, paired_difference
+from counterpoint.outputs import VOTINGS, Outputs
+from counterpoint.selection._choosers import Greedy
+from counterpoint.selection._crossfit import Choice, CrossFit, Settings, panel_credits
+from counterpoint.selection._effects import UNDEFINED, judge_choice
+from counterpoint.selection._size import first_best
+from counterpoint.selection.result import Panel, Selection, points, reverse
 
-__all__ = ["Selection", "select"]
+__all__ = ["Panel", "Selection", "points", "reverse", "select"]
+
+METHODS = ("pursuit", "greedy", "caruana")
+SIZES = ("smallest", "largest")
 
 
 def select(
     y_true: ArrayLike,
-    outputs: ArrayLike,
-    size: int | None = None,
+    outputs: Any,
+    size: int | str = "smallest",
     *,
+    method: str = "pursuit",
+    within: float = 0.75,
+    costs: Mapping[str, float] | Sequence[float] | None = None,
     diversity: float = 0.5,
-    method: str = "greedy",
     voting: str = "auto",
     labels: ArrayLike | None = None,
-    n_bags: int = 0,
-    random_state: int | np.random.Generator | None = None,
+    learners: Sequence[str] | None = None,
 ) -> Selection:
-    r"""Choose learners that are accurate and diverse from a pool.
+    r"""Choose the learners of a pool that are worth keeping, and their weights.
 
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
         The true labels, of any kind, of samples that no learner was trained on.
-    outputs : array-like of shape (n_learners, n_samples) or (n_learners, n_samples, n_classes)
-        Labels or probabilities.
-    size : int, optional
-        The number of picks, in each bag. By default it is chosen from the data; see Notes.
+    outputs : array-like of shape (n_learners, n_samples) or (n_learners, n_samples, n_classes), mapping or DataFrame
+        Labels or probabilities. A mapping holds the outputs of each learner by its name, a DataFrame one column of
+        labels for each learner.
+    size : int or {"smallest", "largest"}, default="smallest"
+        "smallest" is the smallest panel, or with ``costs`` the cheapest, within the noise of the best; see Notes.
+        "largest" leaves a learner out only if the given samples show that it hurts. A number is that of the picks.
+    method : {"pursuit", "greedy", "caruana"}, default="pursuit"
+        "pursuit" adds the learner that most reduces the squared error of the weighted vote. "greedy" adds the learner
+        with the best score of accuracy and diversity. "caruana" adds, with replacement, the learner with the most
+        accurate vote; the weight of a learner is its share of the picks.
+    within : float, default=0.75
+        What "smallest" counts as noise, in standard errors of the paired difference. More makes panels smaller.
+    costs : mapping of str to float, or sequence of float, optional
+        The cost of each learner, by name or in order; by default each costs 1.
     diversity : float, default=0.5
-        Lambda over its critical value. 0 ranks learners by their correlation with the truth; above 1
-        the score favours poor learners. "caruana" ignores it.
-    method : {"greedy", "caruana"}, default="greedy"
-        "greedy" adds the learner with the best score. "caruana" adds, with replacement, the learner
-        with the most accurate vote; the weight of a learner is its share of the picks.
+        For "greedy", lambda over its critical value. 0 ranks learners by their correlation with the truth; above 1
+        the score favours poor learners.
     voting : {"auto", "hard", "soft", "geometric"}, default="auto"
         The vote whose accuracy counts: the most votes, the highest mean probability, or the highest
         geometric mean of the probabilities. "auto" is "hard" for labels and "soft" for probabilities.
     labels : array-like of shape (n_classes,), optional
         The classes, in the order of the columns of probabilities; by default the sorted labels of
         ``y_true``, and of ``outputs`` where those are labels.
-    n_bags : int, default=0
-        Guard against choosing on noise: repeat the selection on this many random halves of the pool
-        and average the weights. 0 selects once from the whole pool.
-    random_state : int or numpy.random.Generator, optional
-        Seed or generator of the random halves.
+    learners : sequence of str, optional
+        Distinct names of the learners; by default those of a mapping or a DataFrame, else L1, L2, ...
 
     Returns
     -------
     Selection
-        ``indices``, ``weights`` and the path of scores and accuracies.
+        ``indices`` and ``weights``, what each learner is worth, and the panels that were compared.
 
     Notes
     -----
-    The score of n learners is the paper's trade-off, with the critical lambda of that n,
+    *What is judged on other samples.* The samples are cut into five parts with equal shares of the classes. The whole
+    choice is made without each part and judged on it: ``accuracy``, ``against_pool`` and ``effects``. To choose the
+    smallest panel, panels of all sizes are fitted without each part and judged on it; the smallest one is taken whose
+    accuracy is within ``within`` standard errors of the best. With fewer than 20 samples, or fewer than five of all but
+    one class, nothing can be judged so, and "smallest" is "largest".
+
+    *"pursuit"* is non-negative matching pursuit: after each pick the weights are refitted by non-negative least squares
+    (:func:`scipy.optimize.nnls`). It also walks with equal weights, and takes the walk with the smaller squared error
+    on samples that did not choose. With costs it also walks by the gain for each unit of cost; within each budget the
+    better of the panels counts. The other methods do not look at costs while they pick. It stops at 50 picks.
+
+    *"greedy"* scores n learners by the paper's trade-off, with the critical lambda of that n,
 
     .. math:: \bar r_{TL} - \lambda_n \bar r_{LL}, \qquad
               \lambda_n = \text{diversity} \cdot \frac{n - 1}{2 n},
 
-    averages over learners and over pairs; one learner has no pairs and no second term. So that it
-    also scores weights w, which is used with bags, read it as
-    :math:`\sum_i w_i r_i - \tfrac12 \text{diversity} \sum_{i \ne j} w_i w_j r_{ij}`. At diversity 1
+    averages over learners and over pairs; one learner has no pairs and no second term. At diversity 1
     and fixed n the best score has the mean of the standardised learners nearest to the standardised
     truth. After one pass over the samples for all correlations a step takes O(N) operations. The correlations
-    are of the outputs as given, whatever the vote.
-
-    "caruana" starts from the best learners, the number (up to 25) with the most accurate vote: from
-    a single learner a vote of labels would never move. Each step costs a pass over the samples.
-
-    Without a size, "greedy" continues to the last learner and "caruana" to 50 picks, and the path is
-    cut at the *largest* size whose vote is within one standard error, of the paired difference, of
-    the most accurate vote on the path. A learner is left out only if the data show that it hurts. The
-    most accurate size, or the smallest size within the noise, would be too small with few samples.
-
-    Ties go to the learner that comes first. A learner without a correlation, because it is constant
-    in all classes of ``y_true``, is never chosen by "greedy", and a warning names it. A learner that is constant in
+    are of the outputs as given, whatever the vote. A learner without a correlation, because it is constant
+    in all classes of ``y_true``, is never chosen, and a warning names it. A learner that is constant in
     some classes is averaged over the others; pairs that vary in no common class are left out of the average.
+
+    *"caruana"* starts from the best learners, the number (up to 25) with the most accurate vote: from
+    a single learner a vote of labels would never move. Each step costs a pass over the samples. It stops at 50 picks.
+
+    "largest" cuts the path at the largest size whose vote is within one standard error of the most accurate vote on the
+    path, on the given samples. Ties go to the learner that comes first.
 
     References
     ----------
@@ -100,28 +117,39 @@ def select(
     >>> y_true = rng.integers(0, 2, 500)
     >>> p = np.repeat([0.8, 0.5], 5)[:, None]  # five learners know something, five guess
     >>> votes = np.where(rng.random((10, 500)) < p, y_true, 1 - y_true)
-    >>> selection = select(y_true, votes, 5)
-    >>> sorted(selection.indices.tolist()), round(selection.accuracy, 3)
+    >>> selection = select(y_true, votes)
+    >>> sorted(selection.indices.tolist()), round(selection.fitted_accuracy, 3)
     ([0, 1, 2, 3, 4], 0.958)
     """
-    check_choice(method, "method", ("greedy", "caruana"))
+    check_choice(method, "method", METHODS)
     check_choice(voting, "voting", ("auto", *VOTINGS))
-    picks = None if size is None else check_whole(size, "size", minimum=1)
-    bags = check_whole(n_bags, "n_bags", minimum=0)
-    dial = check_number(diversity, "diversity", 0)
-    rng = _generator(random_state)
+    outputs, learners = named_outputs(outputs, learners)
     read = Outputs(outputs, y_true, labels)
-    vote = _resolve_voting(voting, read)
-    chooser: Chooser = Greedy(read, dial) if method == "greedy" else Caruana(read, vote)
-    _check_size(picks, chooser, read.n_learners, bags)
-    chosen = _bagged(read, vote, chooser, picks, bags, rng) if bags else _single(read, vote, chooser, picks)
-    return Selection(
-        **chosen,
+    names = check_names(learners, read.n_learners)
+    settings = Settings(
         method=method,
-        voting=vote,
-        diversity=dial if method == "greedy" else None,
-        n_learners=read.n_learners,
-        n_bags=bags,
+        voting=_resolve_voting(voting, read),
+        diversity=check_number(diversity, "diversity", 0),
+        size=_check_size(size),
+        errors=check_number(within, "within", 0),
+        costs=_check_costs(costs, names),
+    )
+    cross = CrossFit(read, settings)
+    _check_pool(cross)
+    choice = cross.choose()
+    worth = judge_choice(cross)
+    return Selection(
+        learners=names,
+        **_chosen(choice),
+        **worth._asdict(),
+        panels=_panels(choice, settings.costs),
+        costs=settings.costs,
+        fitted_accuracy=float(panel_credits(read, settings.voting, choice.weights[np.newaxis])[0].mean()),
+        path=np.array(choice.fit.picks[-1], dtype=np.int64),
+        scores=np.array([choice.fit.chooser.score(weights) for weights in choice.fit.weights]),
+        method=method,
+        voting=settings.voting,
+        diversity=settings.diversity if method == "greedy" else None,
     )
 
 
@@ -134,72 +162,68 @@ def _resolve_voting(voting: str, read: Outputs) -> str:
     return "hard"
 
 
-def _single(read: Outputs, voting: str, chooser: Chooser, size: int | None) -> dict[str, Any]:
-    """Select once from the whole pool."""
-    picks, scores = chooser.walk(chooser.pool, size)
-    accuracies = vote_accuracies(read, voting, picks)
-    size = size_within_noise(read, voting, picks, accuracies) if size is None else size
-    indices = list(dict.fromkeys(picks[:size]))
-    return {
-        "indices": np.array(indices, dtype=np.int64),
-        "weights": _shares(picks[:size], read.n_learners)[indices],
-        "accuracy": float(accuracies[size - 1]),
-        "path": np.array(picks, dtype=np.int64),
-        "scores": np.array(scores),
-        "accuracies": accuracies,
-    }
+def _chosen(choice: Choice) -> dict[str, Any]:
+    return _members(choice.fit.picks[choice.at], choice.weights)
 
 
-def _bagged(
-    read: Outputs, voting: str, chooser: Chooser, size: int | None, n_bags: int, rng: np.random.Generator
-) -> dict[str, Any]:
-    """Average the weights of selections from random halves of the pool (Caruana et al., 2004)."""
-    total = np.zeros(read.n_learners)
-    scores, accuracies = [], []
-    for bag in range(1, n_bags + 1):
-        half = np.sort(rng.choice(chooser.pool, _half(len(chooser.pool)), replace=False))
-        picks, _ = chooser.walk(half, size)
-        kept = size
-        if kept is None:
-            kept = size_within_noise(read, voting, picks, vote_accuracies(read, voting, picks))
-        total += _shares(picks[:kept], read.n_learners)
-        scores.append(chooser.score(total / bag))
-        accuracies.append(float(RunningVote(read, voting, total / bag).credit().mean()))
-    indices = np.argsort(-total.round(9), kind="stable")[: np.count_nonzero(total)]
-    return {
-        "indices": indices,
-        "weights": total[indices] / n_bags,
-        "accuracy": accuracies[-1],
-        "path": np.array([], dtype=np.int64),
-        "scores": np.array(scores),
-        "accuracies": np.array(accuracies),
-    }
+def _members(picks: Sequence[int], weights: FloatArray) -> dict[str, Any]:
+    """Return the learners with a weight, in order of choice, and their weights."""
+    indices = np.array([i for i in dict.fromkeys(picks) if weights[i] > 0], dtype=np.int64)
+    return {"indices": indices, "weights": weights[indices]}
 
 
-def _shares(picks: list[int], n_learners: int) -> FloatArray:
-    """Return each learner's share of the picks."""
-    shares: FloatArray = np.bincount(picks, minlength=n_learners) / len(picks)
-    return shares
+def _panels(choice: Choice, costs: FloatArray) -> tuple[Panel, ...]:
+    """Return the panels of a fit, each set of learners once, with what is known of them on other samples."""
+    found: dict[tuple[int, ...], Panel] = {}
+    credit = choice.credit
+    best = None if credit is None else credit[first_best(credit.mean(axis=1))]
+    for at, (picks, weights) in enumerate(zip(choice.fit.picks, choice.fit.weights, strict=True)):
+        members = _members(picks, weights)
+        accuracy, behind = UNDEFINED, UNDEFINED
+        if credit is not None and best is not None:
+            accuracy, behind = credit_estimate(credit[at]), paired_difference(credit[at] - best)
+        key = tuple(sorted(members["indices"].tolist()))
+        if key not in found or at <= choice.at:
+            found[key] = Panel(
+                **members, cost=float(costs[list(key)].sum()), accuracy=accuracy, behind=behind
+            )
+    return tuple(found.values())
 
 
-def _half(count: int) -> int:
-    return (count + 1) // 2
+def _check_size(size: Any) -> int | str:
+    if isinstance(size, str):
+        return str(check_choice(size, "size", SIZES))
+    return check_whole(size, "size", minimum=1)
 
 
-def _generator(random_state: int | np.random.Generator | None) -> np.random.Generator:
-    try:
-        return np.random.default_rng(random_state)
-    except (TypeError, ValueError):
-        raise TypeError(
-            f"`random_state` must be None, a whole number from 0 or a numpy Generator; got {random_state!r}."
-        ) from None
+def _check_costs(costs: Any, learners: Sequence[str]) -> FloatArray:
+    """Return the cost of each learner."""
+    if costs is None:
+        return np.ones(len(learners))
+    if isinstance(costs, Mapping):
+        if unknown := [name for name in costs if name not in learners]:
+            raise ValueError(f"`costs` must name learners of the pool; got {unknown[0]!r}.")
+        if missing := [name for name in learners if name not in costs]:
+            raise ValueError(f"`costs` must have a cost for every learner; got none for {missing[0]!r}.")
+        costs = [costs[name] for name in learners]
+    values = check_real(costs, "costs")
+    if values.shape != (len(learners),):
+        raise ValueError(
+            f"`costs` must have one entry for each of {len(learners)} learners; got shape {values.shape}."
+        )
+    if not np.isfinite(values).all() or (values < 0).any():
+        raise ValueError("`costs` must be finite and at least 0.")
+    return values
 
 
-def _check_size(size: int | None, chooser: Chooser, n_learners: int, n_bags: int) -> None:
-    if size is None or isinstance(chooser, Caruana):  # which may pick a learner again
-        return
-    most = _half(len(chooser.pool)) if n_bags else len(chooser.pool)
-    if size > most:
-        kind = "learners" if len(chooser.pool) == n_learners else "learners with a correlation"
-        whose = f"half the number of {kind}, which a bag holds" if n_bags else f"the number of {kind}"
-        raise ValueError(f"`size` must be at most {most}, {whose}; got {size}.")
+def _check_pool(cross: CrossFit) -> None:
+    """Raise ValueError if there is nothing to choose from, or less than the size."""
+    chooser = cross.fits(frozenset())[0].chooser
+    if isinstance(chooser, Greedy):
+        chooser.check(cross.read)
+    size, most = cross.settings.picks, len(chooser.pool)
+    if (
+        size is not None and size > most and cross.settings.method != "caruana"
+    ):  # which may pick a learner again
+        kind = "learners" if most == cross.read.n_learners else "learners with a correlation"
+        raise ValueError(f"`size` must be at most {most}, the number of {kind}; got {size}.")

@@ -1,5 +1,6 @@
-"""Strategies that pick learners one by one, each by its own score."""
+"""Strategies that pick learners one by one, each by its own score, and weigh those that they picked."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -20,7 +21,7 @@ from counterpoint.theory import critical_lambda
 # Caruana et al. (2004) start from the 5 to 25 best learners.
 _LARGEST_START = 25
 # Picks if no size is given: the first few decide, the others refine the weights.
-_CARUANA_PICKS = 50
+MOST_PICKS = 50
 
 
 class Chooser(Protocol):
@@ -28,29 +29,54 @@ class Chooser(Protocol):
 
     pool: IntArray
 
-    def walk(self, pool: IntArray, size: int | None) -> tuple[list[int], list[float]]:
-        """Pick from the pool; return the learners and the score after each."""
+    def walks(self, size: int | None, costs: FloatArray | None) -> list[list[int]]:
+        """Return one or more orders of picks; the second, if any, prefers cheap learners."""
+        ...
+
+    def weigh(self, picks: Sequence[int]) -> FloatArray:
+        """Return the weights of all learners after these picks; they sum to one."""
         ...
 
     def score(self, weights: FloatArray) -> float:
-        """Score weights, one per learner."""
+        """Score weights, one per learner; higher is better."""
         ...
+
+    def changed(self, weights: FloatArray, learner: int) -> FloatArray:
+        """Return the weights without a learner that has one, or with a learner that has none."""
+        ...
+
+
+def shares(picks: Sequence[int], n_learners: int) -> FloatArray:
+    """Return each learner's share of the picks."""
+    counts: FloatArray = np.bincount(picks, minlength=n_learners) / len(picks)
+    return counts
+
+
+def changed_share(weights: FloatArray, learner: int) -> FloatArray:
+    """Return the weights without a learner, or with one that gets the mean weight of the others."""
+    changed = weights.copy()
+    changed[learner] = 0.0 if weights[learner] else weights.sum() / np.count_nonzero(weights)
+    total = changed.sum()
+    return changed / total if total else changed
 
 
 class Greedy:
     """Forward selection by r_tl - lambda r_ll."""
 
     def __init__(self, read: Outputs, diversity: float) -> None:
+        columns = sufficient_statistics(read, columns=True).columns
+        assert columns is not None
+        self.diversity, self.n_learners = diversity, read.n_learners
+        by_class, pairs = shared_correlations(columns)
+        self.r_tl, self.r_ll = mean_defined(by_class, axis=1), mean_defined(pairs, axis=0)
+        self.pool = np.flatnonzero(~np.isnan(self.r_tl))
+
+    def check(self, read: Outputs) -> None:
+        """Raise ValueError if no learner has a correlation, and warn of those that have none."""
         assert read.truth_codes is not None
         if len(present := np.unique(read.truth_codes)) < 2:
             only = read.classes[present[0]].item()
             raise ValueError(f"`y_true` must hold at least two classes; got only {only!r}.")
-        columns = sufficient_statistics(read, columns=True).columns
-        assert columns is not None
-        self.diversity = diversity
-        by_class, pairs = shared_correlations(columns)
-        self.r_tl, self.r_ll = mean_defined(by_class, axis=1), mean_defined(pairs, axis=0)
-        self.pool = np.flatnonzero(~np.isnan(self.r_tl))
         if len(self.pool) == 0:
             raise ValueError(
                 "`outputs` must hold a learner that is not constant in the classes of `y_true`; got none."
@@ -63,7 +89,8 @@ class Greedy:
             stacklevel=4,
         )
 
-    def walk(self, pool: IntArray, size: int | None) -> tuple[list[int], list[float]]:
+    def walks(self, size: int | None, costs: FloatArray | None) -> list[list[int]]:
+        pool = self.pool
         r_tl, r_ll = self.r_tl[pool], self.r_ll[np.ix_(pool, pool)]
         defined = ~np.isnan(r_ll)
         r_ll[~defined] = 0.0
@@ -71,21 +98,22 @@ class Greedy:
         truth_sum, pair_sum, pairs = 0.0, 0.0, 0.0
         new_sum, new_pairs = np.zeros(len(pool)), np.zeros(len(pool))
         taken = np.zeros(len(pool), dtype=bool)
-        picks, scores = [], []
-        for n in range(1, (len(pool) if size is None else size) + 1):
+        picks = []
+        for n in range(1, min(len(pool), len(pool) if size is None else size) + 1):
             lam = self.diversity * critical_lambda(n) if n > 1 else 0.0
             mean_pairs = (pair_sum + new_sum) / np.maximum(pairs + new_pairs, 1.0)
-            candidates = np.where(taken, -np.inf, (truth_sum + r_tl) / n - lam * mean_pairs)
-            best = first_best(candidates)
+            best = first_best(np.where(taken, -np.inf, (truth_sum + r_tl) / n - lam * mean_pairs))
             picks.append(int(pool[best]))
-            scores.append(float(candidates[best]))
             taken[best] = True
             truth_sum += r_tl[best]
             pair_sum += new_sum[best]
             pairs += new_pairs[best]
             new_sum += r_ll[best]
             new_pairs += defined[best]
-        return picks, scores
+        return [picks]
+
+    def weigh(self, picks: Sequence[int]) -> FloatArray:
+        return shares(picks, self.n_learners)
 
     def score(self, weights: FloatArray) -> float:
         held = np.flatnonzero(weights)
@@ -96,6 +124,9 @@ class Greedy:
         lam = self.diversity * (1 - w @ w) / 2  # the critical lambda of n = 1 / sum(w^2) learners
         return float(w @ self.r_tl[held] - lam * mean_pairs)
 
+    def changed(self, weights: FloatArray, learner: int) -> FloatArray:
+        return changed_share(weights, learner)
+
 
 class Caruana:
     """Forward selection with replacement by the accuracy of the vote."""
@@ -104,23 +135,26 @@ class Caruana:
         self.read, self.voting = read, voting
         self.pool: IntArray = np.arange(read.n_learners)
 
-    def walk(self, pool: IntArray, size: int | None) -> tuple[list[int], list[float]]:
-        size = _CARUANA_PICKS if size is None else size
+    def walks(self, size: int | None, costs: FloatArray | None) -> list[list[int]]:
+        size = MOST_PICKS if size is None else size
+        pool = self.pool
         alone = RunningVote(self.read, self.voting).accuracies_with(pool)
         ranked = pool[np.argsort(-alone.round(9), kind="stable")][: min(_LARGEST_START, size)].tolist()
-        together = vote_accuracies(self.read, self.voting, ranked)
-        start = first_best(together) + 1
-        picks, scores = ranked[:start], together[:start].tolist()
+        start = first_best(vote_accuracies(self.read, self.voting, ranked)) + 1
+        picks: list[int] = ranked[:start]
         vote = RunningVote(self.read, self.voting)
         for i in picks:
             vote.add(i)
         while len(picks) < size:
-            candidates = vote.accuracies_with(pool)
-            best = first_best(candidates)
-            picks.append(int(pool[best]))
-            scores.append(float(candidates[best]))
+            picks.append(int(pool[first_best(vote.accuracies_with(pool))]))
             vote.add(picks[-1])
-        return picks, scores
+        return [picks]
+
+    def weigh(self, picks: Sequence[int]) -> FloatArray:
+        return shares(picks, self.read.n_learners)
 
     def score(self, weights: FloatArray) -> float:
         return float(RunningVote(self.read, self.voting, weights).credit().mean())
+
+    def changed(self, weights: FloatArray, learner: int) -> FloatArray:
+        return changed_share(weights, learner)

@@ -1,26 +1,21 @@
-"""Where to cut a path of learners."""
+"""Which of several panels to take, by their credit on the same samples.
 
-from collections.abc import Sequence
-from itertools import islice
+Notation: P panels from small to large, or from cheap to dear, n samples; credit has shape (P, n).
+"""
 
 import numpy as np
 
-from counterpoint._validation import ROUNDING, FloatArray
-from counterpoint.outputs import Outputs, vote_credits
-
-
-def size_within_noise(read: Outputs, voting: str, picks: Sequence[int], accuracies: FloatArray) -> int:
-    """Return the largest size whose vote is within one standard error of the best on the path."""
-    size = first_best(accuracies) + 1
-    path = vote_credits(read, voting, picks)
-    best = next(islice(path, size - 1, None))
-    for n, reached in enumerate(path, start=size + 1):
-        loss = best - reached
-        if loss.mean() <= loss.std() / np.sqrt(read.n_samples) + ROUNDING:
-            size = n
-    return size
+from counterpoint._validation import ROUNDING, FloatArray, IntArray
 
 
 def first_best(scores: FloatArray) -> int:
     """Return the position of the first of the largest entries; entries that differ by rounding are equal."""
     return int(np.argmax(scores >= scores.max() - ROUNDING))
+
+
+def within_noise(credit: FloatArray, errors: float) -> IntArray:
+    """Return the panels within so many standard errors, of the paired difference, of the most accurate one."""
+    loss = credit[first_best(credit.mean(axis=1))] - credit
+    allowed = errors * loss.std(axis=1) / np.sqrt(credit.shape[1])
+    found: IntArray = np.flatnonzero(loss.mean(axis=1) <= allowed + ROUNDING)
+    return found

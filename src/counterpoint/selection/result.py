@@ -10,45 +10,93 @@ from numpy.typing import ArrayLike, NDArray
 
 from counterpoint._plain import plain
 from counterpoint._validation import FloatArray, IntArray, check_json
+from counterpoint.assessment import Estimate
 from counterpoint.outputs import Outputs, RunningVote, as_array, winners
 
 _PRINTED = 20  # learners that a printed selection shows
-_SCHEMA = 1  # of the JSON; raise it whenever a field changes
+_SCHEMA = 2  # of the JSON; raise it whenever a field changes
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Selection:
-    """Learners chosen from a pool, with their weights and the path that led to them.
-
-    Returned by :func:`counterpoint.select`.
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """One of the panels that a selection chose from.
 
     Attributes
     ----------
     indices : array of int
-        The chosen learners, in order of choice; with bags the heaviest first.
+        Its learners, in order of choice.
     weights : array, of the shape of ``indices``
         Their weights in the vote; they sum to one.
-    accuracy : float
+    cost : float
+        The sum of their costs.
+    accuracy : Estimate
+        Accuracy of the vote, on samples that did not choose the panel. NaN if there are too few.
+    behind : Estimate
+        ``accuracy`` less that of the most accurate panel, with its paired 95 % interval.
+
+    Examples
+    --------
+    >>> from counterpoint.selection import select
+    >>> truth = np.arange(100) % 2
+    >>> small, *_ = select(truth, [truth, 1 - truth, truth]).panels
+    >>> small.indices, small.cost, small.accuracy.value
+    (array([0]), 1.0, 1.0)
+    """
+
+    indices: IntArray
+    weights: FloatArray
+    cost: float
+    accuracy: Estimate
+    behind: Estimate
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Selection:
+    """Learners chosen from a pool, their weights, what each is worth, and the panels that were compared.
+
+    Returned by :func:`counterpoint.select`. What was judged on samples that did not choose is NaN if there are too few
+    samples for that.
+
+    Attributes
+    ----------
+    learners : tuple of str
+        Names of the learners of the pool.
+    indices : array of int
+        The chosen learners, in order of choice.
+    weights : array, of the shape of ``indices``
+        Their weights in the vote; they sum to one.
+    accuracy : Estimate
+        Accuracy of the weighted vote, with its 95 % interval, on samples that did not choose it.
+    against_pool : Estimate
+        ``accuracy`` less that of the equal vote of the whole pool, with its paired 95 % interval.
+    effects : tuple of Estimate
+        For each learner of the pool, the accuracy of the panel with it less that of the panel without it, with a paired
+        95 % interval, on samples that did not choose the panel. NaN for a learner without which nobody would vote, and
+        in pools of more than 200 for learners that are never chosen.
+    support : array, shape (n_learners,)
+        How often a learner is chosen if a fifth of the samples is left out, from 0 to 1.
+    panels : tuple of Panel
+        The panels that were compared, from small to large; with costs from cheap to dear.
+    costs : array, shape (n_learners,)
+        The cost of each learner of the pool.
+    fitted_accuracy : float
         Accuracy of the weighted vote on the samples it was chosen on, which overestimates it.
     path : array of int
-        The learner picked at each step, including steps beyond the chosen size if none was requested, and
-        more than once if the method allows it. Empty with bags.
-    scores, accuracies : array
-        The score and the accuracy of the vote after each step of the path; with bags after each bag.
-    method : {"greedy", "caruana"}
+        The learner picked at each step to the largest panel, more than once if the method allows it.
+    scores : array
+        The score of each panel, by which the method picks.
+    method : {"pursuit", "greedy", "caruana"}
         The method.
     voting : {"hard", "soft", "geometric"}
         The vote of ``accuracy`` and of :meth:`vote`.
     diversity : float or None
         Lambda over its critical value; None if the method has no lambda.
-    n_learners, n_bags : int
-        The size of the pool and the number of bags.
 
     Examples
     --------
     >>> from counterpoint.selection import select
     >>> votes = [[0, 0, 1, 1, 0, 1], [0, 0, 1, 1, 0, 1], [1, 0, 0, 0, 1, 1]]
-    >>> selection = select([0, 0, 0, 1, 1, 1], votes, size=2)
+    >>> selection = select([0, 0, 0, 1, 1, 1], votes, size=2, method="greedy")
     >>> selection.take(votes)
     array([[0, 0, 1, 1, 0, 1],
            [1, 0, 0, 0, 1, 1]])
@@ -56,17 +104,46 @@ class Selection:
     array([0.5, 0.5])
     """
 
+    learners: tuple[str, ...]
     indices: IntArray
     weights: FloatArray
-    accuracy: float
+    accuracy: Estimate
+    against_pool: Estimate
+    effects: tuple[Estimate, ...]
+    support: FloatArray
+    panels: tuple[Panel, ...]
+    costs: FloatArray
+    fitted_accuracy: float
     path: IntArray
     scores: FloatArray
-    accuracies: FloatArray
     method: str
     voting: str
     diversity: float | None
-    n_learners: int
-    n_bags: int
+
+    @property
+    def n_learners(self) -> int:
+        """The size of the pool."""
+        return len(self.learners)
+
+    @property
+    def chosen(self) -> tuple[str, ...]:
+        """The names of the chosen learners."""
+        return tuple(self.learners[i] for i in self.indices.tolist())
+
+    @property
+    def cost(self) -> float:
+        """The cost of the chosen learners."""
+        return float(self.costs[self.indices].sum())
+
+    @property
+    def frontier(self) -> tuple[Panel, ...]:
+        """The panels that are more accurate than every cheaper one; all of them if accuracies are NaN."""
+        best, kept = -np.inf, []
+        for panel in sorted(self.panels, key=lambda panel: panel.cost):
+            if not panel.accuracy.value <= best:
+                best = panel.accuracy.value
+                kept.append(panel)
+        return tuple(kept)
 
     def take(self, outputs: ArrayLike) -> NDArray[Any]:
         """Return the outputs of the chosen learners, given those of the whole pool."""
@@ -115,33 +192,91 @@ class Selection:
             raise ValueError(
                 f"`data` must be a Selection with schema {_SCHEMA}; got schema {data.get('schema')!r}."
             )
-        names = [field.name for field in fields(cls)]
-        if missing := [name for name in names if name not in data]:
-            raise ValueError(f"`data` must have the fields of Selection; got none named {missing[0]!r}.")
-        dtypes: dict[Any, type] = {IntArray: np.int64, FloatArray: np.float64}
-        values: dict[str, Any] = {name: data[name] for name in names}
-        for field in fields(cls):
-            if (dtype := dtypes.get(field.type)) is not None:
-                values[field.name] = np.array(values[field.name], dtype)
-        return cls(**values)
+        selection: Self = _restored(data, cls)
+        return selection
 
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Return the selection that :meth:`to_json` wrote."""
         return cls.from_dict(check_json(text, "text", "a Selection", needed=("indices",)))
 
+    def summary(self) -> tuple[str, str]:
+        """Return two sentences: what was chosen, and how accurate its vote is."""
+        how = self.method if self.diversity is None else f"{self.method}, diversity {self.diversity:g}"
+        first = f"{len(self.indices)} of {self.n_learners} learners ({how})"
+        if np.isnan(self.accuracy.value):
+            return first, (
+                f"Their {self.voting} vote is right on {100 * self.fitted_accuracy:.1f} % of the samples it was chosen "
+                "on, which is too high for others; there are too few samples to judge it on others."
+            )
+        value, low, high = (f"{100 * share:.1f}" for share in self.accuracy)
+        return first, (
+            f"Their {self.voting} vote is right on {value} % ({low} to {high}) of samples that did not choose it, "
+            f"{points(self.against_pool)} points against the vote of all."
+        )
+
     def __repr__(self) -> str:
         return f"<Selection {len(self.indices)} of {self.n_learners} learners, {self.method!r}>"
 
     def __str__(self) -> str:
-        how = self.method if self.diversity is None else f"{self.method}, diversity {self.diversity:g}"
-        bags = f", {self.n_bags} bags" if self.n_bags else ""
-        lines = [
-            f"{len(self.indices)} of {self.n_learners} learners ({how}{bags})",
-            f"Their {self.voting} vote is right on {100 * self.accuracy:.1f} % of the samples it was chosen on.",
-            "learner  weight",
+        width = max(map(len, ("learner", *self.chosen[:_PRINTED])))
+        lines = [*self.summary(), f"{'learner':<{width}}  weight  without it, points"]
+        rows = list(zip(self.chosen, self.indices.tolist(), self.weights.tolist(), strict=True))
+        lines += [
+            f"{name:<{width}}  {weight:.4f}  {points(reverse(self.effects[index]))}"
+            for name, index, weight in rows[:_PRINTED]
         ]
-        rows = list(zip(self.indices.tolist(), self.weights.tolist(), strict=True))
-        lines += [f"{index:>7}  {weight:.4f}" for index, weight in rows[:_PRINTED]]
         lines += [f"... and {len(rows) - _PRINTED} more"] if len(rows) > _PRINTED else []
         return "\n".join(lines)
+
+
+def points(difference: Estimate) -> str:
+    """Return a difference of accuracies in points, with its interval.
+
+    Examples
+    --------
+    >>> points(Estimate(0.012, -0.004, 0.028))
+    '+1.2 (-0.4 to +2.8)'
+    """
+    if np.isnan(difference.value):
+        return "undefined"
+    value, low, high = (f"{100 * end + 0.0:+.1f}" for end in difference)
+    return f"{value} ({low} to {high})"
+
+
+def reverse(difference: Estimate) -> Estimate:
+    """Return the difference the other way round.
+
+    Examples
+    --------
+    >>> reverse(Estimate(0.5, 0.25, 0.75))
+    Estimate(value=-0.5, low=-0.75, high=-0.25)
+    """
+    return Estimate(-difference.value, -difference.high, -difference.low)
+
+
+_DTYPES: dict[Any, type] = {IntArray: np.int64, FloatArray: np.float64}
+
+
+def _restored(data: Mapping[str, Any], kind: Any) -> Any:
+    """Return a Selection or a Panel from plain data."""
+    if missing := [field.name for field in fields(kind) if field.name not in data]:
+        raise ValueError(f"`data` must have the fields of {kind.__name__}; got none named {missing[0]!r}.")
+    values = {}
+    for field in fields(kind):
+        value: Any = data[field.name]
+        if (dtype := _DTYPES.get(field.type)) is not None:
+            value = np.array([np.nan if one is None else one for one in value], dtype)
+        elif field.type is Estimate:
+            value = _estimate(value)
+        elif field.name == "effects":
+            value = tuple(map(_estimate, value))
+        elif field.name == "panels":
+            value = tuple(_restored(panel, Panel) for panel in value)
+        values[field.name] = tuple(value) if field.name == "learners" else value
+    return kind(**values)
+
+
+def _estimate(data: Mapping[str, Any]) -> Estimate:
+    ends = (data[end] for end in Estimate._fields)
+    return Estimate(*(np.nan if end is None else float(end) for end in ends))

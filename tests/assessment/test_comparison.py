@@ -1,0 +1,118 @@
+"""Paired tests of votes, against scipy, published intervals and simulation."""
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+
+from counterpoint import assess
+from counterpoint.assessment import compare_votes, credit_estimate, paired_difference
+
+
+def simulated(seed, n, p, shared):
+    """Return the credits of two votes, right with probabilities p, that share some of their luck."""
+    rng = np.random.default_rng(seed)
+    common = rng.random(n)
+    own = rng.random((2, n))
+    luck = np.where(rng.random(n) < shared, common, own)
+    return (luck < np.array(p)[:, None]).astype(float)
+
+
+def test_the_p_value_is_that_of_the_exact_test_and_the_difference_that_of_the_accuracies():
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 3, 200)
+    ensembles = {
+        name: np.where(rng.random((n, 200)) < 0.6, truth, rng.integers(0, 3, (n, 200)))
+        for name, n in (("a", 3), ("b", 3), ("c", 5))
+    }
+    found = compare_votes(truth, ensembles)
+    assert len(found.pairs) == 3
+    for pair in found.pairs:
+        assert pair.difference.value >= 0  # the more accurate vote comes first
+        one, other = (assess(truth, ensembles[name]).vote for name in (pair.first, pair.second))
+        assert pair.difference.value == pytest.approx(one.value - other.value)
+        assert found.accuracies[pair.first] == pytest.approx(one)
+        assert pair.p_value == pytest.approx(binomtest(pair.ahead, pair.ahead + pair.behind).pvalue)
+    first, second = ([truth, 1 - truth % 2], [1 - truth % 2, truth])  # every vote is a tie, or none is
+    (pair,) = compare_votes(truth, {"first": first, "second": second}).pairs
+    assert (pair.ahead, pair.behind, pair.p_value) == (0, 0, 1.0)
+
+
+def test_samples_on_which_only_one_vote_is_right_are_counted():
+    right = np.array([[1, 1, 1, 0, 0, 1], [1, 0, 0, 1, 0, 1]])
+    (pair,) = compare_votes(np.ones(6, int), {"x": right[:1], "y": right[1:]}).pairs
+    assert (pair.first, pair.ahead, pair.behind) == ("x", 2, 1)
+
+
+def test_several_pairs_are_corrected_by_holm():
+    found = compare_votes([0, 1] * 30, {"x": [[0, 1] * 30], "y": [[0] * 60], "z": [[0, 1, 0, 1, 1, 0] * 10]})
+    raw = sorted(pair.p_value for pair in found.pairs)
+    smallest = min(found.pairs, key=lambda pair: pair.p_value)
+    assert smallest.corrected == pytest.approx(min(3 * raw[0], 1))
+    assert all(pair.corrected >= pair.p_value for pair in found.pairs)
+
+
+def test_equal_votes_cannot_be_told_apart_and_their_interval_has_a_width():
+    truth = np.arange(50) % 2
+    found = compare_votes(truth, {"one": [truth], "same": [truth]})
+    (pair,) = found.pairs
+    assert not pair.apart
+    assert pair.p_value == 1
+    assert str(found) == "one and same cannot be told apart: +0.0 points (-5.3 to +5.3), p = 1."
+
+
+def test_the_interval_is_that_of_bonett_and_price():
+    """The adjusted Wald interval with (f12 + 1) / (n + 2) and (f21 + 1) / (n + 2)."""
+    n, f12, f21 = 60, 14, 5
+    d = np.array([1.0] * f12 + [-1.0] * f21 + [0.0] * (n - f12 - f21))
+    p12, p21 = (f12 + 1) / (n + 2), (f21 + 1) / (n + 2)
+    half = 1.959964 * np.sqrt((p12 + p21 - (p12 - p21) ** 2) / (n + 2))
+    found = paired_difference(d)
+    assert found.value == pytest.approx((f12 - f21) / n)
+    assert found[1:] == pytest.approx((p12 - p21 - half, p12 - p21 + half))
+
+
+@pytest.mark.parametrize("n", [30, 100, 1000])
+@pytest.mark.parametrize("p", [(0.8, 0.7), (0.95, 0.95), (0.99, 0.97)])
+def test_intervals_cover_and_the_test_keeps_its_level(n, p):
+    covered = rejected = 0
+    for seed in range(1000):
+        one, other = simulated(seed, n, p, shared=0.5)
+        found = paired_difference(one - other)
+        covered += found.low <= p[0] - p[1] <= found.high
+    assert covered >= 935
+    if p[0] == p[1]:
+        for seed in range(300):
+            one, other = simulated(seed, n, p, shared=0.5)
+            ahead, behind = int((one > other).sum()), int((one < other).sum())
+            rejected += ahead + behind > 0 and binomtest(ahead, ahead + behind).pvalue < 0.05
+        assert rejected <= 25
+
+
+def test_soft_votes_are_compared_by_their_probabilities():
+    truth = [0, 1, 1, 0]
+    sure = [[[0.9, 0.1], [0.2, 0.8], [0.1, 0.9], [0.8, 0.2]]]
+    split = [[[0.6, 0.4]] * 4, [[0.3, 0.7]] * 4]
+    found = compare_votes(truth, {"sure": sure, "split": split}, voting="soft")
+    assert found.accuracies["sure"].value == 1.0
+    assert found.accuracies["split"].value == 0.5
+    assert found.to_dict()["pairs"][0]["first"] == "sure"
+    assert credit_estimate([1, 1, 0, 0]).value == 0.5
+
+
+@pytest.mark.parametrize(
+    ("ensembles", "options", "match"),
+    [
+        ({"a": [[0, 1]]}, {}, r"^`ensembles` must be a mapping with at least two ensembles; got 1\.$"),
+        ([[0, 1]], {}, r"^`ensembles` must be a mapping with at least two ensembles; got list\.$"),
+        ({"a": [[0, 1]], "b": [[0, 1, 1]]}, {}, r"^`outputs` must have 2 samples"),
+        (
+            {"a": [[0, 1]], "b": [[0, 1]]},
+            {"voting": "soft"},
+            r"^`voting` must be 'hard' where ensembles have labels",
+        ),
+        ({"a": [[0, 1]], "b": [[0, 1]]}, {"voting": "x"}, r"^`voting` must be one of"),
+    ],
+)
+def test_bad_arguments_are_refused_by_name(ensembles, options, match):
+    with pytest.raises(ValueError, match=match):
+        compare_votes([0, 1], ensembles, **options)
