@@ -224,7 +224,7 @@ def assess(
 
     The third learner leaves out a third of the samples:
 
-    >>> votes[2] = ["ham", None, "spam", "ham", "skip", "spam"]
+    >>> votes[2] = ["ham", None, "spam", "ham", "spam", "skip"]
     >>> assess(3 * truth, [3 * row for row in votes], abstain="skip").coverage.answered
     array([18, 18, 12])
     """
