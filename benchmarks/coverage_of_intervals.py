@@ -81,18 +81,17 @@ def estimate(right: np.ndarray, holes: np.ndarray | None, groups: np.ndarray | N
 
 
 def study(n_learners: int, n_items: int, c: float, clusters: bool, missing: bool, n_runs: int) -> dict:
-    """Return how often the intervals of a panel hold the truth, and how wide they are."""
+    """Return how often the intervals of a panel hold the truth."""
     seed = [n_learners, n_items, int(100 * c), clusters, missing]
     rng, rho, cluster = np.random.default_rng(seed), latent_correlation(c), CLUSTER if clusters else 1
     true = truths(n_learners, c, missing)
     groups = np.arange(n_items) // cluster if clusters else None
-    held, width = dict.fromkeys(NUMBERS, 0), dict.fromkeys(NUMBERS, 0.0)
+    held = dict.fromkeys(NUMBERS, 0)
     for _ in range(n_runs):
         found = estimate(*draw(rng, n_learners, n_items, rho, cluster, missing), groups)
         for name in NUMBERS:
             one = getattr(found, name)
             held[name] += bool(one.low <= true[name] <= one.high)
-            width[name] += one.high - one.low
     return {
         "learners": n_learners,
         "items": n_items,
@@ -102,7 +101,6 @@ def study(n_learners: int, n_items: int, c: float, clusters: bool, missing: bool
         "n_runs": n_runs,
         "true": true,
         "coverage": {name: held[name] / n_runs for name in NUMBERS},
-        "mean_width": {name: float(width[name] / n_runs) for name in NUMBERS},
     }
 
 

@@ -23,6 +23,14 @@ def test_the_intervals_hold_beyond_the_noise_of_the_runs(number):
         assert 0.93 - noise <= cell["coverage"][number] <= 0.97 + noise, cell
 
 
+def test_the_page_says_which_panels_stay_below():
+    below = [c for c in CELLS if c["coverage"]["error_correlation"] < 0.93]
+    assert [c["items"] for c in below] == [100, 100]
+    assert [c["items"] for c in CELLS if c["coverage"]["mean_accuracy"] < 0.93] == [1000]
+    assert sorted({c["n_runs"] for c in CELLS}) == [400, 2000]
+    assert abs(sum(c["n_runs"] == 2000 for c in CELLS) - 36) <= 2
+
+
 def table():
     for items, clusters, missing in product((100, 1000), (False, True), (False, True)):
         panels = [c for c in CELLS if (c["items"], c["clusters"], c["missing"]) == (items, clusters, missing)]
