@@ -262,12 +262,6 @@ def test_the_separator_is_the_one_that_fits_the_rows(text, columns, tmp_path):
         ),
         ("v.json", " ", "must have columns; it is empty."),
         ("v.json", "[]", "must have columns; it is empty."),
-        (
-            "v.jsonl",
-            '{"y_true": 1, "net": 1}\n{"net": 2}',
-            "'y_true' must .* missing one in data row 2 .line 2",
-        ),
-        ("v.json", '[{"y_true": 1, "net": 1}, {"net": 2}]', "'y_true' must .* missing one in data row 2\\."),
     ],
 )
 def test_a_fault_is_one_sentence_that_names_the_file(name, content, message, tmp_path):

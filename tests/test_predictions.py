@@ -222,14 +222,6 @@ def row(number):
         (",y_true\n0,1\n", "must have a column of a learner beside 'y_true'."),
         ("y_true,net\n0,1\n0\n", f"must have 2 cells in every row, one for each column; got 1 in {row(2)}"),
         ("y_true,net\n0,1\n0,1,1\n", f"got 3 in {row(2)}"),
-        (
-            "y_true,net\n0,1\n\n,1\n",
-            r"column 'y_true' must hold a label in every row; got a missing one in data row 2 \(line 4 of the file\)\.",
-        ),
-        (
-            "y_true,net\n0,1\nNA,1\n",
-            f"column 'y_true' must hold a label in every row; got a missing one in {row(2)}",
-        ),
         ("y_true,net\n,1\nNA,1\n", "column 'y_true' must hold labels; it is empty in every row."),
         ("y_true,a,net\n0,1,\n0,1,nan\n", "column 'net' must hold labels; it is empty in every row."),
         ('y_true,net\n0,"1\n', "must be well-formed; got unexpected end of data in line 2."),
@@ -302,10 +294,6 @@ def arff(data, declared="@attribute y_true {0,1}\n@attribute net {0,1}"):
     ("text", "message"),
     [
         (arff("{0 1, 1 1}"), "must not be in sparse ARFF format; got a sparse row in line 5."),
-        (
-            arff("0,1\n?,1"),
-            r"column 'y_true' must hold a label in every row; got a missing one in data row 2 \(line 6",
-        ),
         (arff("0,1,{5}"), r"must not have instance weights; got \{5\} in line 5."),
         (arff("0,'1"), 'must close its quotes; got "\'1" in line 5.'),
         (arff("0"), r"must have 2 cells in every row, one for each column; got 1 in data row 1 \(line 5"),
@@ -457,15 +445,72 @@ def test_files_that_cannot_be_read_are_named(tmp_path):
         read_predictions(write(tmp_path, "votes.xls", "x"))
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("votes.csv", "y_true,net\n0,0\nNA,1\n"),
+        ("votes.csv", "y_true,net\n0,0\n\n,1\n"),
+        ("votes.arff", "@relation r\n@attribute y_true {0,1}\n@attribute net {0,1}\n@data\n0,0\n?,1\n"),
+    ],
+)
+def test_a_blank_truth_is_masked(name, text, tmp_path):
+    read = read_predictions(write(tmp_path, name, text), learners=["net"])
+    assert read.y_true.mask.tolist() == [False, True]
+    assert read.outputs.tolist() == [[0, 1]]
+    read.write(tmp_path / "again.csv")
+    assert read_predictions(tmp_path / "again.csv", learners=["net"]).y_true.mask.tolist() == [False, True]
+    with pytest.raises(ValueError, match="an archive cannot hold blank cells"):
+        read.write(tmp_path / "again.npz")
+
+
+def test_a_blank_truth_in_a_parquet_file_is_masked(tmp_path):
+    pytest.importorskip("pyarrow")
+    read = read_predictions(write_parquet(tmp_path, {"y_true": [0.0, float("nan")], "net": [0, 0]}))
+    assert read.y_true.mask.tolist() == [False, True]
+
+
+def test_labels_of_other_learners_are_known_where_the_truth_is_partly_blank(tmp_path):
+    read = read_predictions(write(tmp_path, "votes.csv", "y_true,a,b\ncat,cat,cat\n,dog,dog\n"))
+    assert read.outputs.tolist() == [["cat", "dog"], ["cat", "dog"]]
+
+
+def test_scores_are_read_as_numbers(tmp_path):
+    path = write(tmp_path, "scores.csv", "id,gold,a,b\nx,1.5,2,2.5\ny,7,6.5,\n")
+    read = read_predictions(path, "gold", item="id", scores=True)
+    assert read.y_true.tolist() == [1.5, 7.0]
+    assert read.outputs.tolist() == [[2.0, 6.5], [2.5, None]]
+    labels = read_predictions(path, "id", drop=["gold"], scores=True)
+    assert labels.y_true.tolist() == ["x", "y"]
+    long = write(tmp_path, "long.csv", "id,gold,rater,score\nx,yes,a,0.25\ny,no,a,0.5\nx,yes,b,0.75\n")
+    read = read_predictions(long, "gold", item="id", judge="rater", label="score", scores=True)
+    assert read.y_true.tolist() == ["yes", "no"]
+    assert read.outputs.tolist() == [[0.25, 0.5], [0.75, None]]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "gold,a,b\n1,2,3\n1,tall,3\n",
+            r"column 'a' must hold numbers; got 'tall' in data row 2 \(line 3 of the",
+        ),
+        ("gold,a,b\n1,2,\n1,2,\n", r"column 'b' must hold numbers; it is empty in every row\."),
+    ],
+)
+def test_scores_that_are_not_numbers_are_named_with_their_place(text, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        read_predictions(write(tmp_path, "scores.csv", text), "gold", scores=True)
+    with pytest.raises(ValueError, match=r"column 's' must hold numbers; got 'x' in data row 1 "):
+        read_predictions(
+            write(tmp_path, "long.csv", "i,j,s\n1,a,x\n"), None, item="i", judge="j", label="s", scores=True
+        )
+
+
 def test_a_parquet_file_that_is_none_or_has_faults_is_named(tmp_path):
     pytest.importorskip("pyarrow")
     with pytest.raises(ValueError, match=r"votes\.parquet must be a Parquet file; "):
         read_predictions(write(tmp_path, "votes.parquet", "x" * 100))
     for columns, message in [
-        (
-            {"y_true": [0.0, float("nan")], "net": [0, 1]},
-            "column 'y_true' must hold a label in every row; .* data row 2.",
-        ),
         ({"y_true": [0, 1], "net": [[0], [1]]}, "column 'net' must hold labels; got type list<"),
         (
             {"y_true": [0, 1], "net:0": ["x", "y"], "net:1": [0.5, 0.5]},

@@ -39,6 +39,8 @@ FOR_ONE_LEARNER = {
     "tandem_bound",
     "truth_learner_correlation",
 }
+# their borders are in test_agreement.py
+OF_AGREEMENT = ["fleiss_kappa", "intraclass_correlation", "krippendorff_alpha"]
 NAN = float("nan")
 
 BAD = [
@@ -106,7 +108,7 @@ def test_the_list_above_and_the_front_door_hold_the_same_functions():
     functions = {
         public for public in measures.__all__ if callable(getattr(measures, public)) and public[0].islower()
     }
-    assert functions == {*WITH_TRUTH, *OF_PROBABILITIES, *WITHOUT_TRUTH}
+    assert functions == {*WITH_TRUTH, *OF_PROBABILITIES, *WITHOUT_TRUTH, *OF_AGREEMENT}
 
 
 @pytest.mark.parametrize("name", sorted({*WITH_TRUTH} - FOR_ONE_LEARNER))

@@ -1,14 +1,22 @@
 """Where any ensemble stands, from its predictions alone."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from counterpoint._validation import check_choice, check_flag, check_labels
 from counterpoint.assessment._compute import Report, compute
+from counterpoint.assessment.agreement import assess_agreement
+from counterpoint.assessment.agreement_result import (
+    AgreementAssessment,
+    AgreementSummary,
+    DawidSkeneSummary,
+    LabelSummary,
+)
+from counterpoint.assessment.bootstrap import check_groups
 from counterpoint.assessment.comparison import (
     PairedVotes,
     VoteComparison,
@@ -17,6 +25,7 @@ from counterpoint.assessment.comparison import (
     holm,
     paired_difference,
 )
+from counterpoint.assessment.dawid_skene import DawidSkene, dawid_skene
 from counterpoint.assessment.findings import with_findings
 from counterpoint.assessment.groups import (
     Certificates,
@@ -33,29 +42,45 @@ from counterpoint.assessment.groups import (
     VotePrediction,
     VoteSummary,
 )
-from counterpoint.assessment.learners import LearnerOutputs, learner_outputs
+from counterpoint.assessment.learners import LearnerOutputs, learner_outputs, named_outputs
+from counterpoint.assessment.partly import assess_partly, known_truth
 from counterpoint.assessment.regression import assess_regression
 from counterpoint.assessment.regression_result import ErrorComponents, RegressionAssessment
 from counterpoint.assessment.result import SAMPLES, Assessment, check_names
+from counterpoint.assessment.score_result import ScoreAssessment
+from counterpoint.assessment.scores import assess_scores
 from counterpoint.assessment.votes import wilson_interval
-from counterpoint.outputs import VOTINGS, Outputs, check_truth, split_missing, warn_undefined
+from counterpoint.outputs import (
+    VOTINGS,
+    Outputs,
+    check_truth,
+    split_missing,
+    two_class_probabilities,
+    warn_undefined,
+)
 
 __all__ = [
+    "AgreementAssessment",
+    "AgreementSummary",
     "Assessment",
     "Certificates",
     "Changes",
     "ClassSummary",
     "CorrelationSummary",
     "Coverage",
+    "DawidSkene",
+    "DawidSkeneSummary",
     "Difference",
     "EffectiveVotes",
     "ErrorComponents",
     "Estimate",
     "Finding",
+    "LabelSummary",
     "LearnerOutputs",
     "PairedVotes",
     "ProbabilitySummary",
     "RegressionAssessment",
+    "ScoreAssessment",
     "SubsetVotes",
     "VoteComparison",
     "VotePrediction",
@@ -63,9 +88,11 @@ __all__ = [
     "assess",
     "assess_estimator",
     "assess_regression",
+    "assess_scores",
     "check_names",
     "compare_votes",
     "credit_estimate",
+    "dawid_skene",
     "holm",
     "learner_outputs",
     "named_outputs",
@@ -74,6 +101,7 @@ __all__ = [
 ]
 
 
+@overload
 def assess(
     y_true: ArrayLike,
     outputs: Any,
@@ -86,17 +114,49 @@ def assess(
     groups: ArrayLike | None = None,
     name: str = "ensemble",
     progress: bool = False,
-) -> Assessment:
+) -> Assessment: ...
+
+
+@overload
+def assess(
+    y_true: Any,
+    outputs: None = None,
+    *,
+    labels: ArrayLike | None = None,
+    learners: Sequence[str] | None = None,
+    abstain: Any = None,
+    groups: ArrayLike | None = None,
+    name: str = "ensemble",
+) -> AgreementAssessment: ...
+
+
+def assess(
+    y_true: Any,
+    outputs: Any = None,
+    *,
+    labels: ArrayLike | None = None,
+    voting: str = "hard",
+    samples: str = "held_out",
+    learners: Sequence[str] | None = None,
+    abstain: Any = None,
+    groups: ArrayLike | None = None,
+    name: str = "ensemble",
+    progress: bool = False,
+) -> Assessment | AgreementAssessment:
     r"""Assess an ensemble: where it stands, what its ceiling is and what would help.
+
+    ``assess(outputs)``, without a truth, tells how far the learners agree.
 
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
-        The true labels, of any kind.
+        The true labels, of any kind. Where some are unknown (None, NaN or masked), the samples with a truth are
+        assessed, and ``agreement`` of the result describes all of them. Without a truth, pass the outputs alone.
     outputs : array-like of shape (n_learners, n_samples) or (n_learners, n_samples, n_classes), mapping or DataFrame
-        Labels, or probabilities. A memory-mapped array is read in blocks and never copied whole. A mapping holds the
-        outputs of each learner by its name, a DataFrame one column of labels for each learner. A label that is None,
-        NaN, ``pandas.NA`` or masked is missing, and so is a row of probabilities that are all NaN or masked.
+        Labels, or probabilities; of two classes also (n_learners, n_samples), the probability of the second one. A
+        memory-mapped array is read in blocks and never copied whole. A mapping holds the outputs of each learner by
+        its name, a DataFrame one column of labels for each learner. A label that is None, NaN, ``pandas.NA`` or masked
+        is missing, and so is a row of probabilities that are all NaN or masked.
     labels : array-like of shape (n_classes,), optional
         The classes, in the order of the columns of probabilities; by default the sorted labels of ``y_true``, and of
         ``outputs`` where those are labels.
@@ -120,8 +180,8 @@ def assess(
 
     Returns
     -------
-    Assessment
-        The numbers and the advice.
+    Assessment or AgreementAssessment
+        The numbers and the advice; without a truth, an AgreementAssessment.
 
     Warns
     -----
@@ -132,6 +192,7 @@ def assess(
     --------
     assess_estimator : The same for a fitted scikit-learn ensemble.
     counterpoint.assessment.assess_regression : The same for numbers.
+    counterpoint.assessment.assess_scores : Numbers on a scale without a truth.
 
     Notes
     -----
@@ -159,6 +220,12 @@ def assess(
     >>> [finding.code for finding in assessment.findings]
     ['majority_baseline', 'more_learners', 'small_sample']
 
+    Without the truth:
+
+    >>> panel = assess(votes)
+    >>> round(panel.agreement.krippendorff_alpha.value, 3), panel.consensus[:3]
+    (0.338, ('ham', 'ham', 'spam'))
+
     The third learner leaves out every sixth answer:
 
     >>> votes = [vote * 10 for vote in votes]
@@ -171,14 +238,25 @@ def assess(
     check_flag(progress, "progress")
     if not isinstance(name, str):
         raise TypeError(f"`name` must be a string; got {name!r}.")
+    if y_true is None or outputs is None:
+        outputs, learners = named_outputs(y_true if outputs is None else outputs, learners)
+        if voting != "hard":
+            raise ValueError(f"`voting` must be 'hard' without a truth; got {voting!r}.")
+        outputs = _mask_abstentions(outputs, abstain)
+        return assess_agreement(outputs, labels=labels, learners=learners, groups=groups, name=name)
     outputs, learners = named_outputs(outputs, learners)
+    if (known := known_truth(y_true)) is not None:
+        options = {"labels": labels, "voting": voting, "samples": samples, "learners": learners, "name": name}
+        outputs = _mask_abstentions(outputs, abstain)
+        return assess_partly(assess, y_true, outputs, known, groups, options | {"abstain": abstain})
+    outputs = two_class_probabilities(outputs, y_true, labels)
     outputs, missing = split_missing(outputs, _abstentions(abstain, y_true))
     read = Outputs(outputs, y_true, labels, missing=missing)
     if voting != "hard" and read.probabilities is None:
         raise ValueError(f"`voting` must be 'hard' where `outputs` are labels; got {voting!r}.")
     names = check_names(learners, read.n_learners)
     with _progress_bar(progress, read.n_samples) as report:
-        parts = compute(read, voting, samples, report, _check_groups(groups, read.n_samples))
+        parts = compute(read, voting, samples, report, check_groups(groups, read.n_samples))
     result = Assessment(
         name=name,
         samples=samples,
@@ -245,43 +323,7 @@ def assess_estimator(
     )
 
 
-def named_outputs(outputs: Any, learners: Sequence[str] | None) -> tuple[Any, Sequence[str] | None]:
-    """Return outputs with the learners first, and the names that a mapping or a DataFrame has.
-
-    Parameters
-    ----------
-    outputs : array-like, mapping or DataFrame
-        Outputs as a caller gave them.
-    learners : sequence of str or None
-        Names as a caller gave them, which have precedence.
-
-    Returns
-    -------
-    outputs : array-like
-        Learners first.
-    learners : sequence of str or None
-        Their names, if known.
-
-    Examples
-    --------
-    >>> outputs, learners = named_outputs({"a": [0, 1], "b": [1, 1]}, None)
-    >>> len(outputs), learners
-    (2, ['a', 'b'])
-    """
-    if isinstance(outputs, Mapping):
-        if not outputs:
-            raise ValueError("`outputs` must hold at least one learner; got an empty mapping.")
-        # A list stays one: NumPy would turn None and NaN among strings into strings.
-        rows = [one if isinstance(one, list | tuple) else np.asanyarray(one) for one in outputs.values()]
-        names, outputs = list(outputs), rows
-    elif hasattr(outputs, "columns") and hasattr(outputs, "to_numpy"):
-        names, outputs = list(outputs.columns), outputs.to_numpy().T
-    else:
-        return outputs, learners
-    return outputs, [str(name) for name in names] if learners is None else learners
-
-
-def _abstentions(abstain: Any, y_true: ArrayLike) -> list[Any]:
+def _abstentions(abstain: Any, y_true: ArrayLike | None = None) -> list[Any]:
     """Return the labels that mean no vote; they cannot be true."""
     if abstain is None:
         return []
@@ -289,24 +331,18 @@ def _abstentions(abstain: Any, y_true: ArrayLike) -> list[Any]:
     if found.ndim != 1:
         raise TypeError(f"`abstain` must be a label or a row of labels; got {abstain!r}.")
     labels: list[Any] = found.tolist()
-    if true := sorted(set(labels) & set(check_truth(y_true).tolist())):
-        raise ValueError(f"`abstain` must not be a label of `y_true`; got {true[0]!r}.")
+    true = set() if y_true is None else set(check_truth(y_true).tolist())
+    if both := sorted(set(labels) & true):
+        raise ValueError(f"`abstain` must not be a label of `y_true`; got {both[0]!r}.")
     return labels
 
 
-def _check_groups(groups: ArrayLike | None, n_samples: int) -> NDArray[np.intp] | None:
-    """Return the group of each sample as 0, 1, ..."""
-    if groups is None:
-        return None
-    values = np.asarray(groups)
-    if values.shape != (n_samples,):
-        raise ValueError(
-            f"`groups` must have one entry for each of the {n_samples} samples; got shape {values.shape}."
-        )
-    codes = np.unique(values, return_inverse=True)[1].astype(np.intp)
-    if codes.max() == 0:
-        raise ValueError("`groups` must hold at least two groups; got one.")
-    return codes
+def _mask_abstentions(outputs: Any, abstain: Any) -> Any:
+    """Return labels masked where they mean no vote."""
+    if abstain is None:
+        return outputs
+    array, missing = split_missing(outputs, _abstentions(abstain))
+    return outputs if missing is None or array.ndim == 3 else np.ma.masked_array(array, missing)
 
 
 def _warn_of_undefined(a: Assessment) -> None:

@@ -1,6 +1,6 @@
 """The learners of fitted scikit-learn ensembles, as outputs with the learners first."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from counterpoint._validation import check_labels, short
 
-__all__ = ["LearnerOutputs", "learner_outputs"]
+__all__ = ["LearnerOutputs", "learner_outputs", "named_outputs"]
 
 
 class LearnerOutputs(NamedTuple):
@@ -25,6 +25,42 @@ class LearnerOutputs(NamedTuple):
     classes: NDArray[Any]
     names: tuple[str, ...]
     voting: str
+
+
+def named_outputs(outputs: Any, learners: Sequence[str] | None) -> tuple[Any, Sequence[str] | None]:
+    """Return outputs with the learners first, and the names that a mapping or a DataFrame has.
+
+    Parameters
+    ----------
+    outputs : array-like, mapping or DataFrame
+        Outputs as a caller gave them.
+    learners : sequence of str or None
+        Names as a caller gave them, which have precedence.
+
+    Returns
+    -------
+    outputs : array-like
+        Learners first.
+    learners : sequence of str or None
+        Their names, if known.
+
+    Examples
+    --------
+    >>> outputs, learners = named_outputs({"a": [0, 1], "b": [1, 1]}, None)
+    >>> len(outputs), learners
+    (2, ['a', 'b'])
+    """
+    if isinstance(outputs, Mapping):
+        if not outputs:
+            raise ValueError("`outputs` must hold at least one learner; got an empty mapping.")
+        # A list stays one: NumPy would turn None and NaN among strings into strings.
+        rows = [one if isinstance(one, list | tuple) else np.asanyarray(one) for one in outputs.values()]
+        names, outputs = list(outputs), rows
+    elif hasattr(outputs, "columns") and hasattr(outputs, "to_numpy"):
+        names, outputs = list(outputs.columns), outputs.to_numpy().T
+    else:
+        return outputs, learners
+    return outputs, [str(name) for name in names] if learners is None else learners
 
 
 def learner_outputs(estimator: Any, X: Any) -> LearnerOutputs:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterpoint._validation import FloatArray, check_choice, check_real, check_unmasked
+from counterpoint.assessment.bootstrap import resampled_means
 from counterpoint.assessment.groups import Estimate
 from counterpoint.assessment.regression_findings import with_regression_findings
 from counterpoint.assessment.regression_result import ErrorComponents, RegressionAssessment
@@ -19,11 +20,6 @@ from counterpoint.outputs import warn_undefined
 
 __all__ = ["assess_regression"]
 
-N_BOOTSTRAP = 2000
-
-# With more samples, means over a resample are normal for all purposes, and are drawn as such.
-_MANY_SAMPLES = 5_000
-_CHUNK = 2**22  # counts of samples in resamples that are held at once
 _CONSTANT = 1e-12  # spread of a column, as a share of its size, that is due to rounding
 
 
@@ -158,7 +154,7 @@ def _estimates(y: FloatArray, error: FloatArray, best: FloatArray) -> tuple[Esti
     """Return the error of the mean, its gain over the best learner, and R², with bootstrap intervals."""
     centred = y - y.mean()
     columns = np.stack([error, best, centred, centred**2], axis=1)  # (n, 4)
-    means = _resampled_means(columns)
+    means = resampled_means(columns)
 
     def estimates(m: FloatArray) -> FloatArray:
         spread = m[:, 3] - m[:, 2] ** 2
@@ -173,20 +169,6 @@ def _estimates(y: FloatArray, error: FloatArray, best: FloatArray) -> tuple[Esti
         Estimate(float(a), float(b), float(c)) for a, b, c in zip(value, low, high, strict=True)
     )
     return error_, gain, r2
-
-
-def _resampled_means(columns: FloatArray) -> FloatArray:
-    """Return the means of bootstrap resamples of the rows, (N_BOOTSTRAP, k)."""
-    rng, n = np.random.default_rng(0), len(columns)
-    if n > _MANY_SAMPLES:
-        spread = np.cov(columns, rowvar=False, bias=True) / n
-        return rng.multivariate_normal(columns.mean(axis=0), spread, size=N_BOOTSTRAP, method="svd")
-    size = max(_CHUNK // n, 1)
-    parts = [
-        rng.multinomial(n, np.full(n, 1 / n), size=min(size, N_BOOTSTRAP - start)) @ columns / n
-        for start in range(0, N_BOOTSTRAP, size)
-    ]
-    return np.concatenate(parts)
 
 
 def _correlations(covariance: FloatArray, squares: FloatArray) -> FloatArray:

@@ -1,16 +1,13 @@
 """The assessment of a regression ensemble as one frozen object that prints well and converts to JSON."""
 
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from counterpoint._plain import plain
-from counterpoint._validation import FloatArray, check_count, check_json, printable
+from counterpoint._validation import FloatArray, check_count
+from counterpoint.assessment.base import AssessmentBase, rounded
 from counterpoint.assessment.groups import Estimate, Finding
-from counterpoint.assessment.result import _restored, rounded
 from counterpoint.measures import AmbiguityDecomposition
 
 __all__ = ["REGRESSION_SCHEMA", "ErrorComponents", "RegressionAssessment", "significant"]
@@ -45,7 +42,7 @@ class ErrorComponents(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RegressionAssessment:
+class RegressionAssessment(AssessmentBase):
     """Where a regression ensemble stands, what its ceiling is and what would help.
 
     Returned by :func:`counterpoint.assessment.assess_regression`. Undefined numbers are NaN.
@@ -99,6 +96,9 @@ class RegressionAssessment:
     >>> RegressionAssessment.from_json(assessment.to_json()).r2 == assessment.r2
     True
     """
+
+    schema: ClassVar[int] = REGRESSION_SCHEMA
+    task: ClassVar[str] = "regression"
 
     name: str
     samples: str
@@ -163,40 +163,9 @@ class RegressionAssessment:
         found = shared + self.n_learners / (self.n_learners - 1) * ambiguity / n
         return np.where(found < 0, np.nan, found)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain lists, numbers and strings, with None for undefined numbers, and the version of the schema."""
-        return {"schema": REGRESSION_SCHEMA, "task": "regression", **plain(self)}
-
-    def to_json(self) -> str:
-        """Return the assessment as JSON."""
-        return json.dumps(self.to_dict(), allow_nan=False)
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Return the assessment that :meth:`to_dict` described."""
-        if (data.get("schema"), data.get("task")) != (REGRESSION_SCHEMA, "regression"):
-            raise ValueError(
-                f"`data` must be a RegressionAssessment with schema {REGRESSION_SCHEMA}; "
-                f"got schema {data.get('schema')!r} of task {data.get('task')!r}."
-            )
-        return _restored(data, cls)  # type: ignore[no-any-return]
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Return the assessment that :meth:`to_json` wrote."""
-        return cls.from_dict(check_json(text, "text", "a RegressionAssessment", needed=("name",)))
-
     def __repr__(self) -> str:
         error = significant(self.squared_error.value)
         return f"<RegressionAssessment {self.name!r}: {self.n_learners} learners, squared error {error}>"
-
-    def __str__(self) -> str:
-        lines = [self.name, "=" * len(self.name), self.verdict, ""]
-        width = max(len(label) for label, _ in self.summary())
-        lines += [f"{label:<{width}}  {value}" for label, value in self.summary()]
-        lines += [""] if self.findings else []
-        lines += [f"[{finding.severity}] {finding.text}" for finding in self.findings]
-        return printable("\n".join(lines))
 
     def summary(self) -> list[tuple[str, str]]:
         """Return the main numbers as (label, text), in reading order."""

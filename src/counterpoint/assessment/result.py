@@ -1,15 +1,14 @@
 """An assessment as one frozen object that prints well and converts to JSON."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
-from html import escape
-from typing import Any, Self, get_args, get_type_hints
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
-from counterpoint._plain import plain
-from counterpoint._validation import FloatArray, IntArray, check_json, printable
+from counterpoint._validation import FloatArray
+from counterpoint.assessment.agreement_result import AgreementAssessment
+from counterpoint.assessment.base import AssessmentBase, rounded
 from counterpoint.assessment.groups import (
     Certificates,
     Changes,
@@ -26,7 +25,7 @@ from counterpoint.assessment.groups import (
 )
 from counterpoint.assessment.votes import mcnemar, wilson_interval
 
-__all__ = ["SAMPLES", "SCHEMA", "Assessment", "check_names", "rounded"]
+__all__ = ["SAMPLES", "SCHEMA", "Assessment", "check_names"]
 
 SAMPLES = ("held_out", "training")
 SURE = 0.05  # a smaller p-value counts as evidence
@@ -35,7 +34,7 @@ SCHEMA = 3  # of the JSON; raise it whenever a field changes
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Assessment:
+class Assessment(AssessmentBase):
     """Where an ensemble stands, what its ceiling is and what would help.
 
     Returned by :func:`counterpoint.assess`. Undefined numbers are NaN.
@@ -78,6 +77,8 @@ class Assessment:
         Every measure of ``counterpoint.measures.MEASURES``.
     findings : tuple of Finding
         Advice, warnings first.
+    agreement : AgreementAssessment or None
+        How far the learners agree on all samples, where only some have a truth; the rest is about those.
 
     Examples
     --------
@@ -92,6 +93,8 @@ class Assessment:
     >>> Assessment.from_json(assessment.to_json()).vote == assessment.vote
     True
     """
+
+    schema: ClassVar[int] = SCHEMA
 
     name: str
     samples: str
@@ -113,6 +116,7 @@ class Assessment:
     probabilities: ProbabilitySummary
     measures: Mapping[str, float]
     findings: tuple[Finding, ...]
+    agreement: AgreementAssessment | None = None
 
     @property
     def r_tl(self) -> float:
@@ -188,55 +192,8 @@ class Assessment:
             f"({best}; mean {100 * accuracies.mean():.1f} %).{independent}"
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain lists, numbers and strings, with None for undefined numbers, and the version of the schema."""
-        return {"schema": SCHEMA, **plain(self)}
-
-    def to_json(self) -> str:
-        """Return the assessment as JSON."""
-        return json.dumps(self.to_dict(), allow_nan=False)
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Return the assessment that :meth:`to_dict` described."""
-        if data.get("schema") != SCHEMA:
-            raise ValueError(
-                f"`data` must be an Assessment with schema {SCHEMA}; got schema {data.get('schema')!r}."
-            )
-        return _restored(data, cls)  # type: ignore[no-any-return]
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Return the assessment that :meth:`to_json` wrote."""
-        return cls.from_dict(check_json(text, "text", "an Assessment", needed=("name",)))
-
     def __repr__(self) -> str:
         return f"<Assessment {self.name!r}: {self.n_learners} learners, {self.voting} vote {self.vote}>"
-
-    def __str__(self) -> str:
-        lines = [self.name, "=" * len(self.name), self.verdict, ""]
-        width = max(len(label) for label, _ in self.summary())
-        lines += [f"{label:<{width}}  {value}" for label, value in self.summary()]
-        rows = self.learner_rows()
-        names, last = (max(len(row[k]) for row in rows) for k in (0, 2))
-        lines += [""] + [
-            f"{name:<{names}}  {right}  {without:<{last}}  {'  '.join(more)}".rstrip()
-            for name, right, without, *more in rows
-        ]
-        lines += [""] if self.findings else []
-        lines += [f"[{finding.severity}] {finding.text}" for finding in self.findings]
-        return printable("\n".join(lines))
-
-    def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><th style='text-align:left'>{escape(label)}</th><td>{escape(value)}</td></tr>"
-            for label, value in self.summary()
-        )
-        findings = "".join(f"<li><b>{f.severity}</b>: {escape(f.text)}</li>" for f in self.findings)
-        return (
-            f"<div><h4>{escape(self.name)}</h4><p>{escape(self.verdict)}</p>"
-            f"<table>{rows}</table><ul>{findings}</ul></div>"
-        )
 
     def learner_rows(self, most: int = _SHOWN) -> list[tuple[str, ...]]:
         """Return name, accuracy and change of the vote without each learner as text, the best first.
@@ -252,9 +209,8 @@ class Assessment:
         if len(order) > most:
             order = np.concatenate([order[: most // 2], order[-(most // 2) :]])
         complete, right = self.coverage.complete, self._learner_estimates()
-        rows = [
-            ("learner", "right (95 % interval)  ", "vote without it", *([] if complete else ["answered"]))
-        ]
+        header = ("learner", "right (95 % interval)", "vote without it", *([] if complete else ["answered"]))
+        rows: list[tuple[str, ...]] = [header]
         for i in order.tolist():
             change = Difference(float(self.votes.without[i]), float(self.votes.without_error[i]))
             without = "" if np.isnan(change.value) else str(change)
@@ -294,7 +250,20 @@ class Assessment:
                 f"{rounded(self.prediction.equal)}, {rounded(self.prediction.mixed)}; "
                 f"{rounded(self.prediction.independent)}",
             ),
+            *self._agreement_rows(),
         ]
+
+    def _agreement_rows(self) -> list[tuple[str, str]]:
+        if self.agreement is None:
+            return []
+        found = self.agreement
+        rows = [
+            ("samples with a truth", f"{self.n_samples} of {found.n_samples}"),
+            ("all samples: Krippendorff's alpha", str(found.agreement.krippendorff_alpha)),
+        ]
+        if found.estimated is not None:
+            rows.append(("all samples: consensus, independent errors", rounded(found.estimated.confidence)))
+        return rows
 
     def _coverage_rows(self) -> list[tuple[str, str]]:
         """Return who answered how much; nothing if all answered everything and no vote is tied."""
@@ -326,27 +295,6 @@ class Assessment:
 
     def _accuracy_range(self) -> tuple[float, float, float]:
         return float(self.accuracies.min()), float(self.accuracies.mean()), float(self.accuracies.max())
-
-
-def rounded(value: float) -> str:
-    """Return a number with three decimals, or "undefined".
-
-    Parameters
-    ----------
-    value : float
-        The number; NaN if it is undefined.
-
-    Returns
-    -------
-    str
-        The text.
-
-    Examples
-    --------
-    >>> rounded(0.12345), rounded(float("nan"))
-    ('0.123', 'undefined')
-    """
-    return "undefined" if np.isnan(value) else f"{value:.3f}"
 
 
 def _interval(one: Estimate) -> str:
@@ -393,27 +341,3 @@ def check_names(learners: Sequence[str] | None, n_learners: int) -> tuple[str, .
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"`learners` must be distinct; got {twice!r} twice.")
     return names
-
-
-def _restored(data: Mapping[str, Any], kind: Any) -> Any:
-    """Return a dataclass or a named tuple from plain data."""
-    hints = get_type_hints(kind)
-    names = [field.name for field in fields(kind)] if is_dataclass(kind) else kind._fields
-    if missing := [name for name in names if name not in data]:
-        raise ValueError(f"`data` must have the fields of {kind.__name__}; got none named {missing[0]!r}.")
-    return kind(**{name: _restore(data[name], hints[name]) for name in names})
-
-
-def _restore(value: Any, hint: Any) -> Any:
-    """Return plain data as the type of its field."""
-    if hint is float:
-        return np.nan if value is None else float(value)
-    if hint in (FloatArray, IntArray):
-        return np.array(value, dtype=np.float64 if hint == FloatArray else np.int64)
-    if get_args(hint) and get_args(hint)[0] is Finding:
-        return tuple(Finding(**entry) for entry in value)
-    if is_dataclass(hint) or hasattr(hint, "_fields"):
-        return _restored(value, hint)
-    if isinstance(value, Mapping):
-        return {key: _restore(entry, float) for key, entry in value.items()}
-    return tuple(value) if isinstance(value, list) else value

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from counterpoint.cli._panels import assess_scores_with_truth, assess_without_truth
 from counterpoint.cli._printing import echo, echo_data
 from counterpoint.cli._reading import (
     STANDARD_INPUT,
@@ -24,6 +25,8 @@ from counterpoint.cli._reading import (
     Layout,
     Learner,
     Truth,
+    about,
+    check_known,
     check_output,
     read_ensemble,
     shown,
@@ -33,12 +36,23 @@ from counterpoint.cli._reading import (
 if TYPE_CHECKING:
     from counterpoint._validation import FloatArray
     from counterpoint.assessment import Assessment
+    from counterpoint.assessment.base import AssessmentBase
     from counterpoint.io import Predictions
     from counterpoint.report import EnsembleReport
 
+_USUAL_TRUTH = "y_true"
 # Smaller work is done before anyone could read a progress bar.
 _OUTPUTS_WITH_BAR = 5_000_000
 
+NoTruth = Annotated[
+    bool, typer.Option("--no-truth", help="The file holds no truth: assess how far the learners agree.")
+]
+Scores = Annotated[
+    bool,
+    typer.Option(
+        "--scores", help="The learners give numbers on a scale, or probabilities of one class, not labels."
+    ),
+]
 Voting = Annotated[
     Literal["hard", "soft", "geometric"],
     typer.Option(
@@ -70,6 +84,10 @@ counterpoint assess votes.parquet --truth label --html report.html
 
 counterpoint assess votes.jsonl --item id --judge model --label answer --truth gold --abstain skip
 
+counterpoint assess votes.csv --no-truth
+
+counterpoint assess ratings.csv --scores --no-truth
+
 zcat votes.csv.gz | counterpoint assess - --truth label
 
 counterpoint assess probabilities.npz --voting soft --json"""
@@ -83,7 +101,7 @@ counterpoint compare a.npz b.npz --name before --name after --html page.html"""
 
 def assess(
     predictions: File,
-    truth: Truth = "y_true",
+    truth: Truth = _USUAL_TRUTH,
     learner: Learner = None,
     drop: Drop = None,
     item: Item = None,
@@ -92,6 +110,8 @@ def assess(
     group: Group = None,
     abstain: Abstain = None,
     file_format: FileFormat = None,
+    no_truth: NoTruth = False,
+    scores: Scores = False,
     voting: Voting = "hard",
     name: Annotated[
         str | None,
@@ -102,27 +122,42 @@ def assess(
     as_markdown: Markdown = False,
 ) -> None:
     """Assess an ensemble from its predictions: verdict, numbers, advice."""
+    from counterpoint.assessment import Assessment
     from counterpoint.report import EnsembleReport
 
     _check_one_format(as_json, as_markdown)
     check_output(html, [predictions], "--html")
-    layout = Layout(item, judge, label, file_format, group, abstain or ())
-    read = read_ensemble(predictions, truth, learner, drop, layout)
-    assessment = _assess(predictions, read, voting, title(predictions) if name is None else name)
-    if as_json:
-        echo_data(assessment.to_json())
+    layout = Layout(item, judge, label, file_format, group, abstain or (), scores)
+    called = title(predictions) if name is None else name
+    assessment: AssessmentBase
+    if no_truth:
+        if truth != _USUAL_TRUTH:
+            raise ValueError("`--truth` and `--no-truth` must not be given together.")
+        assessment = assess_without_truth(predictions, learner, drop, layout, called)
+    else:
+        with _hinting_at_no_truth(truth):
+            read = read_ensemble(predictions, truth, learner, drop, layout)
+        judged = assess_scores_with_truth if scores else _assess
+        assessment = judged(predictions, read, voting, called)
+    if not isinstance(assessment, Assessment):
+        if as_markdown or html is not None:
+            option = "--markdown" if as_markdown else "--html"
+            raise ValueError(f"`{option}` needs labels with a truth; print the text, or use --json.")
     elif as_markdown:
         echo_data(EnsembleReport(assessment).markdown())
-    else:
+    if as_json:
+        echo_data(assessment.to_json())
+    elif not as_markdown:
         from counterpoint.cli._screen import show_assessment
 
         show_assessment(assessment)
-    _write_page(html, EnsembleReport(assessment), quiet=as_json or as_markdown)
+    if isinstance(assessment, Assessment):
+        _write_page(html, EnsembleReport(assessment), quiet=as_json or as_markdown)
 
 
 def compare(
     predictions: Files,
-    truth: Truth = "y_true",
+    truth: Truth = _USUAL_TRUTH,
     drop: Drop = None,
     item: Item = None,
     judge: Judge = None,
@@ -152,6 +187,7 @@ def compare(
     for path, given in zip(predictions, _names(predictions, name), strict=True):
         layout = Layout(item, judge, label, file_format, abstain=abstain or ())
         read = read_ensemble(path, truth, None, drop, layout)
+        check_known(read, path)
         assessments.append(_assess(path, read, voting, given))
         truths.append(read.y_true)
         by_file.append(_credit(read, voting))
@@ -218,12 +254,14 @@ def _assess(path: Path, read: "Predictions", voting: str, name: str) -> "Assessm
 
 
 @contextmanager
-def about(path: Path) -> Iterator[None]:
-    """Add the name of the file to errors about its contents."""
+def _hinting_at_no_truth(truth: str) -> Iterator[None]:
+    """Say how to go on without a truth, if none was named and none is found."""
     try:
         yield
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{shown(path)}: {error}") from error
+    except ValueError as error:
+        if truth == _USUAL_TRUTH and repr(truth) in str(error):
+            raise ValueError(f"{error} If there is no truth, add --no-truth.") from error
+        raise
 
 
 def _names(paths: Sequence[Path], chosen: Sequence[str] | None) -> list[str]:

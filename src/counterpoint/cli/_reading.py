@@ -1,7 +1,8 @@
 """What the commands that read predictions share: their options, and the reading itself."""
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal
@@ -101,6 +102,7 @@ class Layout:
     file_format: str | None = None
     group: str | None = None
     abstain: Sequence[str] = ()
+    scores: bool = False
 
 
 def read_ensemble(
@@ -125,9 +127,20 @@ def read_ensemble(
         label=layout.label,
         group=layout.group,
         abstain=layout.abstain,
+        scores=layout.scores,
         file_format=layout.file_format,
         progress=large and sys.stderr.isatty(),
     )
+
+
+def check_known(read: "Predictions", path: Path) -> None:
+    """Raise ValueError if the truth of some samples is blank, for work that needs all of it."""
+    import numpy as np
+
+    if read.y_true is not None and (count := int(np.ma.getmaskarray(read.y_true).sum())):
+        raise ValueError(
+            f"{shown(path)} must have a truth in every row; {count} of {len(read.y_true)} are blank."
+        )
 
 
 def check_complete(read: "Predictions", path: Path) -> None:
@@ -169,3 +182,12 @@ def check_output(out: Path | None, inputs: Iterable[Path], option: str) -> None:
     for path in inputs:
         if out is not None and out.exists() and path.exists() and out.samefile(path):
             raise ValueError(f"`{option}` must not be the file that is read; got {str(out)!r}.")
+
+
+@contextmanager
+def about(path: Path) -> Iterator[None]:
+    """Add the name of the file to errors about its contents."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{shown(path)}: {error}") from error

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from counterpoint.assessment import Assessment, VoteComparison
+from counterpoint.assessment.base import AssessmentBase
 from counterpoint.cli._printing import as_text
 from counterpoint.selection import Selection, points, reverse
 
@@ -29,7 +30,7 @@ def rounded(value: float) -> str:
     return "undefined" if math.isnan(value) else f"{value:.3f}"
 
 
-def show_assessment(assessment: Assessment) -> None:
+def show_assessment(assessment: AssessmentBase) -> None:
     """Print the verdict, the main numbers and the advice."""
     console = Console()
     console.print(as_text(assessment.name, style="bold underline"))
@@ -42,15 +43,16 @@ def show_assessment(assessment: Assessment) -> None:
         numbers.add_row(as_text(label), as_text(value))
     console.print(numbers)
     console.print()
-    header, *rows = assessment.learner_rows()
-    learners = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    learners.add_column(header[0], overflow="fold")
-    for title in header[1:]:
-        learners.add_column(title.strip(), no_wrap=True)
-    for name, *cells in rows:
-        learners.add_row(as_text(name), *cells)
-    console.print(learners)
-    console.print()
+    if table := assessment.learner_rows():
+        header, *rows = table
+        learners = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+        learners.add_column(header[0], overflow="fold")
+        for title in header[1:]:
+            learners.add_column(title.strip(), no_wrap=True)
+        for name, *cells in rows:
+            learners.add_row(as_text(name), *cells)
+        console.print(learners)
+        console.print()
     advice = Table.grid(padding=(0, 2))
     for finding in assessment.findings:
         advice.add_row(

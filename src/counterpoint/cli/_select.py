@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from counterpoint.cli._ensembles import Json, SelectionVoting, about
+from counterpoint.cli._ensembles import Json, SelectionVoting
 from counterpoint.cli._printing import echo, echo_data
 from counterpoint.cli._reading import (
     Drop,
@@ -21,7 +21,9 @@ from counterpoint.cli._reading import (
     Layout,
     Learner,
     Truth,
+    about,
     check_complete,
+    check_known,
     check_output,
     read_ensemble,
 )
@@ -121,6 +123,7 @@ def select(
     _check_outputs(out, figure, inputs)
     pool = read_ensemble(predictions, truth, learner, drop, Layout(item, judge, label, file_format))
     check_complete(pool, predictions)
+    check_known(pool, predictions)
     assert pool.y_true is not None
     with about(predictions):
         selection = run(

@@ -1,10 +1,9 @@
 """The command that writes the vote of an ensemble: vote."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -20,13 +19,12 @@ from counterpoint.cli._reading import (
     Label,
     Layout,
     Learner,
+    about,
     check_output,
-    opened,
-    read_ensemble,
     shown,
 )
+from counterpoint.cli._unlabelled import read_unlabelled
 from counterpoint.io import (
-    ARRAY_FORMATS,
     WRITABLE_TABLE_FORMATS,
     check_suffix,
     format_names,
@@ -53,6 +51,13 @@ Consensus = Annotated[
         show_default=False,
     ),
 ]
+Method = Annotated[
+    Literal["vote", "dawid-skene"],
+    typer.Option(
+        help="Count the votes, or weigh them by the accuracies that Dawid and Skene's model estimates from them; it "
+        "assumes that the learners err independently."
+    ),
+]
 OptionalTruth = Annotated[
     str | None,
     typer.Option(
@@ -70,6 +75,8 @@ counterpoint vote votes.csv --out consensus.csv
 
 counterpoint vote votes.jsonl --item id --judge model --label answer
 
+counterpoint vote votes.csv --method dawid-skene
+
 counterpoint vote pool.csv --weights chosen.csv.weights.json --out consensus.csv"""
 
 
@@ -84,6 +91,7 @@ def vote(
     abstain: Abstain = None,
     file_format: FileFormat = None,
     voting: SelectionVoting = "auto",
+    method: Method = "vote",
     weights: WeightsFile = None,
     out: Consensus = None,
 ) -> None:
@@ -95,10 +103,16 @@ def vote(
         check_output(out, [predictions, *([] if weights is None else [weights])], "--out")
     if weights is not None and (learner or drop):
         raise ValueError("`--weights` must not be given with `--learner` or `--drop`: it names the learners.")
+    estimate = method == "dawid-skene"
+    if estimate and (weights is not None or voting not in ("auto", "hard")):
+        raise ValueError("`--method dawid-skene` must not be given with `--weights` or `--voting`.")
     given = None if weights is None else read_weights(weights)
     layout = Layout(item, judge, label, file_format, abstain=abstain or ())
-    read, item = _read(predictions, truth, list(given.weights) if given else learner, drop, layout)
-    labels, confidences, n_tied = _consensus(predictions, read, given, voting)
+    names = list(given.weights) if given else learner
+    read, item = read_unlabelled(predictions, truth, names, drop, layout)
+    labels, confidences, n_tied = (
+        _estimate(predictions, read) if estimate else _consensus(predictions, read, given, voting)
+    )
     tied = f"; of {n_tied} ties the first label is written" if n_tied else ""
     if n_blank := confidences.count(""):
         tied += f"; without a vote: {n_blank}, left blank"
@@ -114,42 +128,13 @@ def vote(
     echo(f"Wrote {out}")
 
 
-def _read(
-    path: Path, truth: str | None, learner: Sequence[str] | None, drop: Sequence[str] | None, layout: Layout
-) -> "tuple[Predictions, str | None]":
-    """Return the predictions and the name of the column of items, which may be found by its name."""
-    if path.suffix.lower() in ARRAY_FORMATS:
-        return read_ensemble(path, truth, learner, drop, layout), None
-    if layout.judge is not None or layout.label is not None:
-        return read_ensemble(path, None, learner, drop, layout), layout.item
-    from counterpoint.io import likely_items, open_table
-    from counterpoint.io.sources import rereadable
+def _estimate(path: Path, read: "Predictions") -> tuple[list[Any], list[float | str], int]:
+    """Return the consensus of Dawid and Skene's model and its probabilities."""
+    from counterpoint.assessment import dawid_skene
 
-    source = rereadable(opened(path))
-    with open_table(source, file_format=layout.file_format) as table:
-        columns = table.columns
-    if not isinstance(source, Path):
-        source.seek(0)
-    left_out = [] if learner else [*(drop or ()), *_truths(path, truth, columns, drop or ())]
-    free = [column for column in columns if column not in (*left_out, *(learner or ()))]
-    item = layout.item or next(iter(likely_items(free)), None)
-    return read_ensemble(path, None, learner, left_out, replace(layout, item=item), source), item
-
-
-def _truths(path: Path, truth: str | None, columns: Sequence[str], drop: Sequence[str]) -> list[str]:
-    """Return the columns of the truth, with a note if they were found by their names."""
-    from counterpoint.io import likely_truths, listed
-
-    if truth is not None:
-        if truth not in columns:
-            raise ValueError(
-                f"`--truth` must be a column of {shown(path)}, one of {listed(columns)}; got {truth!r}."
-            )
-        return [truth]
-    found = [name for name in likely_truths(columns) if name not in drop]
-    if found:
-        echo(f"Left out as the truth, because of the name: {listed(found)}.", err=True)
-    return found
+    with about(path):
+        found = dawid_skene(read.outputs, labels=read.labels)
+    return found.consensus.tolist(), found.confidence.tolist(), 0
 
 
 def _consensus(

@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterpoint._validation import short
-from counterpoint.io.cells import Cells, LabelColumn, OpenTable, text_array
+from counterpoint.io.cells import Cells, LabelColumn, NumberColumn, OpenTable, text_array
 from counterpoint.io.names import check_column, choose_learners, named_columns
-from counterpoint.io.prediction_table import Wanted, read_groups, read_votes
+from counterpoint.io.prediction_table import Wanted, read_groups, read_scores, read_votes
 
 __all__ = ["LongColumns", "read_long_table"]
 
@@ -36,24 +36,39 @@ def read_long_table(table: OpenTable, columns: LongColumns, wanted: Wanted) -> d
         check_column(truth, "truth", table, [name for name in named if name not in columns])
     if group is not None:
         check_column(group, "group", table, [name for name in named if name not in (*columns[1:], truth)])
-    cells = table.read(list(dict.fromkeys([*columns, *beside])), [])
+    numbers = [columns.label] if wanted.scores else []
+    cells = table.read([name for name in dict.fromkeys([*columns, *beside]) if name not in numbers], numbers)
     items, item_codes = _recode(cells, cells.labels[columns.item], "an item")
     judges, judge_codes = _recode(cells, cells.labels[columns.judge], "a judge")
     _check_pairs(cells, columns, items, judges, item_codes * len(judges) + judge_codes)
     kept = choose_learners(judges, wanted.learners, wanted.drop, f"judges of {cells.path}")
     by_judge = np.argsort(judge_codes, kind="stable")
     ends = np.cumsum(np.bincount(judge_codes, minlength=len(judges)))
-    rows_of = dict(zip(judges, np.split(by_judge, ends[:-1]), strict=True))
-    answers = cells.labels[columns.label].without(wanted.abstain)
-    votes = [_spread(judge, answers, rows_of[judge], item_codes, len(items)) for judge in kept]
+    rows = dict(zip(judges, np.split(by_judge, ends[:-1]), strict=True))
     gold = None if truth is None else _one_each(cells, cells.labels[truth], items, item_codes, "truth")
     wide = Cells(cells.path, {}, {}, n_rows=len(items), items=items)
-    names = text_array(cells.path, items, np.arange(len(items)), "names of samples")
-    fields = read_votes(wide, gold, votes, picked=True) | {"items": names}
+    if wanted.scores:
+        scores = _check_numbers(cells, cells.numbers[columns.label])
+        spread = [_spread_numbers(judge, scores, rows[judge], item_codes, len(items)) for judge in kept]
+        fields = read_scores(wide, gold, spread)
+    else:
+        answers = cells.labels[columns.label].without(wanted.abstain)
+        votes = [_spread(judge, answers, rows[judge], item_codes, len(items)) for judge in kept]
+        fields = read_votes(wide, gold, votes, picked=True)
+    fields["items"] = text_array(cells.path, items, np.arange(len(items)), "names of samples")
     if group is not None:
         own = _one_each(cells, cells.labels[group], items, item_codes, "group")
         fields["groups"] = read_groups(wide, own)
     return fields
+
+
+def _check_numbers(cells: Cells, column: NumberColumn) -> NumberColumn:
+    if column.bad is not None:
+        raise ValueError(
+            f"{cells.path}: column {column.name!r} must hold numbers; got {column.bad[0]!r} in "
+            f"{cells.row(column.bad[1])}."
+        )
+    return column
 
 
 def _recode(cells: Cells, column: LabelColumn, what: str) -> tuple[list[str], NDArray[np.int64]]:
@@ -111,3 +126,12 @@ def _spread(
     used = set(np.unique(codes).tolist())
     labels = [label if code in used else None for code, label in enumerate(column.labels)]
     return LabelColumn(name, codes, [*labels, None])
+
+
+def _spread_numbers(
+    name: str, column: NumberColumn, rows: NDArray[Any], item_codes: NDArray[np.int64], n_items: int
+) -> NumberColumn:
+    """Return a column of numbers with a row for each item, NaN for items without one."""
+    values = np.full(n_items, np.nan)
+    values[item_codes[rows]] = column.values[rows]
+    return NumberColumn(name, values)

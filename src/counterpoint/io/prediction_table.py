@@ -26,14 +26,21 @@ from counterpoint.io.cells import (
 )
 from counterpoint.io.names import check_column, choose_learners, listed, named_columns
 
-__all__ = ["Wanted", "read_groups", "read_prediction_table", "read_votes", "what_a_table_cannot_hold"]
+__all__ = [
+    "Wanted",
+    "read_groups",
+    "read_prediction_table",
+    "read_scores",
+    "read_votes",
+    "what_a_table_cannot_hold",
+]
 
 # A column with more labels that the truth lacks than this, and than the truth has, is not a learner's.
 _MANY = 10
 
 
 class Wanted(NamedTuple):
-    """What to read of a table: columns by name, learners to keep or to drop, and labels that mean no vote."""
+    """What to read of a table: columns by name, learners to keep or to drop, labels that mean no vote; or scores."""
 
     truth: str | None
     item: str | None
@@ -41,6 +48,7 @@ class Wanted(NamedTuple):
     learners: Sequence[str]
     drop: Sequence[str]
     abstain: Sequence[str]
+    scores: bool = False
 
     @property
     def beside(self) -> list[str]:
@@ -53,7 +61,11 @@ def read_prediction_table(table: OpenTable, wanted: Wanted) -> dict[str, Any]:
     truth, item, beside = wanted.truth, wanted.item, wanted.beside
     owners = _owners(table, wanted)
     columns = list(owners)
-    if all(":" in column for column in columns):
+    if wanted.scores:
+        cells = table.read(beside, columns)
+        numbers = [cells.numbers[name] for name in columns]
+        fields = read_scores(cells, None if truth is None else cells.labels[truth], numbers)
+    elif all(":" in column for column in columns):
         cells = table.read(beside, columns)
         fields = _probabilities(cells, None if truth is None else cells.labels[truth], owners)
     elif mixed := [column for column in columns if ":" in column]:
@@ -112,7 +124,7 @@ def what_a_table_cannot_hold(
 
 def _owners(table: OpenTable, wanted: Wanted) -> dict[str, str]:
     """Return the columns to read, each with the learner it belongs to."""
-    truth, item, group, learners, drop, _ = wanted
+    truth, item, group, learners, drop = wanted[:5]
     path, beside, dropped = table.path, wanted.beside, set(drop)
     if len(table.columns) == 1 and truth is not None:
         raise ValueError(
@@ -169,11 +181,50 @@ def read_votes(
         blank = np.stack([column.missing() for column in columns])
         outputs = np.ma.masked_array(outputs, blank) if blank.any() else outputs
     return {
-        "y_true": None if truth is None else _array(truth, values, dtype),
+        "y_true": None if truth is None else _truth_array(truth, values, dtype),
         "outputs": outputs,
         "learners": tuple(column.name for column in columns),
         "labels": None,
     }
+
+
+def read_scores(cells: Cells, truth: LabelColumn | None, columns: Sequence[NumberColumn]) -> dict[str, Any]:
+    """Return scores of the learners; the truth is numbers if all of it is, else labels."""
+    _check_truth(cells, truth)
+    for column in columns:
+        if column.bad is not None:
+            raise ValueError(
+                f"{cells.path}: column {column.name!r} must hold numbers; got {column.bad[0]!r} in "
+                f"{cells.row(column.bad[1])}. If it is not a learner, drop it."
+            )
+        if np.isnan(column.values).all():
+            raise ValueError(
+                f"{cells.path}: column {column.name!r} must hold numbers; it is empty in every row."
+            )
+    outputs = np.stack([column.values for column in columns])
+    blank = np.isnan(outputs)
+    return {
+        "y_true": None if truth is None else _numbers_or_labels(truth),
+        "outputs": np.ma.masked_array(outputs, blank) if blank.any() else outputs,
+        "learners": tuple(column.name for column in columns),
+        "labels": None,
+    }
+
+
+def _numbers_or_labels(truth: LabelColumn) -> NDArray[Any]:
+    present = truth.present()
+    try:
+        values: dict[str, Any] = {label: float(label) for label in present}
+        return _truth_array(truth, values, np.dtype(np.float64))
+    except ValueError:
+        values = label_values(present)
+        return _truth_array(truth, values, label_dtype(values.values()))
+
+
+def _truth_array(truth: LabelColumn, values: dict[str, Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return the truth, masked where it is blank."""
+    array, blank = _array(truth, values, dtype), truth.missing()
+    return np.ma.masked_array(array, blank) if blank.any() else array
 
 
 def _array(column: LabelColumn, values: dict[str, Any], dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -190,21 +241,17 @@ def _check_truth(cells: Cells, column: LabelColumn | None) -> None:
         raise ValueError(
             f"{cells.path}: column {short(column.name)} must hold labels; it is empty in every row."
         )
-    if (row := column.first([None])) >= 0:
-        raise ValueError(
-            f"{cells.path}: column {short(column.name)} must hold a label in every row; "
-            f"got a missing one in {cells.row(row)}."
-        )
 
 
 def _known_labels(truth: LabelColumn | None, columns: Sequence[LabelColumn]) -> list[set[str]]:
-    """Return for each column the labels of the truth or, without one, of the other learners."""
-    if truth is not None:
+    """Return for each column the labels of the truth and, where it is not known throughout, of the other learners."""
+    if truth is not None and not truth.missing().any():
         return [truth.present()] * len(columns)
+    true = set() if truth is None else truth.present()
     present = [column.present() for column in columns]
     counts = Counter(label for labels in present for label in labels)
-    common = {label for label, count in counts.items() if count > 1}
-    everything = set(counts)
+    common = true | {label for label, count in counts.items() if count > 1}
+    everything = true | set(counts)
     # Most labels are common: what is left are those that one column has to itself.
     return [everything if labels <= common else everything - (labels - common) for labels in present]
 
@@ -257,7 +304,7 @@ def _probabilities(cells: Cells, truth: LabelColumn | None, owners: dict[str, st
     dtype = label_dtype(values.values())
     check_width(cells.path, values.values(), cells.n_rows, "labels")
     return {
-        "y_true": None if truth is None else _array(truth, values, dtype),
+        "y_true": None if truth is None else _truth_array(truth, values, dtype),
         "outputs": np.ma.masked_array(outputs, blank) if blank.any() else outputs,
         "learners": tuple(places),
         "labels": np.array([values[label] for label in classes], dtype=dtype),

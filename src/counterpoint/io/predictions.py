@@ -29,9 +29,9 @@ class Predictions:
     Attributes
     ----------
     y_true : array of shape (n_samples,) or None
-        The true labels; None if they were not read.
+        The true labels; None if they were not read. It is a masked array if some are blank.
     outputs : array of shape (n_learners, n_samples) or (n_learners, n_samples, n_classes)
-        Labels, or probabilities. It is a masked array if some learner has no output for some sample.
+        Labels or scores, or probabilities. It is a masked array if some learner has no output for some sample.
     learners : tuple of str
         Names of the learners.
     labels : array of shape (n_classes,) or None
@@ -101,7 +101,7 @@ class Predictions:
         if truth in _RESERVED:
             names = ", ".join(map(repr, _RESERVED))
             raise ValueError(f"`truth` must not be one of {names} in an NPZ file; got {truth!r}.")
-        if np.ma.is_masked(self.outputs):
+        if np.ma.is_masked(self.outputs) or np.ma.is_masked(self.y_true):
             raise ValueError(f"{path} must end in .csv or .tsv, because an archive cannot hold blank cells.")
         arrays: dict[str, Any] = {"outputs": self.outputs, "learners": np.array(self.learners)}
         arrays |= {} if self.y_true is None else {truth: self.y_true}
@@ -117,7 +117,9 @@ class Predictions:
     def _classes(self) -> NDArray[Any]:
         if self.labels is not None:
             return self.labels
-        return np.arange(self.outputs.shape[2]) if self.y_true is None else np.unique(self.y_true)
+        if self.y_true is None:
+            return np.arange(self.outputs.shape[2])
+        return np.unique(np.ma.compressed(self.y_true))
 
     def _beside(self, truth: str, item: str | None) -> dict[str, list[Any]]:
         """Return the columns beside the learners', by name."""
@@ -133,7 +135,7 @@ class Predictions:
 
     def _voted(self) -> set[Any]:
         voted = np.ma.compressed(self.outputs) if np.ma.is_masked(self.outputs) else np.unique(self.outputs)
-        return {*voted.tolist(), *([] if self.y_true is None else self.y_true.tolist())}
+        return {*voted.tolist(), *([] if self.y_true is None else np.ma.compressed(self.y_true).tolist())}
 
     def _rows(self, beside: dict[str, list[Any]]) -> Iterator[list[Any]]:
         yield [*beside, *self._columns()]
@@ -177,6 +179,7 @@ def read_predictions(
     label: str | None = None,
     group: str | None = None,
     abstain: Sequence[str] = (),
+    scores: bool = False,
     file_format: str | None = None,
     progress: bool = False,
 ) -> Predictions:
@@ -205,6 +208,8 @@ def read_predictions(
         The column of a table that names the group of a sample, such as the document that it is from.
     abstain : sequence of str, optional
         Labels that mean no vote, such as "skip". They are masked like blank cells.
+    scores : bool, default=False
+        Read numbers, such as ratings, instead of labels. The truth is numbers too if all of it is.
     file_format : str, optional
         The format of a table, such as "csv" or "jsonl"; by default that of the suffix, or a guess from the first bytes
         of a binary file without a name.
@@ -214,8 +219,8 @@ def read_predictions(
     Returns
     -------
     Predictions
-        Truth and outputs. Labels of tables are whole numbers if all of them are, else strings. Blank cells of learners
-        are masked; ``missing`` says where they are.
+        Truth and outputs. Labels of tables are whole numbers if all of them are, else strings. Blank cells are masked;
+        ``missing`` says where those of learners are.
 
     Raises
     ------
@@ -253,13 +258,14 @@ def read_predictions(
             "`learners` and `drop` must not be given together: name the ones to keep, or the others."
         )
     check_flag(progress, "progress")
+    check_flag(scores, "scores")
     columns = _long_columns(item, judge, label)
     source = as_source(path, file_format, TABLE_FORMATS | ARRAY_FORMATS)
     if source.suffix in ARRAY_FORMATS:
         _check_arrays(source, item, group)
         arrays = ARRAY_FORMATS[source.suffix].load().read_arrays(source.path, truth, learners, drop)
         return Predictions(**arrays | {"outputs": _masked(arrays["outputs"], abstain)})
-    wanted = Wanted(truth, item, group, learners, drop, abstain)
+    wanted = Wanted(truth, item, group, learners, drop, abstain, scores)
     with open_source(source, progress=progress) as table:
         if columns is None:
             return Predictions(**read_prediction_table(table, wanted))

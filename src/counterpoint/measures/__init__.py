@@ -5,6 +5,12 @@ n_classes). All pairs are computed at once by matrix products. Undefined values 
 `counterpoint.exceptions.UndefinedMeasureWarning` that names the learners.
 """
 
+from counterpoint.measures.agreement import (
+    IntraclassCorrelation,
+    fleiss_kappa,
+    intraclass_correlation,
+    krippendorff_alpha,
+)
 from counterpoint.measures.catalogue import MEASURES, Measure, diversity
 from counterpoint.measures.certificates import TandemBound, c_bound, tandem_bound
 from counterpoint.measures.correlation import (
@@ -52,6 +58,7 @@ __all__ = [
     "AmbiguityDecomposition",
     "BiasVarianceDiversity",
     "Contingency",
+    "IntraclassCorrelation",
     "Measure",
     "Reliability",
     "TandemBound",
@@ -72,8 +79,11 @@ __all__ = [
     "double_fault",
     "entropy",
     "error_correlations",
+    "fleiss_kappa",
     "generalized_diversity",
+    "intraclass_correlation",
     "kohavi_wolpert_variance",
+    "krippendorff_alpha",
     "label_kappa",
     "learner_learner_correlation",
     "log_loss",

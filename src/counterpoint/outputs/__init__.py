@@ -9,6 +9,7 @@ vote), its probability (soft) or the logarithm of its probability (geometric); t
 A learner without an output for a sample gives no score to any class.
 """
 
+from counterpoint.outputs.coded import CodedVotes, code_votes, split_truth, two_class_probabilities
 from counterpoint.outputs.missing import split_missing
 from counterpoint.outputs.moments import Columns, LabelCounts, SharedColumns
 from counterpoint.outputs.outputs import (
@@ -51,6 +52,7 @@ __all__ = [
     "BLOCK_ENTRIES",
     "FEWEST_SHARED",
     "VOTINGS",
+    "CodedVotes",
     "Columns",
     "Correctness",
     "LabelCounts",
@@ -61,6 +63,7 @@ __all__ = [
     "as_array",
     "check_classes",
     "check_truth",
+    "code_votes",
     "column_classes",
     "label_codes",
     "learner_scores",
@@ -72,7 +75,9 @@ __all__ = [
     "ratio",
     "scores_to_probabilities",
     "split_missing",
+    "split_truth",
     "sufficient_statistics",
+    "two_class_probabilities",
     "vote_accuracies",
     "vote_credit",
     "vote_credits",

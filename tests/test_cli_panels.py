@@ -1,0 +1,159 @@
+"""The command line on panels without a truth, with some truths, and on scores."""
+
+import json
+
+import numpy as np
+import pytest
+
+from counterpoint.assessment import AgreementAssessment, RegressionAssessment, ScoreAssessment, dawid_skene
+from counterpoint.cli import main
+
+
+def table(path, header, columns):
+    rows = [header, *map(list, zip(*columns, strict=True))]
+    path.write_text("\n".join(",".join(map(str, row)) for row in rows) + "\n")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    n = 200
+    gold = rng.choice(["no", "yes"], n)
+    other = np.where(gold == "no", "yes", "no")
+    votes = np.where(rng.random((4, n)) < 0.75, gold, other).astype(object)
+    votes[3, ::7] = ""
+    ids = [f"q{i}" for i in range(n)]
+    judges = ["ann", "bo", "cy", "di"]
+    some = np.where(np.arange(n) < 60, gold, "")
+    table(tmp_path / "bare.csv", ["id", *judges], [ids, *votes])
+    table(tmp_path / "votes.csv", ["id", "label", *judges], [ids, some, *votes])
+    quality = rng.normal(5, 2, n).round(2)
+    ratings = (quality + rng.normal(size=(4, n))).round(1)
+    table(tmp_path / "ratings.csv", ["id", "gold", *judges], [ids, quality, *ratings])
+    proba = np.clip(0.5 + 0.25 * (2 * (gold == "yes") - 1) + 0.2 * rng.normal(size=(4, n)), 0, 1).round(3)
+    table(tmp_path / "proba.csv", ["gold", *judges], [gold, *proba])
+    return tmp_path
+
+
+def run(capsys, *arguments):
+    code = main(list(arguments))
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_a_panel_without_a_truth_is_assessed(folder, capsys):
+    code, out, err = run(capsys, "assess", "bare.csv", "--no-truth")
+    assert code == 0, err
+    assert out.startswith("bare\nTwo of the 4 learners agree on ")
+    assert "Krippendorff's alpha" in out
+    assert "Without a truth, an error that learners share looks like agreement." in " ".join(out.split())
+    code, out, err = run(capsys, "assess", "votes.csv", "--no-truth", "--json")
+    panel = AgreementAssessment.from_json(out)
+    assert err == "Left out as the truth, because of the name: 'label'.\n"
+    assert panel.learners == ("ann", "bo", "cy", "di")
+    assert (panel.n_samples, panel.n_labelled) == (200, 0)
+
+
+def test_the_way_without_a_truth_is_shown_to_those_who_need_it(folder, capsys):
+    code, _, err = run(capsys, "assess", "bare.csv")
+    assert code == 2
+    assert err.endswith("got 'y_true'. If there is no truth, add --no-truth.\n")
+    _, _, err = run(capsys, "assess", "votes.csv")
+    assert err.endswith("got 'y_true'. Did you mean 'label'? If there is no truth, add --no-truth.\n")
+    _, _, err = run(capsys, "assess", "votes.csv", "--truth", "lable")
+    assert err.endswith("Did you mean 'label'?\n")  # a truth was meant
+
+
+def test_a_truth_for_some_samples_gives_both(folder, capsys):
+    code, out, err = run(capsys, "assess", "votes.csv", "--truth", "label", "--item", "id", "--json")
+    assert code == 0, err
+    data = json.loads(out)
+    assert (data["n_samples"], data["agreement"]["n_samples"], data["agreement"]["n_labelled"]) == (
+        60,
+        200,
+        60,
+    )
+    code, out, _ = run(
+        capsys, "assess", "votes.csv", "--truth", "label", "--item", "id", "--html", "page.html"
+    )
+    assert code == 0
+    assert "60 of 200 samples have a truth." in " ".join(out.split())
+    assert (folder / "page.html").is_file()
+
+
+def test_ratings_are_assessed_with_and_without_a_truth(folder, capsys):
+    code, out, _ = run(capsys, "assess", "ratings.csv", "--scores", "--no-truth", "--json")
+    assert code == 0
+    assert ScoreAssessment.from_json(out).correlation.value == pytest.approx(0.8, abs=0.06)
+    code, out, _ = run(
+        capsys, "assess", "ratings.csv", "--scores", "--truth", "gold", "--item", "id", "--json"
+    )
+    assert code == 0
+    assert RegressionAssessment.from_json(out).squared_error.value == pytest.approx(0.25, abs=0.06)
+    code, out, _ = run(capsys, "assess", "ratings.csv", "--scores", "--truth", "gold", "--drop", "id")
+    assert code == 0
+    assert out.startswith("ratings\nThe mean of 4 learners has a squared error of ")
+
+
+def test_probabilities_of_one_class_are_assessed(folder, capsys):
+    code, out, err = run(capsys, "assess", "proba.csv", "--scores", "--truth", "gold", "--voting", "soft")
+    assert code == 0
+    assert err == "The scores are read as probabilities of 'yes'.\n"
+    assert out.startswith("proba\nThe soft vote of 4 learners is right on 99")
+
+
+def test_dawid_skene_writes_a_consensus(folder, capsys):
+    code, out, err = run(capsys, "vote", "bare.csv", "--method", "dawid-skene")
+    assert code == 0, err
+    lines = out.splitlines()
+    assert lines[0] == "id,consensus,confidence"
+    rows = [line.split(",") for line in (folder / "bare.csv").read_text().splitlines()[1:]]
+    found = dawid_skene([[row[k] or None for row in rows] for k in range(1, 5)])
+    assert [line.split(",")[1] for line in lines[1:]] == found.consensus.tolist()
+    assert float(lines[1].split(",")[2]) == pytest.approx(found.confidence[0], rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (
+            ["assess", "votes.csv", "--no-truth", "--truth", "label"],
+            "`--truth` and `--no-truth` must not be given",
+        ),
+        (
+            ["assess", "bare.csv", "--no-truth", "--html", "x.html"],
+            "`--html` needs labels with a truth; print the",
+        ),
+        (
+            ["assess", "bare.csv", "--no-truth", "--markdown"],
+            "`--markdown` needs labels with a truth; print the",
+        ),
+        (["assess", "bare.csv", "--no-truth", "--scores"], "column 'ann' must hold numbers; got"),
+        (
+            ["assess", "ratings.csv", "--scores", "--truth", "id", "--drop", "gold"],
+            "got 200 labels and scores from",
+        ),
+        (
+            ["compare", "votes.csv", "--truth", "label", "--item", "id"],
+            "must have a truth in every row; 140 of 200",
+        ),
+        (
+            ["select", "votes.csv", "--truth", "label", "--drop", "di", "--item", "id"],
+            "must have a truth in every",
+        ),
+        (
+            ["vote", "bare.csv", "--method", "dawid-skene", "--voting", "soft"],
+            "must not be given with `--weights`",
+        ),
+        (
+            ["vote", "bare.csv", "--method", "dawid-skene", "--learner", "ann"],
+            "bare.csv: `outputs` must hold at",
+        ),
+    ],
+)
+def test_a_fault_is_one_sentence(arguments, words, folder, capsys):
+    code, _, err = run(capsys, *arguments)
+    assert code == 2
+    assert words in err
+    assert len(err.strip().splitlines()) <= 2
