@@ -3,10 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 PIP := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test lint figures clean help
+.PHONY: demo test test-slow lint figures clean help
 
 help:  ## list the commands
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -25,6 +25,9 @@ demo: $(VENV)/installed  ## train and assess six ensembles; report and figures g
 
 test: lint  ## ruff, mypy and pytest with coverage
 	$(VENV)/bin/python -m pytest --cov --cov-report=term
+
+test-slow: $(VENV)/installed-dev  ## the long tests, which `make test` leaves out
+	$(VENV)/bin/python -m pytest -m slow
 
 lint: $(VENV)/installed-dev  ## ruff and mypy alone
 	$(VENV)/bin/ruff check .

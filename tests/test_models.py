@@ -16,6 +16,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
+from counterpoint._files import seal
 from counterpoint.io import read_training_table
 from counterpoint.models import check_destination, fit_table, load_model, save_model
 from counterpoint.models import saving as saving_module
@@ -368,8 +369,7 @@ def rewrite(folder, name, content):
     """Put another file into a model as somebody would who knows about the digests."""
     (folder / name).write_bytes(content)
     facts = json.loads((folder / "model.json").read_text())
-    facts["files"][name] = sha256(content).hexdigest()
-    (folder / "model.json").write_text(json.dumps(facts))
+    change(folder, files=facts["files"] | {name: sha256(content).hexdigest()})
 
 
 @pytest.fixture
@@ -458,9 +458,13 @@ def test_a_model_holds_no_pickle(saved):
         (lambda f: (f / "model.json").unlink(), "it has no model.json"),
         (lambda f: (f / "model.json").write_text("{"), "its model.json is damaged"),
         (lambda f: (f / "model.json").write_text("[]"), "its model.json is of another kind"),
-        (lambda f: change(f, version=4), "4. A newer counterpoint wrote it: pip install -U counterpoint"),
-        (lambda f: change(f, version=1), "must have format 3; got 1. Fit the model again"),
-        (lambda f: change(f, columns=None), "it is damaged"),
+        (lambda f: change(f, version=5), "5. A newer counterpoint wrote it: pip install -U counterpoint"),
+        (lambda f: change(f, version=1), "must have format 4; got 1. Fit the model again"),
+        (lambda f: change(f, columns=None), r"its model.json is damaged \(columns is no list\)"),
+        (lambda f: change(f, columns=[]), "its columns are not those of its ensemble"),
+        (lambda f: swap(f, b"colour", b"kolour"), r"its model.json is damaged \(it was changed\)"),
+        (lambda f: swap(f, b'"version": 4', b'"version": 5'), "A newer counterpoint wrote it"),
+        (lambda f: (f / "model.json").write_text("[" * 100_000), "its model.json is damaged"),
     ],
 )
 def test_a_folder_that_is_no_whole_model_is_refused(saved, damage, message):
@@ -469,9 +473,15 @@ def test_a_folder_that_is_no_whole_model_is_refused(saved, damage, message):
         load_model(saved)
 
 
+def swap(folder, old, new):
+    content = (folder / "model.json").read_bytes()
+    assert old in content
+    (folder / "model.json").write_bytes(content.replace(old, new))
+
+
 def change(folder, **entries):
     facts = json.loads((folder / "model.json").read_text())
-    (folder / "model.json").write_text(json.dumps(facts | entries))
+    (folder / "model.json").write_bytes(seal(json.dumps(facts | entries | {"sha256": "0" * 64}).encode()))
 
 
 def test_a_model_is_replaced_and_nothing_else_is(fit, saved, tmp_path):
@@ -509,4 +519,26 @@ def test_a_save_that_fails_leaves_the_old_model(fit, saved, tmp_path, monkeypatc
         save_model(fit.model, saved)
     monkeypatch.undo()
     assert {path.name: path.read_bytes() for path in saved.iterdir()} == before
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
+@pytest.mark.parametrize("moment", ["writing", "between the renames"])
+def test_a_killed_save_leaves_the_old_model_and_the_next_one_cleans_up(fit, saved, tmp_path, moment):
+    child = os.fork()
+    if not child:
+        try:
+            kill = lambda *_: os.kill(os.getpid(), 9)  # noqa: E731
+            if moment == "writing":
+                saving_module.seal = kill
+            else:
+                rename = Path.rename
+                Path.rename = lambda path, target: (rename(path, target), kill())
+            save_model(fit.model, saved)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -9
+    assert len(list(tmp_path.iterdir())) == 2
+    assert load_model(saved).target == fit.model.target
+    save_model(fit.model, saved)
     assert [path.name for path in tmp_path.iterdir()] == ["model"]

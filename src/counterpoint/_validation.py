@@ -7,6 +7,7 @@ A message names the argument in backticks, the rule and the value. ``TypeError``
 import json
 import operator
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,9 @@ ROUNDING = 1e-9
 ROW_SUM_TOLERANCE = 1e-3
 
 _LARGEST = 2**63 - 1  # the largest int64
+
+# Control characters, marks that reverse the direction of a line, and halves of characters.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def check_count(value: ArrayLike, name: str, *, minimum: int) -> IntArray:
@@ -43,7 +47,7 @@ def check_whole(value: Any, name: str, *, minimum: int, maximum: int = _LARGEST)
     except TypeError:
         number = None
     if number is None:
-        raise TypeError(f"`{name}` must be an integer; got {_short(value)}.")
+        raise TypeError(f"`{name}` must be an integer; got {short(value)}.")
     if number < minimum:
         raise ValueError(f"`{name}` must be at least {minimum}; got {number}.")
     if number > maximum:
@@ -54,17 +58,37 @@ def check_whole(value: Any, name: str, *, minimum: int, maximum: int = _LARGEST)
 def check_flag(value: Any, name: str) -> bool:
     """Return ``value`` as a bool if it is True, False, 1 or 0; other truthy values, such as "no", are refused."""
     if not isinstance(value, bool | np.bool_ | int | np.integer) or value not in (0, 1):
-        raise TypeError(f"`{name}` must be True or False; got {_short(value)}.")
+        raise TypeError(f"`{name}` must be True or False; got {short(value)}.")
     return bool(value)
+
+
+def short(value: Any, most: int = 80) -> str:
+    """Return the ``repr`` of a value, cut to a length, for a message."""
+    text = repr(value[: most + 1]) if isinstance(value, str | bytes) else repr(value)
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
+def printable(text: str) -> str:
+    """Return a text with escapes in place of the characters that a terminal would obey; lines and tabs are kept."""
+    return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def check_path(value: Any, name: str, *, kind: str = "file") -> Path:
     """Return ``value`` as a path; an empty one, which would mean the current folder, is refused."""
     if not isinstance(value, str | os.PathLike):
-        raise TypeError(f"`{name}` must be the path of a {kind}; got {_short(value)}.")
+        raise TypeError(f"`{name}` must be the path of a {kind}; got {short(value)}.")
     if not os.fspath(value):
         raise ValueError(f"`{name}` must be the path of a {kind}; got {value!r}.")
-    path = Path(value)
+    try:
+        os.fsdecode(
+            value
+        ).encode()  # as it is written into pages, records and messages, maybe after hours of work
+        is_name = "\0" not in os.fsdecode(value)
+    except UnicodeEncodeError:
+        is_name = False
+    if not is_name:
+        raise ValueError(f"`{name}` must be the path of a {kind} whose name is UTF-8; got {short(value)}.")
+    path = Path(os.fsdecode(value))
     if kind == "file" and path.is_dir():
         raise ValueError(f"`{name}` must be the path of a file; got the folder {str(path)!r}.")
     return path
@@ -77,8 +101,32 @@ def check_json(text: Any, name: str, what: str, *, needed: Iterable[str] = ()) -
     except (TypeError, ValueError):  # not a string, or not JSON
         data = None
     if not isinstance(data, dict) or not data.keys() >= set(needed):
-        raise ValueError(f"`{name}` must be the JSON of {what}; got {_short(text)}.")
+        raise ValueError(f"`{name}` must be the JSON of {what}; got {short(text)}.")
     return data
+
+
+def find_fault(value: Any, schema: Any, place: str = "") -> str:
+    """Return what is wrong with nested data that a file holds, or an empty string.
+
+    A schema is a type or a tuple of types, a list with the schema of every entry, or a mapping of needed keys to
+    schemas; the data may have further keys.
+    """
+    if isinstance(schema, dict):
+        if not isinstance(value, dict):
+            return f"{place or 'it'} is no mapping"
+        if lacking := [key for key in schema if key not in value]:
+            return f"{place + '.' if place else ''}{lacking[0]} is missing"
+        entries: Iterable[tuple[Any, Any]] = ((key, entry) for key, entry in schema.items())
+    elif isinstance(schema, list):
+        if not isinstance(value, list):
+            return f"{place or 'it'} is no list"
+        entries = ((i, schema[0]) for i in range(len(value)))
+    else:
+        kinds = schema if isinstance(schema, tuple) else (schema,)
+        fits = isinstance(value, kinds) and (not isinstance(value, bool) or bool in kinds)
+        return "" if fits else f"{place or 'it'} is {short(value)}"
+    found = (find_fault(value[key], inner, f"{place}.{key}".lstrip(".")) for key, inner in entries)
+    return next(filter(None, found), "")
 
 
 def check_interval(
@@ -132,7 +180,7 @@ def check_number(
     """Return ``value`` as one number in the interval, by default finite; ``check_interval`` also accepts arrays."""
     array = _array(value, name, "one number")
     if array.ndim or array.dtype.kind not in "fiu":
-        raise TypeError(f"`{name}` must be one number; got {_short(value)}.")
+        raise TypeError(f"`{name}` must be one number; got {short(value)}.")
     number = check_interval(array, name, low, high, closed=closed)
     if finite and np.isinf(number):
         raise ValueError(f"`{name}` must be finite; got {number}.")
@@ -146,7 +194,7 @@ def check_real(value: ArrayLike, name: str) -> FloatArray:
     except ValueError:  # ragged nested sequences
         raise TypeError(f"`{name}` must be a number or an array of numbers; got {value!r}.") from None
     if array.dtype.kind not in "fiu" or array.size == 0:
-        raise TypeError(f"`{name}` must be a number or an array of numbers; got {_short(value)}.")
+        raise TypeError(f"`{name}` must be a number or an array of numbers; got {short(value)}.")
     array = array.astype(np.float64)
     if (bad := np.isnan(array)).any():
         raise ValueError(f"`{name}` must not be NaN; got {_first(array, bad)}.")
@@ -172,7 +220,7 @@ def check_choice(value: Any, name: str, options: Iterable[Any]) -> Any:
         known = False
     if not known:
         listed = ", ".join(map(repr, options))
-        raise ValueError(f"`{name}` must be one of {listed}; got {_short(value)}.")
+        raise ValueError(f"`{name}` must be one of {listed}; got {short(value)}.")
     return value
 
 
@@ -268,7 +316,7 @@ def _array(value: ArrayLike, name: str, kind: str) -> NDArray[Any]:
     try:
         return np.asarray(value)
     except ValueError:  # ragged nested sequences
-        raise TypeError(f"`{name}` must be {kind}; got {_short(value)}.") from None
+        raise TypeError(f"`{name}` must be {kind}; got {short(value)}.") from None
 
 
 def _plain_labels(array: NDArray[Any], name: str) -> NDArray[Any]:
@@ -285,11 +333,16 @@ def _plain_labels(array: NDArray[Any], name: str) -> NDArray[Any]:
     at = f" at {place}" if place else ""
     raise ValueError(
         f"`{name}` must hold labels of one kind, all strings or all whole numbers; "
-        f"got {_short(array[tuple(place)])}{at}."
+        f"got {short(array[tuple(place)])}{at}."
     )
 
 
 def _as_kind(array: NDArray[Any], kind: type, name: str) -> NDArray[Any]:
+    if (
+        kind is str
+        and (bad := next((label for label in array.flat if label.endswith("\0")), None)) is not None
+    ):
+        raise ValueError(f"`{name}` must hold labels that do not end in NUL; got {short(bad)}.")
     try:
         return array.astype(kind)
     except OverflowError:
@@ -325,8 +378,3 @@ def _first(array: NDArray[Any], bad: NDArray[np.bool_]) -> str:
     place = tuple(int(i) for i in np.argwhere(bad)[0])
     entry = f"{array[place]:.6g}" if array.dtype.kind == "f" else str(array[place])
     return f"{entry} at {list(place)}" if place else entry
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."

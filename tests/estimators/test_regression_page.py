@@ -54,3 +54,17 @@ def test_single_networks_need_a_share_of_their_own_loss(record):
     assert single[1, 100]["1"] < 0
     for units in (64, 4):
         assert single[units, 100]["default"] > 0.8 * single[units, 100]["0"]
+
+
+def test_the_defaults_explain_more_than_a_forest_and_stopping_early_is_why(script, record):
+    found = {
+        name: np.mean([np.mean(one) for one in tables.values()])
+        for name, tables in record["variants"].items()
+    }
+    forest = np.mean([np.mean(one) for one in record["forest"].values()])
+    page = " ".join(script.PAGE.read_text(encoding="utf-8").split())
+    assert f"explains {100 * found['default']:.1f} % of the variance in the mean over the tables" in page
+    assert f"a random forest with its defaults {100 * forest:.1f} %" in page
+    assert (
+        found["default"] > found["without pieces"] > found["all epochs, without pieces"] > found["all epochs"]
+    )

@@ -1,5 +1,6 @@
 """The page in headless Chromium: it runs clean, asks for nothing, and its panel agrees with the theory."""
 
+import csv
 import os
 import shutil
 from itertools import product
@@ -7,6 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from counterpoint import assess
 from counterpoint.report import EnsembleReport
 from counterpoint.theory import jury_accuracy
 
@@ -214,3 +216,53 @@ def test_nothing_hangs_over_the_edge(visit, width):
     # Nor is a table of learners cut: its last column is the first to go.
     for table in page.locator("table.learners").all():
         assert table.evaluate("table => table.scrollWidth <= table.parentElement.clientWidth")
+
+
+MARKUP = [
+    "<img src=x onerror=owned=1>",
+    "<script>owned=1</script>",
+    "\"' onmouseover='owned=1' x=\"",
+    "</title></style></svg><svg onload=owned=1>",
+    "javascript:owned=1",
+    "{{ 7*7 }}${owned=1}",
+]
+
+
+def test_markup_of_a_file_is_shown_and_never_run(browser, tmp_path, capsys, monkeypatch):
+    from counterpoint.cli import main
+
+    rng = np.random.default_rng(0)
+    labels = [MARKUP[0], MARKUP[1].replace(",", ";")]
+    truth = rng.integers(0, 2, 60)
+    votes = np.where(rng.random((len(MARKUP), 60)) < 0.8, truth, 1 - truth)
+    rows = [
+        ["truth", *MARKUP],
+        *([labels[t], *(labels[v] for v in votes[:, i])] for i, t in enumerate(truth)),
+    ]
+    monkeypatch.chdir(tmp_path)
+    name = f"{MARKUP[0]}{MARKUP[2]}.tsv"
+    with open(name, "w", newline="") as file:  # noqa: PTH123
+        csv.writer(file, delimiter="\t").writerows(rows)
+    # The names with a colon would be read as probabilities of a class.
+    drop = [argument for markup in MARKUP if ":" in markup for argument in ("--drop", markup)]
+    assert main(["assess", name, "--truth", "truth", *drop, "--html", "page.html"]) == 0, (
+        capsys.readouterr().err
+    )
+    assessment = assess(truth, votes, learners=MARKUP, name=MARKUP[3])
+    EnsembleReport([assessment, assessment], title=MARKUP[3]).write_html("titled.html")
+    context = browser.new_context()
+    for file in ("page.html", "titled.html"):
+        page = context.new_page()
+        complaints, asked = [], []
+        page.on("console", lambda message, to=complaints: to.append(message.text))
+        page.on("pageerror", lambda error, to=complaints: to.append(str(error)))
+        page.on("request", lambda request, to=asked: to.append(request.url))
+        page.goto((tmp_path / file).as_uri())
+        page.mouse.wheel(0, 3000)
+        for mark in page.locator("main [tabindex], main td").all()[:10]:
+            mark.dispatch_event("mouseover")
+        assert page.evaluate("typeof owned") == "undefined"
+        assert complaints == []
+        assert len(asked) == 1
+        assert MARKUP[1] in page.inner_text("main")
+    context.close()

@@ -1105,3 +1105,33 @@ def test_named_inputs_of_a_pooled_network_are_predicted():
     batches = token_batches(False)
     inputs = {"ids": batches[0]["ids"], "mask": batches[0]["mask"]}
     assert ensemble.predict(inputs).shape == (6,)
+
+
+def test_batches_of_one_sample_are_no_collapse():
+    x = torch.randn(12, 2)
+    batches = list(zip(x.split(1), (x[:, 0] > 0).long().split(1), strict=True))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit(
+            Ensemble([nn.Linear(2, 2), nn.Linear(2, 2)]),
+            batches,
+            loss=IndependentLoss(),
+            optimizer=torch.optim.SGD,
+            epochs=2,
+            progress=False,
+        )
+
+
+def test_a_loss_of_correlations_refuses_batches_of_one_sample():
+    x = torch.randn(12, 2)
+    batches = list(zip(x.split(1), (x[:, 0] > 0).long().split(1), strict=True))
+    message = r"`batches` must hold at least two samples each for CorrelationLoss, .*; got batches of one\."
+    with pytest.raises(ValueError, match=message):
+        fit(
+            Ensemble([nn.Linear(2, 2), nn.Linear(2, 2)]),
+            batches,
+            loss=CorrelationLoss(0.5),
+            optimizer=torch.optim.SGD,
+            epochs=2,
+            progress=False,
+        )

@@ -1,12 +1,15 @@
 """The jobs of the arena: one method on one table in one repeat of all folds, each with a record in the store."""
 
+import math
 import platform
+import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, fields
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from counterpoint._validation import find_fault
 from counterpoint.arena.methods import METHODS, Settings, available, candidates_of
 from counterpoint.records import RunStore, versions
 
@@ -15,6 +18,19 @@ __all__ = ["COUNTS", "SETTINGS", "ArenaJob", "check_store", "open_store", "read_
 SETTINGS = tuple(field.name for field in fields(Settings))
 COUNTS = ("rows", "numeric", "nominal", "classes")
 _FACTS = (*COUNTS, "checksum")  # of a table
+_NUMBER = (int, float)
+_MEASURE = (int, float, type(None))
+_JOB = {"table": str, "method": str, "repeat": int, "candidates": [dict]}
+# What a record holds at least.
+_SCHEMA = {
+    "config": _JOB | {"n_folds": int} | dict.fromkeys(COUNTS, int),
+    "data": {
+        "folds": [
+            {"error": _NUMBER, "seconds": _NUMBER}
+            | dict.fromkeys(("learner_accuracy", "r_tl", "r_ll", "optimality"), _MEASURE)
+        ]
+    },
+}
 
 
 class ArenaJob(NamedTuple):
@@ -101,7 +117,7 @@ def read_records(out: str | Path) -> list[dict[str, Any]]:
     (['iris/extra-trees-0'], 3)
     """
     store = open_store(Path(out))
-    records = [record for name in store if (record := store.read(name)) is not None]
+    records = [record for name in store if (record := _read(store, name)) is not None]
     if not records:
         raise ValueError(f"`out` must hold at least one finished job; got '{store.folder}' with none.")
     return records
@@ -128,12 +144,36 @@ def check_store(
     """
     for name in (name for name in store if name not in skip):
         record = store.read(name)
-        if record is None or not available(
-            [record["config"]["method"]]
-        ):  # nothing is known of its candidates
+        if record is None or find_fault(record["config"], _JOB):  # damaged: a report leaves it out
+            continue
+        if not available([record["config"]["method"]]):  # nothing is known of its candidates
             continue
         found = record["config"]
         pool = [one.get("method", "") for one in found["candidates"]]
         job = ArenaJob(found["table"], found["method"], found["repeat"])
         own = {fact: found[fact] for fact in _FACTS if fact in found}
         store.read(name, job.config(asdict(settings), facts.get(job.table, own), pool))
+
+
+def _read(store: RunStore, name: str) -> dict[str, Any] | None:
+    """Return a record of the arena; None, with a warning, if it is damaged."""
+    if (record := store.read(name)) is None:
+        return None
+    fault = find_fault(record, _SCHEMA)
+    if not fault:
+        config, folds = record["config"], record["data"]["folds"]
+        numbers = [value for fold in folds for value in fold.values() if isinstance(value, float)]
+        if ArenaJob(config["table"], config["method"], config["repeat"]).name != name:
+            fault = "it is of another job"
+        elif len(folds) != config["n_folds"] or len(folds) < 2:
+            fault = f"it has {len(folds)} folds"
+        elif not all(map(math.isfinite, numbers)):
+            fault = "a number is not finite"
+    if fault:
+        warnings.warn(
+            f"'{store.path(name)}' must hold the record of a job; it is damaged ({fault}) and left out.",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+        return None
+    return record

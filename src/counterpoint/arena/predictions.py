@@ -81,5 +81,10 @@ def read_predictions(out: Path, name: str, n_folds: int) -> list[Predictions]:
             f"the predictions of {name} are needed, which '{path}' does not hold; run that job, or run it again "
             "after its record has been deleted."
         )
-    with np.load(path) as arrays:
-        return [Predictions(arrays[f"inner-{k}"], arrays[f"test-{k}"]) for k in range(n_folds)]
+    try:
+        with np.load(path) as arrays:
+            return [Predictions(arrays[f"inner-{k}"], arrays[f"test-{k}"]) for k in range(n_folds)]
+    except Exception:  # a damaged archive may raise anything
+        raise ValueError(
+            f"'{path}' must hold the predictions of {name}; it is damaged. Run that job again."
+        ) from None

@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from counterpoint._validation import check_count
+from counterpoint._validation import check_count, check_path
 from counterpoint.arena.jobs import ArenaJob, check_store, open_store
 from counterpoint.arena.methods import METHODS, SMOKE, Settings, available, check_methods, pool_of
 from counterpoint.arena.page import write_report
@@ -75,7 +75,7 @@ def arena(
     >>> [path.name for path in paths]
     ['summary.json', 'arena.html', 'arena.md', 'arena-scores.png', 'arena-scores.svg']
     """
-    out = Path(out)
+    out = check_path(out, "out", kind="folder")
     chosen = check_methods(methods) if methods else available()
     n_repeats = (
         (1 if smoke else REPEATS) if repeats is None else int(check_count(repeats, "repeats", minimum=1))

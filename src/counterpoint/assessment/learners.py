@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from counterpoint._validation import _short, check_labels
+from counterpoint._validation import check_labels, short
 
 __all__ = ["LearnerOutputs", "learner_outputs"]
 
@@ -109,7 +109,7 @@ def _learners(estimator: Any) -> tuple[list[Any], tuple[str, ...]]:
         if found is None:
             raise TypeError(
                 "`estimator` must be a fitted ensemble with `estimators_`, or a list of fitted classifiers; "
-                f"got {_short(estimator)}."
+                f"got {short(estimator)}."
             )
         if isinstance(estimator, _deciders()):
             raise _no_vote(estimator)
@@ -195,7 +195,7 @@ def _see_codes(estimator: Any, learners: list[Any], classes: NDArray[Any]) -> li
     for learner, seen, coded in zip(learners, own, encoded, strict=True):
         if foreign := seen - (codes if coded else known):
             raise ValueError(
-                f"`estimator` must have learners that vote for its classes, {_short(classes.tolist())}; "
+                f"`estimator` must have learners that vote for its classes, {short(classes.tolist())}; "
                 f"got a {type(learner).__name__} that votes for {min(seen - known or foreign, key=str)!r}."
             )
     return encoded

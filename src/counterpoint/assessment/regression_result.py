@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from counterpoint._plain import plain
-from counterpoint._validation import FloatArray, check_count, check_json
+from counterpoint._validation import FloatArray, check_count, check_json, printable
 from counterpoint.assessment.groups import Estimate, Finding
 from counterpoint.assessment.result import _restored, rounded
 from counterpoint.measures import AmbiguityDecomposition
@@ -196,7 +196,7 @@ class RegressionAssessment:
         lines += [f"{label:<{width}}  {value}" for label, value in self.summary()]
         lines += [""] if self.findings else []
         lines += [f"[{finding.severity}] {finding.text}" for finding in self.findings]
-        return "\n".join(lines)
+        return printable("\n".join(lines))
 
     def summary(self) -> list[tuple[str, str]]:
         """Return the main numbers as (label, text), in reading order."""

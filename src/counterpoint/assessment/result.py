@@ -9,7 +9,7 @@ from typing import Any, Self, get_args, get_type_hints
 import numpy as np
 
 from counterpoint._plain import plain
-from counterpoint._validation import FloatArray, IntArray, check_json
+from counterpoint._validation import FloatArray, IntArray, check_json, printable
 from counterpoint.assessment.groups import (
     Certificates,
     Changes,
@@ -225,7 +225,7 @@ class Assessment:
         ]
         lines += [""] if self.findings else []
         lines += [f"[{finding.severity}] {finding.text}" for finding in self.findings]
-        return "\n".join(lines)
+        return printable("\n".join(lines))
 
     def _repr_html_(self) -> str:
         rows = "".join(

@@ -4,7 +4,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from counterpoint._validation import ROUNDING, FloatArray
-from counterpoint.theory import best_weights, nearest_correlation_matrix
+from counterpoint.theory import is_correlation_matrix, nearest_correlation_matrix
 
 __all__ = ["complete_correlations", "vote_weights"]
 
@@ -16,17 +16,17 @@ def vote_weights(r: FloatArray, matrix: FloatArray) -> tuple[FloatArray, float]:
     if not len(defined):
         return np.full(len(r), 1 / len(r)), np.nan
     r, matrix = r[defined], complete_correlations(matrix[np.ix_(defined, defined)])
-    try:
-        ceiling = best_weights(r, matrix).ceiling
-    except ValueError:  # averages over different classes need not fit together
-        whole = nearest_correlation_matrix(np.block([[np.ones((1, 1)), r[None]], [r[:, None], matrix]]))
+    whole = np.block([[np.ones((1, 1)), r[None]], [r[:, None], matrix]])
+    if not is_correlation_matrix(whole):  # averages over different classes need not fit together
+        whole = nearest_correlation_matrix(whole)
         r, matrix = whole[0, 1:], whole[1:, 1:]
-        ceiling = best_weights(r, matrix).ceiling
-    values, vectors = np.linalg.eigh(matrix)
+    values, vectors = np.linalg.eigh(matrix)  # once: it takes longest where there are many learners
     kept = values > ROUNDING * len(values) * values[-1]
     root = np.sqrt(values[kept])
+    target = (vectors[:, kept].T @ r) / root
+    ceiling = min(float(np.linalg.norm(target)), 1.0)  # that of `best_weights`
     # |A w - b|^2 is the squared distance of the weighted sum from the truth
-    solution, _ = nnls((vectors[:, kept] * root).T, (vectors[:, kept].T @ r) / root)
+    solution, _ = nnls((vectors[:, kept] * root).T, target)
     weights[defined] = solution
     total = weights.sum()
     return (weights / total if total > 0 else np.full(len(weights), 1 / len(weights))), ceiling

@@ -15,11 +15,13 @@ import typer
 
 import counterpoint
 from counterpoint.cli import _arena, _ensembles, _models, _select, _vote
+from counterpoint.cli._printing import as_text
 
 __all__ = ["app", "main", "run_app"]
 
 FAILED = 2
 INTERRUPTED = 130
+_LONGEST = 1000  # characters of a message
 
 app = typer.Typer(
     help="Train, assess and compare ensembles that are accurate [b]and[/b] diverse.",
@@ -79,6 +81,7 @@ def run_app(program: typer.Typer, name: str, arguments: Sequence[str] | None = N
     # Unlike calling the app, typer.main.get_command does not replace sys.excepthook.
     command = typer.main.get_command(program)
     try:
+        _check_utf8(options)
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
             code = command(options, prog_name=name, standalone_mode=False)
@@ -137,6 +140,13 @@ app.command(epilog=_models.PREDICT_EXAMPLES)(_models.predict)
 app.command(epilog=_arena.EXAMPLES)(_arena.arena)
 
 
+def _check_utf8(arguments: Sequence[str]) -> None:
+    """Raise ValueError if a name is not UTF-8, which could be neither printed nor written, before any work is done."""
+    for argument in arguments:
+        if any("\ud800" <= letter <= "\udfff" for letter in argument):
+            raise ValueError(f"Names of files and columns must be UTF-8; got {argument!r}.")
+
+
 def _split_debug(arguments: Sequence[str]) -> tuple[list[str], bool]:
     """Return the arguments without ``--debug``, and True if it stood anywhere before a ``--``."""
     given = list(arguments)
@@ -155,18 +165,22 @@ def _sentence(error: Exception) -> str:
         text = str(error)
     else:
         text = f"{type(error).__name__}: {error} (run again with --debug for the traceback)"
-    line = " ".join(text.split()) or type(error).__name__
+    line = _cut(" ".join(text.split())) or type(error).__name__
     return line if line.endswith((".", "?", "!")) else f"{line}."
 
 
+def _cut(line: str) -> str:
+    """Return a line without its middle if it is very long, as a name in a file may be."""
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST // 2]} ... {line[-_LONGEST // 4 :]}"
+
+
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    _say(f"Warning: {message}", style="yellow")
+    _say(_cut(f"Warning: {message}"), style="yellow")
 
 
 def _say(text: str, *, style: str) -> None:
     """Print to stderr, in colour on a terminal; do not wrap lines for a pipe."""
     from rich.console import Console
-    from rich.text import Text
 
     console = Console(stderr=True)
-    console.print(Text(text, style=style), soft_wrap=not console.is_terminal)
+    console.print(as_text(text, style), soft_wrap=not console.is_terminal)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from counterpoint.cli._printing import echo
 from counterpoint.io import TABLE_FORMATS, file_stem, format_names
 
 if TYPE_CHECKING:
@@ -191,7 +192,7 @@ def _tables(
         return read_suite(["labor", "iris"])
     tables, missing = read_available(SUITES[_checked_suite(suite)], data_dir)
     for name, reason in missing.items():
-        typer.echo(f"{name} is left out: {reason}", err=True)
+        echo(f"{name} is left out: {reason}", err=True)
     if not tables:
         raise ValueError("`--suite` must have a table that can be had; got none.")
     return tables
@@ -215,7 +216,7 @@ def _methods(given: str | None, *, own: bool) -> list[str]:
     found = available(wanted)
     if missing := [name for name in wanted if name not in found]:
         what = f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} left out"
-        typer.echo(f'{what}: install what is needed with: pip install "counterpoint[arena]".', err=True)
+        echo(f'{what}: install what is needed with: pip install "counterpoint[arena]".', err=True)
     return found
 
 
@@ -232,19 +233,19 @@ def _show(folder: Path, paths: list[Path]) -> None:
     grid = overview(summary)
     if grid.rows:
         _print(grid)
-        typer.echo()
+        echo()
     for paid in summary["paid"].values():
         if paid:
-            typer.echo(paid["sentence"])
+            echo(paid["sentence"])
     for sentence in summary["uneven"].values():
-        typer.echo(sentence)
+        echo(sentence)
     for path in paths:
-        typer.echo(f"  {path}")
+        echo(f"  {path}")
 
 
 def _print(grid: "Grid") -> None:
     """Print a table with aligned columns: words to the left, numbers to the right."""
-    typer.echo(grid.title)
+    echo(grid.title)
     columns = zip(grid.headings, *grid.rows, strict=True)
     cells = []
     for column in columns:
@@ -252,4 +253,4 @@ def _print(grid: "Grid") -> None:
         width = max(map(len, column))
         cells.append([cell.ljust(width) if words else cell.rjust(width) for cell in column])
     for row in zip(*cells, strict=True):
-        typer.echo("  ".join(row).rstrip())
+        echo("  ".join(row).rstrip())

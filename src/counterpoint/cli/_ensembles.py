@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from counterpoint.cli._printing import echo, echo_data
 from counterpoint.cli._reading import (
     STANDARD_INPUT,
     Abstain,
@@ -109,9 +110,9 @@ def assess(
     read = read_ensemble(predictions, truth, learner, drop, layout)
     assessment = _assess(predictions, read, voting, title(predictions) if name is None else name)
     if as_json:
-        typer.echo(assessment.to_json())
+        echo_data(assessment.to_json())
     elif as_markdown:
-        typer.echo(EnsembleReport(assessment).markdown())
+        echo_data(EnsembleReport(assessment).markdown())
     else:
         from counterpoint.cli._screen import show_assessment
 
@@ -161,9 +162,9 @@ def compare(
         comparison = VoteComparison.from_credits(dict(zip(names, by_file, strict=True)))
         report = EnsembleReport(report.assessments, comparison=comparison)
     if as_json:
-        typer.echo(report.to_json())
+        echo_data(report.to_json())
     elif as_markdown:
-        typer.echo(report.markdown())
+        echo_data(report.markdown())
     else:
         from counterpoint.cli._screen import show_comparison
 
@@ -245,4 +246,4 @@ def _check_one_format(as_json: bool, as_markdown: bool) -> None:
 def _write_page(path: Path | None, report: "EnsembleReport", *, quiet: bool) -> None:
     """Write the page and print its path, on stderr if stdout is for a program."""
     if path is not None:
-        typer.echo(f"Wrote {report.write_html(path)}", err=quiet)
+        echo(f"Wrote {report.write_html(path)}", err=quiet)

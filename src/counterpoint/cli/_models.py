@@ -1,6 +1,5 @@
 """The commands that train and use a model of a table: fit, predict."""
 
-import csv
 import sys
 from itertools import chain
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from counterpoint.cli._printing import as_text, echo, write_csv
 from counterpoint.io import TABLE_FORMATS, WRITABLE_TABLE_FORMATS, check_suffix, format_names
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def fit(
     html: Annotated[Path | None, _PAGE] = None,
 ) -> None:
     """Train an ensemble of networks on a table, assess it on held-out rows, and save it."""
-    from counterpoint._validation import check_number
+    from counterpoint._validation import check_number, check_path
     from counterpoint.io import read_training_table
     from counterpoint.models import check_destination, fit_table
 
@@ -92,6 +92,8 @@ def fit(
     if search and diversity is not None:
         raise ValueError("`--diversity` and `--search` must not be given together.")
     check_destination(out)
+    if html is not None:
+        check_path(html, "--html")
     terminal = sys.stderr.isatty()
     table = read_training_table(data, target, drop=drop or (), progress=terminal)
     _show_table(table)
@@ -154,12 +156,12 @@ def predict(
         )
     found = loaded.predict(data, progress=sys.stderr.isatty())
     for note in found.notes:
-        typer.echo(note, err=True)
+        echo(note, err=True)
     _write_predictions(found, "learners" if learners else "proba" if proba else "votes", out)
     if n := found.n_judged:
-        typer.echo(f"{found.n_right} of {n} rows are right ({found.n_right / n:.1%}).", err=True)
+        echo(f"{found.n_right} of {n} rows are right ({found.n_right / n:.1%}).", err=True)
     if out is not None:
-        typer.echo(f"Wrote {out}", err=True)
+        echo(f"Wrote {out}", err=True)
 
 
 def _show_table(table: "TrainingTable") -> None:
@@ -167,7 +169,6 @@ def _show_table(table: "TrainingTable") -> None:
     import numpy as np
     from rich.console import Console
     from rich.table import Table
-    from rich.text import Text
 
     classes, counts = np.unique(table.y, return_counts=True)
     sizes = [f"{label} ({count})" for label, count in zip(classes.tolist(), counts.tolist(), strict=True)]
@@ -183,7 +184,7 @@ def _show_table(table: "TrainingTable") -> None:
     grid.add_column(overflow="fold")
     for label, value in lines.items():
         if value:
-            grid.add_row(Text(label), Text(value))
+            grid.add_row(as_text(label), as_text(value))
     console = Console()
     console.print(grid)
     console.print()
@@ -197,20 +198,19 @@ def _listed(names: list[str]) -> str:
 def _show_fit(found: "TableFit") -> None:
     """Print the result of the search for a diversity, if any, then the assessment on the held-out rows."""
     from rich.console import Console
-    from rich.text import Text
 
     from counterpoint.cli._screen import show_assessment
 
     console = Console()
     if found.verdict is not None:
-        console.print(Text(found.verdict))
+        console.print(as_text(found.verdict))
         console.print()
     show_assessment(found.assessment)
     console.print()
     held, rows = found.model.facts["n_held_out"], found.model.facts["n_rows"]
     kind = f"{found.assessment.n_learners} networks, diversity {found.diversity:.2g}, {found.assessment.voting} vote"
     line = f"{kind}. Assessed on {held} held-out rows; the model is trained on all {rows}."
-    console.print(Text(line, style="dim"))
+    console.print(as_text(line, style="dim"))
 
 
 def _write(found: "TableFit", out: Path, html: Path | None) -> None:
@@ -222,11 +222,11 @@ def _write(found: "TableFit", out: Path, html: Path | None) -> None:
     name = found.assessment.name
     page = EnsembleReport(found.assessment, trajectories={name: found.trajectory}).html()
     save_model(found.model, out, report=page if html is None else None)
-    typer.echo(f"Wrote {out}")
+    echo(f"Wrote {out}")
     if html is not None:
         with replacing(html) as file:
             file.write(page.encode())
-    typer.echo(f"Wrote {out / 'report.html' if html is None else html}")
+    echo(f"Wrote {out / 'report.html' if html is None else html}")
 
 
 def _write_predictions(found: "TablePredictions", what: str, out: Path | None) -> None:
@@ -235,6 +235,6 @@ def _write_predictions(found: "TablePredictions", what: str, out: Path | None) -
 
     rows = chain([found.columns(what)], found.rows(what))
     if out is None:
-        csv.writer(sys.stdout, lineterminator="\n").writerows(rows)
+        write_csv(rows)
     else:
         write_rows(out, rows)

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from counterpoint.assessment import Assessment, VoteComparison
+from counterpoint.cli._printing import as_text
 from counterpoint.selection import Selection, points, reverse
 
 _STYLES = {"good": "green", "info": "cyan", "warning": "yellow"}
@@ -31,14 +32,14 @@ def rounded(value: float) -> str:
 def show_assessment(assessment: Assessment) -> None:
     """Print the verdict, the main numbers and the advice."""
     console = Console()
-    console.print(Text(assessment.name, style="bold underline"))
-    console.print(Text(assessment.verdict))
+    console.print(as_text(assessment.name, style="bold underline"))
+    console.print(as_text(assessment.verdict))
     console.print()
     numbers = Table.grid(padding=(0, 2))
     numbers.add_column(style="dim")
     numbers.add_column()
     for label, value in assessment.summary():
-        numbers.add_row(Text(label), Text(value))
+        numbers.add_row(as_text(label), as_text(value))
     console.print(numbers)
     console.print()
     header, *rows = assessment.learner_rows()
@@ -47,12 +48,14 @@ def show_assessment(assessment: Assessment) -> None:
     for title in header[1:]:
         learners.add_column(title.strip(), no_wrap=True)
     for name, *cells in rows:
-        learners.add_row(Text(name), *cells)
+        learners.add_row(as_text(name), *cells)
     console.print(learners)
     console.print()
     advice = Table.grid(padding=(0, 2))
     for finding in assessment.findings:
-        advice.add_row(Text(finding.severity, style=f"bold {_STYLES[finding.severity]}"), Text(finding.text))
+        advice.add_row(
+            as_text(finding.severity, style=f"bold {_STYLES[finding.severity]}"), as_text(finding.text)
+        )
     console.print(advice)
 
 
@@ -71,20 +74,20 @@ def show_comparison(assessments: Sequence[Assessment], comparison: VoteCompariso
         for header in _HEADERS:
             table.add_column(header, justify="right", no_wrap=True)
         for assessment, row, style in zip(assessments, rows, styles, strict=True):
-            table.add_row(Text(assessment.name), *row, style=style)
+            table.add_row(as_text(assessment.name), *row, style=style)
         console.print(table)
         console.print()
         _print_scores(console, assessments)
     else:
         for assessment, row, style in zip(assessments, rows, styles, strict=True):
-            console.print(Text(assessment.name, style=f"{style} underline"))
+            console.print(as_text(assessment.name, style=f"{style} underline"))
             for header, value in (*zip(_HEADERS, row, strict=True), *_scores(assessment)):
                 whole = header.replace("-\n", "").replace("\n", " ")
-                console.print(Text(f"{whole}: {value}", style=style))
+                console.print(as_text(f"{whole}: {value}", style=style))
             console.print()
     _print_pairs(console, comparison)
     console.print(
-        Text(
+        as_text(
             "size: number of learners; r_TL: correlation of a learner with the truth; r_LL: of two learners; "
             "optimality: r_TL over the most it can be at this r_LL; error corr.: correlation of being correct.",
             style="dim",
@@ -97,14 +100,14 @@ def _print_pairs(console: Console, comparison: VoteComparison | None) -> None:
     if comparison is None:
         return
     for pair in comparison.pairs[:_ROWS]:
-        console.print(Text(str(pair), style="bold" if pair.apart else ""))
+        console.print(as_text(str(pair), style="bold" if pair.apart else ""))
     if len(comparison.pairs) > _ROWS:
         console.print(
-            Text(f"... and {len(comparison.pairs) - _ROWS} more; --json has all of them", style="dim")
+            as_text(f"... and {len(comparison.pairs) - _ROWS} more; --json has all of them", style="dim")
         )
     if len(comparison.pairs) > 1:
         correction = f"corrected by Holm's method for {len(comparison.pairs)} tests"
-        console.print(Text(f"p: exact McNemar test, {correction}.", style="dim"))
+        console.print(as_text(f"p: exact McNemar test, {correction}.", style="dim"))
     console.print()
 
 
@@ -118,7 +121,7 @@ def _print_scores(console: Console, assessments: Sequence[Assessment]) -> None:
         for header in _SCORES:
             table.add_column(header, justify="right", no_wrap=True)
         for a, scores in scored:
-            table.add_row(Text(a.name), a.voting, *(value for _, value in scores))
+            table.add_row(as_text(a.name), a.voting, *(value for _, value in scores))
         console.print(table)
         console.print()
 
@@ -147,8 +150,8 @@ def show_selection(selection: Selection) -> None:
     """Print who stays, what each learner brings, and the panels that were compared."""
     console = Console()
     first, second = selection.summary()
-    console.print(Text(first, style="bold"))
-    console.print(Text(second))
+    console.print(as_text(first, style="bold"))
+    console.print(as_text(second))
     console.print()
     _print_learners(console, selection)
     console.print()
@@ -168,7 +171,7 @@ def _print_learners(console: Console, selection: Selection) -> None:
         support = selection.support[i]
         rows.append(
             [
-                Text(selection.learners[i]),
+                as_text(selection.learners[i]),
                 "keep" if i in chosen else "leave out",
                 f"{chosen[i]:.3f}" if i in chosen else "",
                 "" if np.isnan(support) else f"{100 * support:.0f} %",
@@ -197,13 +200,13 @@ def _print_panels(console: Console, selection: Selection) -> None:
     for panel in panels:
         names = ", ".join(selection.learners[i] for i in panel.indices.tolist())
         here = "bold" if set(panel.indices.tolist()) == mine else ""
-        cost = [Text(f"{panel.cost:g}", style=here)] if with_costs else []
+        cost = [as_text(f"{panel.cost:g}", style=here)] if with_costs else []
         cells = (str(len(panel.indices)), f"{100 * panel.accuracy.value:.1f} %", points(panel.behind), names)
-        rows.append([*cost, *(Text(cell, style=here) for cell in cells)])
+        rows.append([*cost, *(as_text(cell, style=here) for cell in cells)])
     costs = ["cost"] if with_costs else []
     _print_rows(console, [*costs, "size", "vote", "against the best", "panel"], rows)
     console.print(
-        Text(
+        as_text(
             "chosen: how often a learner is chosen if a fifth of the samples is left out. All accuracies are on "
             "samples that did not choose; the chosen panel is in bold.",
             style="dim",
@@ -219,4 +222,4 @@ def _print_rows(console: Console, headers: Sequence[str], rows: Sequence[Sequenc
         table.add_row(*row)
     console.print(table)
     if len(rows) > _ROWS:
-        console.print(Text(f"... and {len(rows) - _ROWS} more; --json has all of them", style="dim"))
+        console.print(as_text(f"... and {len(rows) - _ROWS} more; --json has all of them", style="dim"))

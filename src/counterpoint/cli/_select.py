@@ -3,12 +3,14 @@
 import csv
 import json
 from collections.abc import Sequence
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from counterpoint.cli._ensembles import Json, SelectionVoting, about
+from counterpoint.cli._printing import echo, echo_data
 from counterpoint.cli._reading import (
     Drop,
     File,
@@ -134,7 +136,7 @@ def select(
             costs=prices,
         )
     if as_json:
-        typer.echo(json.dumps({"chosen": list(selection.chosen), **selection.to_dict()}, allow_nan=False))
+        echo_data(json.dumps({"chosen": list(selection.chosen), **selection.to_dict()}, allow_nan=False))
     else:
         from counterpoint.cli._screen import show_selection
 
@@ -147,29 +149,41 @@ def select(
 
 def read_costs(given: str) -> dict[str, float]:
     """Return the costs by name, from pairs such as ``a=1,b=2.5``, a JSON object or a CSV file."""
-    path = Path(given)
+    from counterpoint._validation import short
+
     if _are_pairs(given):
         pairs: Sequence[Sequence[Any]] = [part.rsplit("=", 1) for part in given.split(",")]
-    elif path.suffix.lower() == ".json":
-        data = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(data, dict):
-            raise ValueError(f"{path} must hold a JSON object of names and costs.")
-        pairs = list(data.items())
     else:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            pairs = [row for row in csv.reader(file) if row]
-        if pairs and not _is_number(pairs[0][-1]):
-            pairs = pairs[1:]  # a header
+        pairs = _pairs_in_file(Path(given))
     costs: dict[str, float] = {}
     for pair in pairs:
         if len(pair) != 2 or not _is_number(pair[1]):
-            shown = ",".join(map(str, pair))
-            raise ValueError(f"`--costs` must give a name and a number for each learner; got {shown!r}.")
+            got = short(",".join(map(str, pair)))
+            raise ValueError(f"`--costs` must give a name and a number for each learner; got {got}.")
         name = str(pair[0]).strip()
         if name in costs:
-            raise ValueError(f"`--costs` must name each learner once; got {name!r} twice.")
+            raise ValueError(f"`--costs` must name each learner once; got {short(name)} twice.")
         costs[name] = float(pair[1])
     return costs
+
+
+def _pairs_in_file(path: Path) -> Sequence[Sequence[Any]]:
+    from counterpoint._files import open_regular
+
+    with open_regular(path) as file:
+        content = file.read()
+    try:
+        if path.suffix.lower() == ".json":
+            data = json.loads(content)
+            if not isinstance(data, dict):
+                raise ValueError("no object")
+            return list(data.items())
+        lines = StringIO(content.decode("utf-8-sig"), newline="")
+        pairs = [row for row in csv.reader(lines) if row]
+    except (ValueError, RecursionError, csv.Error):
+        kind = "a JSON object" if path.suffix.lower() == ".json" else "a CSV file"
+        raise ValueError(f"{path} must hold {kind} of names and costs.") from None
+    return pairs[1:] if pairs and not _is_number(pairs[0][-1]) else pairs  # without a header
 
 
 def _are_pairs(given: str) -> bool:
@@ -211,10 +225,10 @@ def _write_chosen(
 
     name = storable_truth(out, truth)
     chosen.write(out, truth=name, item=None if out.suffix.lower() == ".npz" else item)
-    typer.echo(f"Wrote {out}{'' if name == truth else f', the truth as {name!r}'}", err=quiet)
+    echo(f"Wrote {out}{'' if name == truth else f', the truth as {name!r}'}", err=quiet)
     weights = dict(zip(chosen.learners, selection.weights.round(6).tolist(), strict=True))
     VoteWeights(weights, selection.voting).write(_sidecar(out))
-    typer.echo(f"Wrote {_sidecar(out)}", err=quiet)
+    echo(f"Wrote {_sidecar(out)}", err=quiet)
 
 
 def _draw(selection: "Selection", figure: Path, *, quiet: bool) -> None:
@@ -228,4 +242,4 @@ def _draw(selection: "Selection", figure: Path, *, quiet: bool) -> None:
         FrontierDisplay.from_selection(selection, ax=canvas.subplots())
         figure.parent.mkdir(parents=True, exist_ok=True)
         canvas.savefig(figure)
-    typer.echo(f"Wrote {figure}", err=quiet)
+    echo(f"Wrote {figure}", err=quiet)

@@ -1,17 +1,15 @@
 """The command that writes the vote of an ensemble: vote."""
 
-import csv
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from io import BytesIO
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from counterpoint.cli._ensembles import SelectionVoting
+from counterpoint.cli._printing import echo, write_csv
 from counterpoint.cli._reading import (
     Abstain,
     Drop,
@@ -105,15 +103,15 @@ def vote(
     if n_blank := confidences.count(""):
         tied += f"; without a vote: {n_blank}, left blank"
     who = "1 learner votes" if len(read.learners) == 1 else f"{len(read.learners)} learners vote"
-    typer.echo(f"{who}, {listed(read.learners)}{tied}.", err=True)
+    echo(f"{who}, {listed(read.learners)}{tied}.", err=True)
     rows = _rows(read, item, labels, confidences)
     if out is None:
-        csv.writer(sys.stdout, lineterminator="\n").writerows(rows)
+        write_csv(rows)
         return
     from counterpoint.io import write_rows
 
     write_rows(out, rows)
-    typer.echo(f"Wrote {out}")
+    echo(f"Wrote {out}")
 
 
 def _read(
@@ -125,8 +123,9 @@ def _read(
     if layout.judge is not None or layout.label is not None:
         return read_ensemble(path, None, learner, drop, layout), layout.item
     from counterpoint.io import likely_items, open_table
+    from counterpoint.io.sources import rereadable
 
-    source = _twice(path)
+    source = rereadable(opened(path))
     with open_table(source, file_format=layout.file_format) as table:
         columns = table.columns
     if not isinstance(source, Path):
@@ -135,21 +134,6 @@ def _read(
     free = [column for column in columns if column not in (*left_out, *(learner or ()))]
     item = layout.item or next(iter(likely_items(free)), None)
     return read_ensemble(path, None, learner, left_out, replace(layout, item=item), source), item
-
-
-def _twice(path: Path) -> Path | BinaryIO:
-    """Return what can be read twice: the path of a file, or all that is in standard input or a pipe."""
-    source = opened(path)
-    if isinstance(source, Path):
-        if source.is_file() or not source.exists():
-            return source
-        return _named(BytesIO(source.read_bytes()), str(path))
-    return _named(BytesIO(source.read()), source.name)
-
-
-def _named(file: BytesIO, name: str) -> BinaryIO:
-    file.name = name
-    return file
 
 
 def _truths(path: Path, truth: str | None, columns: Sequence[str], drop: Sequence[str]) -> list[str]:
@@ -164,7 +148,7 @@ def _truths(path: Path, truth: str | None, columns: Sequence[str], drop: Sequenc
         return [truth]
     found = [name for name in likely_truths(columns) if name not in drop]
     if found:
-        typer.echo(f"Left out as the truth, because of the name: {listed(found)}.", err=True)
+        echo(f"Left out as the truth, because of the name: {listed(found)}.", err=True)
     return found
 
 

@@ -13,7 +13,8 @@ __all__ = ["open_table"]
 
 _QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
 _ATTRIBUTE = re.compile(rf"@attribute\s+({_QUOTED}|[^\s{{]+)(?:\s+|(?={{))(\S.*)", re.IGNORECASE)
-_CELL = re.compile(rf"[ ]*(?:(?P<quoted>{_QUOTED})|(?P<plain>[^,\t%'\"]*))[ ]*(?P<end>,|\t|%|$)")
+_QUOTED_CELL = re.compile(_QUOTED)
+_MARK = re.compile(r"[,\t%'\"]")
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
 
 
@@ -55,7 +56,7 @@ def _attribute_name(path: Path, number: int, line: str) -> str:
         )
     name, kind = match.groups()
     if kind.lower().startswith("relational"):
-        raise ValueError(f"{path} must not have relational attributes; got {name} in line {number}.")
+        raise ValueError(f"{path} must not have relational attributes; got {name[:40]} in line {number}.")
     return _unquote(name) if name[0] in "'\"" else name
 
 
@@ -66,17 +67,34 @@ def _split_cells(path: Path, number: int, line: str) -> list[str]:
     else:
         cells, quoted, at, end = [], [], 0, ","
         while end in (",", "\t"):
-            match = _CELL.match(line, at)
-            if match is None:
+            cell, is_quoted, after = _next_cell(line, at)
+            end = line[after : after + 1]
+            if end not in (",", "\t", "%", ""):
                 raise ValueError(
                     f"{path} must close its quotes; got {line[at : at + 40]!r} in line {number}."
                 )
-            quoted.append(match["quoted"] is not None)
-            cells.append(_unquote(match["quoted"]) if quoted[-1] else match["plain"])
-            at, end = match.end(), match["end"]
+            cells.append(cell)
+            quoted.append(is_quoted)
+            at = after + 1
     if not quoted[-1] and cells[-1].strip().startswith("{"):
-        raise ValueError(f"{path} must not have instance weights; got {cells[-1].strip()} in line {number}.")
+        raise ValueError(
+            f"{path} must not have instance weights; got {cells[-1].strip()[:40]} in line {number}."
+        )
     return ["" if cell.strip() == "?" and not q else cell for cell, q in zip(cells, quoted, strict=True)]
+
+
+def _next_cell(line: str, at: int) -> tuple[str, bool, int]:
+    """Return the cell that begins at a place, whether it is quoted, and the place after it; in linear time."""
+    while line[at : at + 1] == " ":
+        at += 1
+    if match := _QUOTED_CELL.match(line, at):
+        after = match.end()
+        while line[after : after + 1] == " ":
+            after += 1
+        return _unquote(match[0]), True, after
+    mark = _MARK.search(line, at)
+    after = len(line) if mark is None else mark.start()
+    return line[at:after], False, after
 
 
 def _unquote(text: str) -> str:

@@ -1,8 +1,7 @@
 """NPZ with ``y_true``, ``outputs`` and optional ``labels`` and ``learners``; NPY with the outputs alone."""
 
-import re
 import zipfile
-import zlib
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -10,6 +9,9 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from counterpoint._files import open_regular
+from counterpoint._validation import short
+from counterpoint.io.limits import check_unpacked
 from counterpoint.io.names import choose_learners, did_you_mean, listed, truth_hint
 
 __all__ = ["read_arrays"]
@@ -18,9 +20,11 @@ Array = NDArray[Any]
 
 _ROLES = ("outputs", "labels", "learners")
 _MAGIC = b"\x93NUMPY"
-# What NumPy raises for a damaged file, and its words for a file that needs pickle.
-_DAMAGE = (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error, NotImplementedError)
-_OBJECTS = re.compile("allow_pickle|Python objects")
+_HEADERS = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
+_LAST_LETTER = 0x10FFFF  # of Unicode
 
 
 def read_arrays(
@@ -28,9 +32,9 @@ def read_arrays(
 ) -> dict[str, Any]:
     """Return the fields of the predictions in an NPY or NPZ file."""
     archive = path.suffix.lower() == ".npz"
-    found = _load_archive(path, truth) if archive else {"outputs": _decode(_load_array(path))}
+    found = _load_archive(path, truth) if archive else {"outputs": _load_array(path)}
     if truth is not None and truth.endswith(".npy"):
-        found["y_true"] = _decode(_load_array(Path(truth)))
+        found["y_true"] = _load_array(Path(truth))
     elif truth is not None and not archive:
         raise ValueError(f"`truth` must name a .npy file, because {path} holds outputs alone; got {truth!r}.")
     outputs = found["outputs"]
@@ -42,7 +46,8 @@ def read_arrays(
     names = _learner_names(path, found.get("learners"), len(outputs))
     kept = choose_learners(names, learners, drop, f"learners of {path}")
     if kept != names:
-        outputs = outputs[[names.index(name) for name in kept]]
+        place = {name: index for index, name in enumerate(names)}
+        outputs = outputs[[place[name] for name in kept]]
     return {
         "y_true": found.get("y_true"),
         "outputs": outputs,
@@ -56,67 +61,112 @@ def _load_archive(path: Path, truth: str | None) -> dict[str, Array]:
     needed = {"outputs": "outputs"}
     if truth is not None and not truth.endswith(".npy"):
         needed["y_true"] = truth
-    with path.open("rb") as file, _open_archive(path, file) as archive:
+    with open_regular(path) as file, _open_archive(path, file) as archive:
+        names = [name.removesuffix(".npy") for name in archive.namelist()]
         for stored in needed.values():
-            if stored not in archive.files:
-                others = [name for name in archive.files if name not in _ROLES]
-                hint = truth_hint(stored, others) if stored == truth else did_you_mean(stored, archive.files)
-                raise ValueError(f"{path} must hold an array {stored!r}; got {listed(archive.files)}.{hint}")
-        more = {name: name for name in _ROLES[1:] if name in archive.files and name != truth}
+            if stored not in names:
+                others = [name for name in names if name not in _ROLES]
+                hint = truth_hint(stored, others) if stored == truth else did_you_mean(stored, names)
+                raise ValueError(f"{path} must hold an array {short(stored)}; got {listed(names)}.{hint}")
+        more = {name: name for name in _ROLES[1:] if name in names and name != truth}
         found = {name: _read_array(path, archive, stored) for name, stored in (needed | more).items()}
-        if (
-            truth is None
-            and found["outputs"].ndim == 3
-            and "labels" not in found
-            and "y_true" in archive.files
-        ):
+        if truth is None and found["outputs"].ndim == 3 and "labels" not in found and "y_true" in names:
             found["labels"] = np.unique(_read_array(path, archive, "y_true"))
         return found
 
 
-def _open_archive(path: Path, file: BinaryIO) -> Any:
-    if _starts_with(path, _MAGIC):
+def _open_archive(path: Path, file: BinaryIO) -> zipfile.ZipFile:
+    if _starts_with(file, _MAGIC):
         raise ValueError(f"{path} must be an NPZ archive; got a single array.")
     try:
-        return np.load(file, allow_pickle=False)
-    except _DAMAGE:
+        return zipfile.ZipFile(file)
+    except Exception:  # a damaged archive may raise anything
         raise ValueError(f"{path} must be an NPZ archive; it is damaged or something else.") from None
 
 
-def _read_array(path: Path, archive: Any, name: str) -> Array:
+def _read_array(path: Path, archive: zipfile.ZipFile, name: str) -> Array:
+    what = f"{path}: `{name[:80]}`"
+    size = path.stat().st_size
     try:
-        return _decode(np.asarray(archive[name]))
-    except _DAMAGE as error:
-        raise ValueError(_describe_damage(f"{path}: `{name}`", error)) from None
+        stored = name if name in archive.namelist() else f"{name}.npy"
+        n_bytes = archive.getinfo(stored).file_size
+        with archive.open(stored) as file:
+            declared = _declared(what, file)
+    except _NotPlainError:
+        raise
+    except Exception:
+        raise _damaged(what) from None
+    check_unpacked(path, max(n_bytes, declared), size)
+    try:
+        if declared > n_bytes:  # before NumPy makes room for it
+            raise ValueError("too short")
+        with archive.open(stored) as file:
+            array = np.lib.format.read_array(file, allow_pickle=False)
+    except Exception:  # a damaged array may raise anything, of NumPy, zipfile or zlib
+        raise _damaged(what) from None
+    return _decode(what, array)
 
 
 def _load_array(path: Path) -> Array:
     """Return an array, memory-mapped."""
-    if not _starts_with(path, _MAGIC):
-        raise ValueError(f"{path} must hold a NumPy array; it is damaged or something else.")
-    try:
-        array: Array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except _DAMAGE as error:
-        raise ValueError(_describe_damage(str(path), error)) from None
+    with open_regular(path) as file:
+        if not _starts_with(file, _MAGIC):
+            raise ValueError(f"{path} must hold a NumPy array; it is damaged or something else.")
+        try:
+            _declared(str(path), file)
+            array: Array = np.load(path, mmap_mode="r", allow_pickle=False)
+        except _NotPlainError:
+            raise
+        except Exception:  # as above
+            raise _damaged(str(path)) from None
+    return _decode(str(path), array)
+
+
+def _starts_with(file: BinaryIO, magic: bytes) -> bool:
+    head = file.read(len(magic))
+    file.seek(0)
+    return head == magic
+
+
+class _NotPlainError(ValueError):
+    """Raised for an array of something else than numbers or strings."""
+
+
+def _declared(what: str, file: Any) -> int:
+    """Return the number of bytes that the header of an array declares."""
+    shape, _, dtype = _HEADERS[np.lib.format.read_magic(file)](file)
+    if dtype.hasobject:
+        raise _NotPlainError(
+            f"{what} must hold numbers or strings; got Python objects, which are not read because unpickling "
+            "can run any code (before saving, turn them into strings with .astype(str))."
+        )
+    if dtype.kind not in "biufSU":
+        raise _NotPlainError(f"{what} must hold numbers or strings; got dtype {str(dtype)[:80]}.")
+    total = int(dtype.itemsize)
+    for length in shape:
+        total *= int(length)
+    if total < 0:
+        raise ValueError("a negative length")
+    return total
+
+
+def _damaged(what: str) -> ValueError:
+    return ValueError(f"{what} must be a whole array; it is damaged.")
+
+
+def _decode(what: str, array: Array) -> Array:
+    """Return bytes as text; raise ValueError if they are not UTF-8, or text is not Unicode."""
+    if array.dtype.kind == "S":
+        try:
+            return np.char.decode(np.asarray(array), "utf-8")
+        except UnicodeDecodeError:
+            raise ValueError(f"{what} must hold bytes that are UTF-8; it holds others.") from None
+    if array.dtype.kind == "U" and array.size:
+        native = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
+        letters = native.reshape(-1).view(np.uint32)
+        if letters.size and int(letters.max()) > _LAST_LETTER:
+            raise _damaged(what)
     return array
-
-
-def _starts_with(path: Path, magic: bytes) -> bool:
-    with path.open("rb") as file:
-        return file.read(len(magic)) == magic
-
-
-def _describe_damage(what: str, error: Exception) -> str:
-    if not _OBJECTS.search(str(error)):
-        return f"{what} must be a whole array; it is damaged."
-    return (
-        f"{what} must hold numbers or strings; got Python objects, which are not read because unpickling "
-        "can run any code (before saving, turn them into strings with .astype(str))."
-    )
-
-
-def _decode(array: Array) -> Array:
-    return np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array
 
 
 def _learner_names(path: Path, stored: Array | None, n_learners: int) -> list[str]:
@@ -128,6 +178,6 @@ def _learner_names(path: Path, stored: Array | None, n_learners: int) -> list[st
             f"{path}: `learners` must name the {n_learners} learners of `outputs`; got {len(names)} names."
         )
     if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{path}: `learners` must be distinct; got {twice!r} twice.")
+        twice = next(name for name, count in Counter(names).items() if count > 1)
+        raise ValueError(f"{path}: `learners` must be distinct; got {short(twice)} twice.")
     return names

@@ -14,7 +14,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from counterpoint._validation import FloatArray, IntArray
+from counterpoint._validation import FloatArray, IntArray, short
+from counterpoint.io.limits import MOST_BYTES
 
 __all__ = [
     "Cells",
@@ -23,16 +24,23 @@ __all__ = [
     "NumberCells",
     "NumberColumn",
     "OpenTable",
+    "check_width",
     "clean",
     "is_fraction",
     "label_dtype",
     "label_values",
+    "text_array",
 ]
 
 MISSING = frozenset({"", "NA", "N/A", "NaN", "nan"})
 _WHOLE = re.compile(r"([+-]?)(0|[1-9][0-9]*)(\.0*)?")
 _FRACTION = re.compile(r"[+-]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _LIMITS = np.iinfo(np.int64)
+_DIGITS = 20  # no 64-bit integer has more, with its sign
+_NOT_TEXT = re.compile(
+    "[\0\ud800-\udfff]"
+)  # NumPy drops the first from the end of a label; UTF-8 has no others
+_LONG = 64  # characters: shorter labels are never too long
 
 
 @dataclass(frozen=True)
@@ -142,10 +150,19 @@ class Cells:
     lines: Sequence[int] | IntArray = ()
     items: Sequence[str] = ()
 
+    def __post_init__(self) -> None:
+        for column in self.labels.values():
+            if bad := {label for label in column.present() if _NOT_TEXT.search(label)}:
+                row = column.first(bad)
+                raise ValueError(
+                    f"{self.path}: column {short(column.name)} must hold text, without NUL characters and halves of "
+                    f"characters; got {short(column.labels[column.codes[row]])} in {self.row(row)}."
+                )
+
     def row(self, row: int) -> str:
         """Return the name of a row for messages, counted from one without the header."""
         if len(self.items):
-            return f"item {self.items[row]!r}"
+            return f"item {short(self.items[row])}"
         line = f" (line {self.lines[row]} of the file)" if len(self.lines) else ""
         return f"data row {row + 1}{line}"
 
@@ -236,7 +253,7 @@ def is_fraction(label: str) -> bool:
 
 def label_values(labels: set[str]) -> dict[str, Any]:
     """Return the value of each label: whole numbers if all of them are, else strings."""
-    if all(_WHOLE.fullmatch(label) for label in labels):
+    if all(len(label) <= _DIGITS and _WHOLE.fullmatch(label) for label in labels):
         numbers = {label: int(label) for label in labels}
         if _LIMITS.min <= min(numbers.values()) and max(numbers.values()) <= _LIMITS.max:
             return numbers
@@ -251,3 +268,21 @@ def label_dtype(values: Iterable[Any]) -> np.dtype[Any]:
     sizes = (np.int8, np.int16, np.int32, np.int64)
     fits = (np.iinfo(size).min <= min(values) and max(values) <= np.iinfo(size).max for size in sizes)
     return np.dtype(next(size for size, fit in zip(sizes, fits, strict=True) if fit))
+
+
+def text_array(path: Path, texts: Sequence[str], codes: NDArray[Any], what: str) -> NDArray[Any]:
+    """Return ``texts[codes]``, if the array, in which every entry is as wide as the longest, is not too large."""
+    dtype = np.dtype(f"U{max(map(len, texts), default=1)}")
+    check_width(path, texts, len(codes), what)
+    found: NDArray[Any] = np.array(texts, dtype=dtype)[codes]
+    return found
+
+
+def check_width(path: Path, values: Iterable[Any], n_cells: int, what: str) -> None:
+    """Raise ValueError if one long label makes an array of so many cells too large: each is as wide as the longest."""
+    longest = max((value for value in values if isinstance(value, str)), key=len, default="")
+    if len(longest) > _LONG and 4 * len(longest) * n_cells > MOST_BYTES:
+        raise ValueError(
+            f"{path} must have shorter {what}, as it has {n_cells} of them; got one of {len(longest)} characters, "
+            f"{short(longest)}."
+        )

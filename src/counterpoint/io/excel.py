@@ -1,16 +1,22 @@
 """Excel workbooks, with openpyxl: the first sheet, whose first row names the columns."""
 
 import warnings
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO
 from typing import Any
 
 from counterpoint._extras import import_extra
+from counterpoint._validation import short
+from counterpoint.io.limits import check_unpacked
 from counterpoint.io.sources import Source
 from counterpoint.io.text import Row, TextTable
 
 __all__ = ["open_table"]
+
+_MOST_TEXT = 2**28  # bytes of XML
+_MOST_CELLS = 10**7  # beside those that have a byte of XML: a row may name its last cell alone
 
 
 @contextmanager
@@ -19,26 +25,40 @@ def open_table(source: Source, *, progress: bool) -> Iterator[TextTable]:
     openpyxl = import_extra("openpyxl", "excel")
     with source.open() as file, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about styles and other parts that hold no cells
+        content = file.read()
         try:
-            book = openpyxl.load_workbook(BytesIO(file.read()), read_only=True, data_only=True)
+            with zipfile.ZipFile(BytesIO(content)) as archive:
+                n_bytes = sum(entry.file_size for entry in archive.infolist())
+            check_unpacked(source.path, n_bytes, len(content), most=_MOST_TEXT)
+            book = openpyxl.load_workbook(BytesIO(content), read_only=True, data_only=True)
             titles = [sheet.title for sheet in book.worksheets]
-            rows = list(_read_rows(book.worksheets[0])) if titles else []
+            rows = list(_read_rows(book.worksheets[0], max(n_bytes, _MOST_CELLS))) if titles else []
             book.close()
+        except ValueError as error:
+            if "must unpack" in str(error):
+                raise
+            raise _damaged(source) from None
         except Exception:  # a damaged workbook may raise anything, of zipfile, the XML parser or openpyxl
-            raise ValueError(
-                f"{source.path} must be an Excel workbook; it is damaged or something else."
-            ) from None
+            raise _damaged(source) from None
     if len(titles) > 1:
         warnings.warn(
-            f"{source.path} has {len(titles)} sheets; the first, {titles[0]!r}, was read.", stacklevel=3
+            f"{source.path} has {len(titles)} sheets; the first, {short(titles[0])}, was read.", stacklevel=3
         )
     yield TextTable(source.path, iter(rows))
 
 
-def _read_rows(sheet: Any) -> Iterator[Row]:
+def _damaged(source: Source) -> ValueError:
+    return ValueError(f"{source.path} must be an Excel workbook; it is damaged or something else.")
+
+
+def _read_rows(sheet: Any, most: int) -> Iterator[Row]:
     """Yield the filled rows, all as wide as the first, unless more of their cells are filled."""
-    width = 0
+    width = n_cells = 0
+    sheet.reset_dimensions()  # a sheet may claim to be larger than it is
     for number, values in enumerate(sheet.iter_rows(values_only=True), start=1):
+        n_cells += len(values)
+        if n_cells > most:
+            raise ValueError(f"{n_cells} cells")
         cells = ["" if value is None else str(value) for value in values]
         while cells and not cells[-1].strip():
             cells.pop()

@@ -22,7 +22,6 @@ __all__ = [
     "WRITABLE_FORMATS",
     "WRITABLE_TABLE_FORMATS",
     "Format",
-    "check_opens",
     "check_suffix",
     "file_stem",
     "format_names",
@@ -146,10 +145,13 @@ def file_stem(path: str | Path) -> str:
 
     Examples
     --------
-    >>> file_stem("data/votes.csv.gz"), file_stem("votes.v2.csv")
-    ('votes', 'votes.v2')
+    >>> file_stem("data/votes.csv.gz"), file_stem("votes.v2.csv"), file_stem("...csv")
+    ('votes', 'votes.v2', 'csv')
     """
-    return inner_path(Path(path)).stem
+    inner = inner_path(Path(path))
+    if inner.stem.strip("."):
+        return inner.stem
+    return inner.name.strip(".") or "table"  # ".." would be another folder
 
 
 def inner_path(path: Path) -> Path:
@@ -205,11 +207,3 @@ def open_table(
     from counterpoint.io.sources import as_source, open_source
 
     return open_source(as_source(path, file_format), progress=progress)
-
-
-def check_opens(path: Path) -> None:
-    """Raise OSError if a file cannot be opened, before anything is said about its name."""
-    if not path.is_file() and path.exists():  # opening a pipe twice would lose what is in it
-        return
-    with path.open("rb"):
-        pass

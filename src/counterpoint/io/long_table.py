@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from counterpoint.io.cells import Cells, LabelColumn, OpenTable
+from counterpoint._validation import short
+from counterpoint.io.cells import Cells, LabelColumn, OpenTable, text_array
 from counterpoint.io.names import check_column, choose_learners, named_columns
 from counterpoint.io.prediction_table import Wanted, read_groups, read_votes
 
@@ -29,7 +30,7 @@ def read_long_table(table: OpenTable, columns: LongColumns, wanted: Wanted) -> d
         check_column(name, argument, table, named)
     if len(set(columns)) < len(columns):
         raise ValueError(
-            f"`item`, `judge` and `label` must be three columns; got {', '.join(map(repr, columns))}."
+            f"`item`, `judge` and `label` must be three columns; got {', '.join(map(short, columns))}."
         )
     if truth is not None:
         check_column(truth, "truth", table, [name for name in named if name not in columns])
@@ -40,17 +41,18 @@ def read_long_table(table: OpenTable, columns: LongColumns, wanted: Wanted) -> d
     judges, judge_codes = _recode(cells, cells.labels[columns.judge], "a judge")
     _check_pairs(cells, columns, items, judges, item_codes * len(judges) + judge_codes)
     kept = choose_learners(judges, wanted.learners, wanted.drop, f"judges of {cells.path}")
-    votes, answers = [], cells.labels[columns.label].without(wanted.abstain)
-    for judge in kept:
-        rows = judge_codes == judges.index(judge)
-        votes.append(_spread(judge, answers, rows, item_codes, len(items)))
+    by_judge = np.argsort(judge_codes, kind="stable")
+    ends = np.cumsum(np.bincount(judge_codes, minlength=len(judges)))
+    rows_of = dict(zip(judges, np.split(by_judge, ends[:-1]), strict=True))
+    answers = cells.labels[columns.label].without(wanted.abstain)
+    votes = [_spread(judge, answers, rows_of[judge], item_codes, len(items)) for judge in kept]
     gold = None if truth is None else _one_each(cells, cells.labels[truth], items, item_codes, "truth")
     wide = Cells(cells.path, {}, {}, n_rows=len(items), items=items)
-    fields = read_votes(wide, gold, votes, picked=True) | {"items": np.array(items)}
+    names = text_array(cells.path, items, np.arange(len(items)), "names of samples")
+    fields = read_votes(wide, gold, votes, picked=True) | {"items": names}
     if group is not None:
-        fields["groups"] = read_groups(
-            wide, _one_each(cells, cells.labels[group], items, item_codes, "group")
-        )
+        own = _one_each(cells, cells.labels[group], items, item_codes, "group")
+        fields["groups"] = read_groups(wide, own)
     return fields
 
 
@@ -58,7 +60,7 @@ def _recode(cells: Cells, column: LabelColumn, what: str) -> tuple[list[str], ND
     """Return the distinct names in a column, in the order of the rows, and the place of each row among them."""
     if (row := column.first([None])) >= 0:
         raise ValueError(
-            f"{cells.path}: column {column.name!r} must name {what} in every row; got none in {cells.row(row)}."
+            f"{cells.path}: column {short(column.name)} must name {what} in every row; got none in {cells.row(row)}."
         )
     used, first = np.unique(column.codes, return_index=True)
     in_order = [column.labels[code] for code in used[np.argsort(first)].tolist()]
@@ -76,8 +78,8 @@ def _check_pairs(
         row = int(np.setdiff1d(np.arange(len(pairs)), first)[0])
         item, judge = divmod(int(pairs[row]), len(judges))
         raise ValueError(
-            f"{cells.path} must have one row for each pair of {columns.item!r} and {columns.judge!r}; got a second "
-            f"one for item {items[item]!r} and judge {judges[judge]!r} in {cells.row(row)}."
+            f"{cells.path} must have one row for each pair of {short(columns.item)} and {short(columns.judge)}; got a "
+            f"second one for item {short(items[item])} and judge {short(judges[judge])} in {cells.row(row)}."
         )
 
 
@@ -93,14 +95,15 @@ def _one_each(
         row = int(differs.argmax())
         item = int(item_codes[row])
         raise ValueError(
-            f"{cells.path}: column {column.name!r} must hold one {what} for each item; got "
-            f"{labels[column.codes[row]]!r} and {wide.labels[wide.codes[item]]!r} for item {items[item]!r}."
+            f"{cells.path}: column {short(column.name)} must hold one {what} for each item; got "
+            f"{short(labels[column.codes[row]])} and {short(wide.labels[wide.codes[item]])} for item "
+            f"{short(items[item])}."
         )
     return wide
 
 
 def _spread(
-    name: str, column: LabelColumn, rows: NDArray[np.bool_], item_codes: NDArray[np.int64], n_items: int
+    name: str, column: LabelColumn, rows: NDArray[Any], item_codes: NDArray[np.int64], n_items: int
 ) -> LabelColumn:
     """Return a column with a row for each item, from some rows of a long column; the other items are blank."""
     codes = np.full(n_items, len(column.labels), dtype=np.int32)

@@ -1,9 +1,11 @@
 """Names of columns and learners: which a table has, which a user chose, and how error messages list them."""
 
+import re
 from collections.abc import Sequence
 from difflib import get_close_matches
 from itertools import pairwise
 
+from counterpoint._validation import short
 from counterpoint.io.cells import OpenTable
 
 __all__ = [
@@ -18,6 +20,8 @@ __all__ = [
 ]
 
 _LISTED = 8
+_COMPARED = 1000  # names in which a similar one is looked for, of at most this length
+_NOT_TEXT = re.compile("[\0\ud800-\udfff]")
 # Names of a first column with the names of the rows: R and pandas write the first, pandas reads it as the second.
 _ROW_NAMES = ("", "Unnamed: 0")
 # Usual names, in lower case and without spaces and marks.
@@ -91,9 +95,15 @@ def named_columns(table: OpenTable, wanted: Sequence[str]) -> list[str]:
         raise ValueError(
             f"{table.path} must name its columns; column {table.columns.index('', 1) + 1} has no name."
         )
+    for name in names:
+        if _NOT_TEXT.search(name):
+            raise ValueError(
+                f"{table.path} must name its columns in text, without NUL characters and halves of characters; got "
+                f"{short(name)}."
+            )
     for name, following in pairwise(sorted(names)):
         if name == following:
-            raise ValueError(f"{table.path} must have distinct column names; got {name!r} twice.")
+            raise ValueError(f"{table.path} must have distinct column names; got {short(name)} twice.")
     return list(names)
 
 
@@ -101,13 +111,14 @@ def choose_learners(
     learners: Sequence[str], wanted: Sequence[str], drop: Sequence[str], what: str
 ) -> list[str]:
     """Return the wanted learners in the order given, or all except those to drop."""
+    known, dropped = set(learners), set(drop)
     for name in (*wanted, *drop):
-        if name not in learners:
+        if name not in known:
             raise ValueError(
                 f"`{'learners' if wanted else 'drop'}` must be among the {what}, {listed(learners)}; "
-                f"got {name!r}.{did_you_mean(name, learners)}"
+                f"got {short(name)}.{did_you_mean(name, learners)}"
             )
-    kept = list(dict.fromkeys(wanted)) or [name for name in learners if name not in drop]
+    kept = list(dict.fromkeys(wanted)) or [name for name in learners if name not in dropped]
     if not kept:
         raise ValueError(f"`drop` must leave at least one of the {what}; got all of them.")
     return kept
@@ -118,7 +129,7 @@ def check_column(name: str, argument: str, table: OpenTable, names: Sequence[str
     if name not in names:
         hint = truth_hint(name, names) if argument == "truth" else did_you_mean(name, names)
         which = f", one of {listed(names)}" if names else ", which has no other column"
-        raise ValueError(f"`{argument}` must be a column of {table.path}{which}; got {name!r}.{hint}")
+        raise ValueError(f"`{argument}` must be a column of {table.path}{which}; got {short(name)}.{hint}")
 
 
 def truth_hint(name: str, known: Sequence[str]) -> str:
@@ -126,7 +137,7 @@ def truth_hint(name: str, known: Sequence[str]) -> str:
     likely = likely_truths(known)
     if name != "y_true" and (hint := did_you_mean(name, known)):
         return hint  # a name that the user gave was perhaps misspelt
-    return f" Did you mean {' or '.join(map(repr, likely))}?" if likely else ""
+    return f" Did you mean {' or '.join(map(short, likely))}?" if likely else ""
 
 
 def likely_truths(names: Sequence[str]) -> list[str]:
@@ -194,7 +205,9 @@ def did_you_mean(name: str, known: Sequence[str]) -> str:
     >>> did_you_mean("specis", ["size", "species"])
     " Did you mean 'species'?"
     """
-    return "".join(f" Did you mean {match!r}?" for match in get_close_matches(name, known, n=1))
+    near = [other for other in known[:_COMPARED] if len(other) <= _COMPARED]
+    found = get_close_matches(name, near, n=1) if len(name) <= _COMPARED else []
+    return "".join(f" Did you mean {short(match)}?" for match in found)
 
 
 def listed(names: Sequence[str]) -> str:
@@ -217,4 +230,4 @@ def listed(names: Sequence[str]) -> str:
     "'x1', 'x2', 'x3', 'x4', 'x5', 'x6', 'x7', 'x8' and 2 more"
     """
     more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-    return ", ".join(map(repr, names[:_LISTED])) + more
+    return ", ".join(map(short, names[:_LISTED])) + more

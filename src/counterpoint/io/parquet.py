@@ -1,7 +1,8 @@
 """Parquet, with pyarrow."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,10 @@ from typing import Any
 import numpy as np
 
 from counterpoint._extras import import_extra
+from counterpoint._files import open_regular
+from counterpoint._validation import short
 from counterpoint.io.cells import Cells, LabelColumn, NumberColumn
+from counterpoint.io.limits import check_unpacked
 from counterpoint.io.sources import Source
 
 __all__ = ["ParquetTable", "open_table"]
@@ -18,9 +22,9 @@ __all__ = ["ParquetTable", "open_table"]
 class ParquetTable:
     """An open Parquet file: its column names first, then the cells that are asked for."""
 
-    def __init__(self, path: Path, file: Any) -> None:
+    def __init__(self, path: Path, file: Any, size: int) -> None:
         self.path = path
-        self._file = file
+        self._file, self._size = file, size
         # pandas stores an index without a name under a name of its own
         self.columns = [n for n in file.schema_arrow.names if not n.startswith("__index_level_")]
         if not self.columns:
@@ -28,15 +32,25 @@ class ParquetTable:
 
     def read(self, labels: list[str], numbers: list[str]) -> Cells:
         """Read some columns as labels and others as numbers."""
-        table = self._file.read(columns=[*labels, *numbers])
+        names = [*labels, *numbers]
+        # A run of equal cells may take no room in the file.
+        check_unpacked(self.path, 8 * self._file.metadata.num_rows * len(names), self._size)
+        table = self._read(lambda: self._file.read(columns=names))
         if not table.num_rows:
             raise ValueError(f"{self.path} must have rows; it has none.")
+        found = {name: self._read(partial(table.column, name)) for name in names}
         return Cells(
             self.path,
-            labels={name: self._labels(name, table.column(name)) for name in labels},
-            numbers={name: self._numbers(name, table.column(name)) for name in numbers},
+            labels={name: self._labels(name, found[name]) for name in labels},
+            numbers={name: self._numbers(name, found[name]) for name in numbers},
             n_rows=table.num_rows,
         )
+
+    def _read(self, read: Callable[[], Any]) -> Any:
+        try:
+            return read()
+        except Exception:  # a damaged file may raise anything, of Arrow, the system or a codec
+            raise ValueError(f"{self.path} must be a whole Parquet file; it is damaged.") from None
 
     def _labels(self, name: str, column: Any) -> LabelColumn:
         arrow = import_extra("pyarrow", "parquet")
@@ -46,9 +60,10 @@ class ParquetTable:
                 whole = whole.dictionary_encode()
             except arrow.ArrowException:
                 raise ValueError(
-                    f"{self.path}: column {name!r} must hold labels; got type {column.type}."
+                    f"{self.path}: column {name!r} must hold labels; got type {str(column.type)[:80]}."
                 ) from None
-        cells = ["" if cell is None else str(cell) for cell in whole.dictionary.to_pylist()]
+        values = self._read(whole.dictionary.to_pylist)
+        cells = ["" if cell is None else str(cell) for cell in values]
         codes = whole.indices.fill_null(len(cells)).to_numpy(zero_copy_only=False).astype(np.int32)
         return LabelColumn.of_cells(name, codes, [*cells, ""])
 
@@ -64,10 +79,15 @@ class ParquetTable:
 @contextmanager
 def open_table(source: Source, *, progress: bool) -> Iterator[ParquetTable]:
     """Open a Parquet file; it is read too fast to need a progress bar."""
-    arrow, parquet = import_extra("pyarrow", "parquet"), import_extra("pyarrow.parquet", "parquet")
-    try:
-        file = parquet.ParquetFile(source.path if source.content is None else BytesIO(source.content))
-    except arrow.ArrowInvalid as error:
-        raise ValueError(f"{source.path} must be a Parquet file; {str(error).partition('.')[0]}.") from None
-    with file:
-        yield ParquetTable(source.path, file)
+    parquet = import_extra("pyarrow.parquet", "parquet")
+    with open_regular(source.path) if source.content is None else BytesIO(source.content) as raw:
+        try:
+            file = parquet.ParquetFile(raw)
+            table = ParquetTable(source.path, file, raw.seek(0, 2))
+        except Exception as error:  # a damaged file may raise anything, of Arrow, the system or a codec
+            if str(error).startswith(str(source.path)):
+                raise
+            reason = short(str(error).partition(".")[0], 160)[1:-1]
+            raise ValueError(f"{source.path} must be a Parquet file; {reason}.") from None
+        with file:
+            yield table

@@ -4,22 +4,25 @@ A column holds the votes of a learner and has its name, or it holds the probabil
 and is named ``learner:class``; the last colon separates the two. Blank cells of learners are masked.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from counterpoint._validation import ROW_SUM_TOLERANCE
+from counterpoint._validation import ROW_SUM_TOLERANCE, short
 from counterpoint.io.cells import (
     Cells,
     LabelColumn,
     NumberColumn,
     OpenTable,
+    check_width,
     clean,
     is_fraction,
     label_dtype,
     label_values,
+    text_array,
 )
 from counterpoint.io.names import check_column, choose_learners, listed, named_columns
 
@@ -56,8 +59,8 @@ def read_prediction_table(table: OpenTable, wanted: Wanted) -> dict[str, Any]:
     elif mixed := [column for column in columns if ":" in column]:
         plain = next(column for column in columns if ":" not in column)
         raise ValueError(
-            f"{table.path} must hold votes or probabilities, not both: column {mixed[0]!r} is named as a learner's "
-            f"probability of a class, learner:class, and {plain!r} is not. Drop one kind."
+            f"{table.path} must hold votes or probabilities, not both: column {short(mixed[0])} is named as a "
+            f"learner's probability of a class, learner:class, and {short(plain)} is not. Drop one kind."
         )
     else:
         cells = table.read([*beside, *columns], [])
@@ -69,7 +72,7 @@ def read_prediction_table(table: OpenTable, wanted: Wanted) -> dict[str, Any]:
         fields["groups"] = read_groups(cells, cells.labels[wanted.group])
     if item is not None:
         names = ["" if label is None else label for label in cells.labels[item].labels]
-        fields["items"] = np.array(names)[cells.labels[item].codes]
+        fields["items"] = text_array(cells.path, names, cells.labels[item].codes, "names of samples")
     return fields
 
 
@@ -90,19 +93,19 @@ def what_a_table_cannot_hold(
     if "" in names:
         return "a column without a name"
     if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        return f"two columns named {twice!r}"
+        twice = next(name for name, count in Counter(names).items() if count > 1)
+        return f"two columns named {short(twice)}"
     if votes and (marked := [name for name in names[len(beside) :] if ":" in name]):
-        return f"votes of {marked[0]!r}: a colon marks the probability of a class"
+        return f"votes of {short(marked[0])}: a colon marks the probability of a class"
     read: dict[str, str] = {}
     for text in map(str, labels):
         label = clean(text)
         if label is None:
-            return f"the label {text!r}, which reads as missing"
+            return f"the label {short(text)}, which reads as missing"
         if label in read:
-            return f"both labels {read[label]!r} and {text!r}, which read alike"
+            return f"both labels {short(read[label])} and {short(text)}, which read alike"
         if not votes and ":" in label:
-            return f"the class {text!r}: a colon ends the name of a learner"
+            return f"the class {short(text)}: a colon ends the name of a learner"
         read[label] = text
     return ""
 
@@ -110,10 +113,10 @@ def what_a_table_cannot_hold(
 def _owners(table: OpenTable, wanted: Wanted) -> dict[str, str]:
     """Return the columns to read, each with the learner it belongs to."""
     truth, item, group, learners, drop, _ = wanted
-    path, beside = table.path, wanted.beside
+    path, beside, dropped = table.path, wanted.beside, set(drop)
     if len(table.columns) == 1 and truth is not None:
         raise ValueError(
-            f"{path} must have at least two columns, the truth and a learner; got {table.columns[0]!r}."
+            f"{path} must have at least two columns, the truth and a learner; got {short(table.columns[0])}."
         )
     named = named_columns(table, (*beside, *learners, *drop))
     for name, argument in ((item, "item"), (truth, "truth")):
@@ -127,12 +130,16 @@ def _owners(table: OpenTable, wanted: Wanted) -> dict[str, str]:
     if not others:
         raise ValueError(f"{path} must have a column of a learner beside {listed(beside)}.")
     # A name to drop is a column or a learner with several columns.
-    owner = {column: _learner(column) for column in others if column not in drop}
+    owner = {column: _learner(column) for column in others if column not in dropped}
     if not owner:
         raise ValueError(f"`drop` must leave a column of a learner in {path}; got all of them.")
-    rest = [name for name in drop if name not in others]
+    among = set(others)
+    rest = [name for name in drop if name not in among]
     kept = choose_learners(list(dict.fromkeys(owner.values())), learners, rest, f"columns of {path}")
-    return {column: name for learner in kept for column, name in owner.items() if name == learner}
+    columns: dict[str, list[str]] = {}
+    for column, name in owner.items():
+        columns.setdefault(name, []).append(column)
+    return {column: learner for learner in kept for column in columns[learner]}
 
 
 def _learner(column: str) -> str:
@@ -147,14 +154,14 @@ def read_votes(
     for column in columns:
         if not column.present():
             raise ValueError(
-                f"{cells.path}: column {column.name!r} must hold labels; it is empty in every row."
+                f"{cells.path}: column {short(column.name)} must hold labels; it is empty in every row."
             )
-    for column in columns:
-        known = _known_labels(column, truth, columns)
+    for column, known in zip(columns, _known_labels(truth, columns), strict=True):
         _check_votes(cells, column, truth, known, picked or not known)
     everything = [*columns, *([] if truth is None else [truth])]
     values = label_values(set().union(*(column.present() for column in everything)))
     dtype = label_dtype(values.values())
+    check_width(cells.path, values.values(), len(everything) * cells.n_rows, "labels")
     outputs = np.empty((len(columns), cells.n_rows), dtype=dtype)
     for row, column in enumerate(columns):
         outputs[row] = _array(column, values, dtype)
@@ -180,19 +187,26 @@ def _check_truth(cells: Cells, column: LabelColumn | None) -> None:
     if column is None:
         return
     if not column.present():
-        raise ValueError(f"{cells.path}: column {column.name!r} must hold labels; it is empty in every row.")
+        raise ValueError(
+            f"{cells.path}: column {short(column.name)} must hold labels; it is empty in every row."
+        )
     if (row := column.first([None])) >= 0:
         raise ValueError(
-            f"{cells.path}: column {column.name!r} must hold a label in every row; "
+            f"{cells.path}: column {short(column.name)} must hold a label in every row; "
             f"got a missing one in {cells.row(row)}."
         )
 
 
-def _known_labels(column: LabelColumn, truth: LabelColumn | None, columns: Sequence[LabelColumn]) -> set[str]:
-    """Return the labels of the truth or, without one, of the other learners."""
+def _known_labels(truth: LabelColumn | None, columns: Sequence[LabelColumn]) -> list[set[str]]:
+    """Return for each column the labels of the truth or, without one, of the other learners."""
     if truth is not None:
-        return truth.present()
-    return set().union(*(other.present() for other in columns if other is not column))
+        return [truth.present()] * len(columns)
+    present = [column.present() for column in columns]
+    counts = Counter(label for labels in present for label in labels)
+    common = {label for label, count in counts.items() if count > 1}
+    everything = set(counts)
+    # Most labels are common: what is left are those that one column has to itself.
+    return [everything if labels <= common else everything - (labels - common) for labels in present]
 
 
 def _check_votes(
@@ -203,17 +217,18 @@ def _check_votes(
     if fractions and not any(map(is_fraction, known)):
         row = column.first(fractions)
         raise ValueError(
-            f"{cells.path}: column {column.name!r} must hold labels; got {column.labels[column.codes[row]]} in "
-            f"{cells.row(row)}. Probabilities need a column for each class, named learner:class."
+            f"{cells.path}: column {short(column.name)} must hold labels; got "
+            f"{short(column.labels[column.codes[row]])[1:-1]} in {cells.row(row)}. Probabilities need a "
+            "column for each class, named learner:class."
         )
     if picked:
         return
     if strange == column.present() or len(strange) > max(_MANY, len(known)):
         row = column.first(strange)
-        whose = "the other learners" if truth is None else repr(truth.name)
+        whose = "the other learners" if truth is None else short(truth.name)
         raise ValueError(
-            f"{cells.path}: column {column.name!r} must hold the labels of {whose}; {len(strange)} of its "
-            f"{len(column.present())} labels are not among them, such as {column.labels[column.codes[row]]!r} in "
+            f"{cells.path}: column {short(column.name)} must hold the labels of {whose}; {len(strange)} of its "
+            f"{len(column.present())} labels are not among them, such as {short(column.labels[column.codes[row]])} in "
             f"{cells.row(row)}. If it is not a learner, drop it; if it is, name the learners."
         )
 
@@ -227,7 +242,7 @@ def _probabilities(cells: Cells, truth: LabelColumn | None, owners: dict[str, st
         if label is None or label in places.setdefault(learner, {}):
             raise ValueError(
                 f"{cells.path} must have one column for each class of a learner, named learner:class; "
-                f"got {column!r}."
+                f"got {short(column)}."
             )
         places[learner][label] = column
     classes = list(next(iter(places.values())))
@@ -240,6 +255,7 @@ def _probabilities(cells: Cells, truth: LabelColumn | None, owners: dict[str, st
     true_labels = set() if truth is None else truth.present()
     values = label_values({*classes, *true_labels})
     dtype = label_dtype(values.values())
+    check_width(cells.path, values.values(), cells.n_rows, "labels")
     return {
         "y_true": None if truth is None else _array(truth, values, dtype),
         "outputs": np.ma.masked_array(outputs, blank) if blank.any() else outputs,
@@ -256,13 +272,13 @@ def _check_classes(
         if missing := sorted(known - set(columns)):
             raise ValueError(
                 f"{cells.path} must have a column for each class of each learner; "
-                f"{learner + ':' + missing[0]!r} is missing."
+                f"{short(learner + ':' + missing[0])} is missing."
             )
     if truth is not None and (unknown := truth.present() - known):
         row = truth.first(unknown)
         raise ValueError(
-            f"{cells.path}: column {truth.name!r} must hold the classes of the probabilities, {listed(classes)}; "
-            f"got {truth.labels[truth.codes[row]]!r} in {cells.row(row)}."
+            f"{cells.path}: column {short(truth.name)} must hold the classes of the probabilities, {listed(classes)}; "
+            f"got {short(truth.labels[truth.codes[row]])} in {cells.row(row)}."
         )
 
 
@@ -274,10 +290,10 @@ def _shares(cells: Cells, columns: Sequence[NumberColumn]) -> NDArray[np.float64
         values = column.values
         bad = ~((values >= 0) & (values <= 1 + ROW_SUM_TOLERANCE))  # NaN too
         if column.bad is not None:
-            got, row = repr(column.bad[0]), column.bad[1]
+            got, row = short(column.bad[0]), column.bad[1]
         elif np.isnan(values).all():
             raise ValueError(
-                f"{cells.path}: column {column.name!r} must hold numbers; it is empty in every row."
+                f"{cells.path}: column {short(column.name)} must hold numbers; it is empty in every row."
             )
         elif (bad & ~blank).any():
             row = int((bad & ~blank).argmax())
@@ -285,7 +301,7 @@ def _shares(cells: Cells, columns: Sequence[NumberColumn]) -> NDArray[np.float64
         else:
             continue
         raise ValueError(
-            f"{cells.path}: column {column.name!r} must hold probabilities, between 0 and 1; "
+            f"{cells.path}: column {short(column.name)} must hold probabilities, between 0 and 1; "
             f"got {got} in {cells.row(row)}."
         )
     return rows
@@ -297,6 +313,6 @@ def _check_sums(cells: Cells, learners: list[str], outputs: NDArray[np.float64])
         if (bad := np.abs(sums - 1) > ROW_SUM_TOLERANCE).any():  # not NaN
             row = int(bad.argmax())
             raise ValueError(
-                f"{cells.path}: the columns of learner {learner!r} must sum to one in every row; "
+                f"{cells.path}: the columns of learner {short(learner)} must sum to one in every row; "
                 f"got {sums[row]:.6g} in {cells.row(row)}."
             )

@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TextIO
 
+from counterpoint._validation import short
 from counterpoint.io.sources import Source
 from counterpoint.io.text import Row, TextTable, open_text
 
@@ -13,6 +14,7 @@ __all__ = ["open_table"]
 
 # Numbers stay as they are written, so that a label reads the same in every format.
 _DECODER = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=str)
+_MOST_CELLS = 10**7  # beside those that have a character in the file
 Record = tuple[int, Any]  # line of the file, or 0; content
 
 
@@ -32,15 +34,24 @@ def _read_rows(path: Path, file: TextIO) -> Iterator[Row]:
             where = f"line {line}" if line else f"record {place}"
             raise ValueError(f"{path} must hold a JSON object for each row; got {_kind(record)} in {where}.")
     columns = list(dict.fromkeys(key for _, record in records for key in record))
+    if len(records) * len(columns) > max(_MOST_CELLS, len(text)):
+        raise ValueError(
+            f"{path} must have the same keys in its records; got {len(columns)} keys in {len(records)} records."
+        )
     yield 0, columns
     for line, record in records:
-        yield line, [_cell(record.get(column)) for column in columns]
+        try:
+            yield line, [_cell(record.get(column)) for column in columns]
+        except RecursionError:
+            raise _too_deep(path) from None
 
 
 def _records(path: Path, text: str) -> Iterable[Record]:
     """Return the records of a JSON text, or of lines of JSON."""
     try:
         data = _DECODER.decode(text)
+    except RecursionError:
+        raise _too_deep(path) from None
     except json.JSONDecodeError as error:
         if error.msg != "Extra data" or "\n" in text[: error.pos].strip():
             raise _fault(path, error, error.lineno) from None
@@ -57,6 +68,8 @@ def _read_lines(path: Path, text: str) -> Iterator[Record]:
         if line.strip():
             try:
                 yield number, _DECODER.decode(line)
+            except RecursionError:
+                raise _too_deep(path) from None
             except json.JSONDecodeError as error:
                 raise _fault(path, error, number) from None
 
@@ -70,8 +83,8 @@ def _rows_of_columns(path: Path, data: dict[str, Any]) -> list[Record]:
     for name in others:
         if columns[name].keys() != columns[first].keys():
             raise ValueError(
-                f"{path} must have columns of the same rows; got {len(columns[first])} in {first!r} and "
-                f"{len(columns[name])} in {name!r}."
+                f"{path} must have columns of the same rows; got {len(columns[first])} in {short(first)} and "
+                f"{len(columns[name])} in {short(name)}."
             )
     return [(0, {name: column[key] for name, column in columns.items()}) for key in columns[first]]
 
@@ -89,3 +102,7 @@ def _kind(value: Any) -> str:
 def _fault(path: Path, error: json.JSONDecodeError, line: int) -> ValueError:
     reason = error.msg[:1].lower() + error.msg[1:]
     return ValueError(f"{path} must be well-formed JSON; line {line} is not: {reason}.")
+
+
+def _too_deep(path: Path) -> ValueError:
+    return ValueError(f"{path} must be well-formed JSON; it is nested too deeply.")

@@ -4,24 +4,28 @@ import bz2
 import codecs
 import gzip
 import lzma
+import os
 import re
+import stat
 import warnings
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from io import BytesIO
+from io import BufferedReader, BytesIO
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from counterpoint._validation import check_choice, check_path
-from counterpoint.io.formats import TABLE_FORMATS, Format, check_opens, check_suffix, inner_path
+from counterpoint._files import open_regular
+from counterpoint._validation import check_choice, check_path, printable
+from counterpoint.io.formats import TABLE_FORMATS, Format, check_suffix, inner_path
+from counterpoint.io.limits import MOST_BYTES, Bounded, check_stream
 
 if TYPE_CHECKING:
     from counterpoint.io.cells import OpenTable
 
-__all__ = ["Source", "as_source", "open_source", "text_encoding"]
+__all__ = ["Source", "as_source", "open_source", "rereadable", "text_encoding"]
 
 _CHUNK = 2**20
 # What the libraries raise for a damaged file; bz2 raises a plain OSError, without a number.
@@ -35,6 +39,9 @@ _MARKS = {
     codecs.BOM_UTF16_BE: "utf-16",
 }
 _RELATION = re.compile(r"\A(\s*%.*\n)*\s*@relation\s", re.IGNORECASE)  # comments may stand before it
+_OWN = ("/dev/fd", "/proc/self/fd")  # folders of the files that this process has open already
+_BY_LINE = (".csv", ".tsv", ".arff")
+_LONGEST_LINE = 2**26  # bytes, in these formats
 _NOT_IN_CP1252 = (b"\x81", b"\x8d", b"\x8f", b"\x90", b"\x9d")
 
 
@@ -60,19 +67,22 @@ class Source:
     def open(self, *, progress: bool = False) -> Iterator[BinaryIO]:
         """Open the decompressed bytes, with a progress bar on stderr if asked for."""
         with ExitStack() as stack:
-            raw: BinaryIO = self.path.open("rb") if self.content is None else BytesIO(self.content)
+            raw = open_regular(self.path) if self.content is None else BytesIO(self.content)
             stack.enter_context(raw)
+            size = os.fstat(raw.fileno()).st_size if self.content is None else len(self.content)
             if progress:
-                raw = stack.enter_context(self._with_bar(raw))
-            yield stack.enter_context(_decompress(raw))
+                raw = stack.enter_context(self._with_bar(raw, size))
+            unpacked = stack.enter_context(_decompress(raw))
+            yield raw if unpacked is raw else BufferedReader(Bounded(self.path, unpacked, size), _CHUNK)
 
-    def _with_bar(self, raw: BinaryIO) -> Any:
+    def _with_bar(self, raw: BinaryIO, size: int) -> Any:
         from rich.console import Console
+        from rich.markup import escape
         from rich.progress import wrap_file
 
-        size = self.path.stat().st_size if self.content is None else len(self.content)
+        name = escape(printable(self.path.name))
         return wrap_file(
-            raw, size, description=f"reading {self.path.name}", console=Console(stderr=True), transient=True
+            raw, size, description=f"reading {name}", console=Console(stderr=True), transient=True
         )
 
 
@@ -109,18 +119,49 @@ def _suffix(source: Source, formats: Mapping[str, Format]) -> str:
     return _guess(source) if unnamed else check_suffix(source.path, formats)
 
 
+def rereadable(path: Path | BinaryIO) -> Path | BinaryIO:
+    """Return what can be read twice: a path, or all that is in an open file or in a pipe that the shell has opened."""
+    if not isinstance(path, Path):
+        name = str(getattr(path, "name", ""))
+        return _named(_read_all(path, name), name)
+    if not _is_own_pipe(path):
+        return path
+    with path.open("rb") as file:
+        return _named(_read_all(file, str(path)), str(path))
+
+
+def _named(content: bytes, name: str) -> BinaryIO:
+    file = BytesIO(content)
+    file.name = name
+    return file
+
+
+def _is_own_pipe(path: Path) -> bool:
+    """Return True for a pipe that this process has open already, as the shell's ``<(command)`` does."""
+    return str(path.parent) in _OWN and path.exists() and stat.S_ISFIFO(path.stat().st_mode)
+
+
 def _file_source(path: Path) -> Source:
-    check_opens(path)
-    return Source(path) if path.is_file() else Source(path, content=path.read_bytes())  # a pipe is read once
+    if _is_own_pipe(path):
+        with path.open("rb") as file:
+            return Source(path, content=_read_all(file, str(path)))  # a pipe is read once
+    open_regular(path).close()  # before anything is said about its name
+    return Source(path)
 
 
 def _stream_source(file: BinaryIO) -> Source:
-    content = file.read()
-    if not isinstance(content, bytes):
-        raise TypeError(f"`path` must be a file opened in binary mode; it gave {type(content).__name__}.")
     name = getattr(file, "name", None)
     name = "standard input" if name == "<stdin>" else name if isinstance(name, str) else "the file"
+    content = _read_all(file, name)
+    if not isinstance(content, bytes):
+        raise TypeError(f"`path` must be a file opened in binary mode; it gave {type(content).__name__}.")
     return Source(Path(name), content=content)
+
+
+def _read_all(file: BinaryIO, name: str) -> bytes:
+    content = file.read(MOST_BYTES + 1)
+    check_stream(name, len(content))
+    return content
 
 
 def _decompress(raw: BinaryIO) -> Any:
@@ -153,7 +194,7 @@ def _guess(source: Source) -> str:
 def text_encoding(source: Source) -> str:
     """Return the encoding of a text: Unicode if it is valid, else Windows-1252 with a warning."""
     with source.open() as file:
-        chunks = _chunks(source, file)
+        chunks = _short_lines(source, _chunks(source, file))
         first = next(chunks, b"")
         encoding = _marked_encoding(first) or "utf-8"
         fault = _first_fault(chain([first], chunks), encoding)
@@ -175,6 +216,20 @@ def text_encoding(source: Source) -> str:
 
 def _marked_encoding(head: bytes) -> str | None:
     return next((encoding for mark, encoding in _MARKS.items() if head.startswith(mark)), None)
+
+
+def _short_lines(source: Source, chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the chunks; raise ValueError if a line is too long to be one of a table."""
+    length, line = 0, 1
+    for chunk in chunks:
+        n_lines = chunk.count(b"\n")
+        length = len(chunk) - 1 - chunk.rfind(b"\n") if n_lines else length + len(chunk)
+        line += n_lines
+        if length > _LONGEST_LINE and source.suffix in _BY_LINE:
+            raise ValueError(
+                f"{source.path} must have lines of at most {_LONGEST_LINE // 2**20} MiB; line {line} is longer."
+            )
+        yield chunk
 
 
 def _first_fault(chunks: Iterable[bytes], encoding: str) -> tuple[int, int] | None:

@@ -30,18 +30,16 @@ class TextTable:
 
     def read(self, labels: list[str], numbers: list[str]) -> Cells:
         """Read some columns as labels and others as numbers."""
-        gathered: dict[int, LabelCells | NumberCells] = {}
-        for name in labels:
-            gathered[self.columns.index(name)] = LabelCells(name)
-        for name in numbers:
-            gathered[self.columns.index(name)] = NumberCells(name)
+        place = {name: i for i, name in reversed(list(enumerate(self.columns)))}  # the first of equal names
+        gathered: dict[int, LabelCells | NumberCells] = {place[name]: LabelCells(name) for name in labels}
+        gathered |= {place[name]: NumberCells(name) for name in numbers}
         lines: list[int] = []
         while block := list(islice(self._rows, _BLOCK)):
             self._check_widths(block, len(lines))
             lines += [line for line, _ in block]
-            for place, cells in enumerate(zip(*(row for _, row in block), strict=True)):
-                if place in gathered:
-                    gathered[place].add(cells)
+            for at, cells in enumerate(zip(*(row for _, row in block), strict=True)):
+                if at in gathered:
+                    gathered[at].add(cells)
         if not lines:
             raise ValueError(f"{self.path} must have rows; it has none below its header.")
         done = {one.name: one.column() for one in gathered.values()}

@@ -9,8 +9,16 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from counterpoint._validation import FloatArray, check_flag, check_path
-from counterpoint.io.cells import Cells, LabelColumn, OpenTable, is_fraction, label_dtype, label_values
+from counterpoint._validation import FloatArray, check_flag, check_path, short
+from counterpoint.io.cells import (
+    Cells,
+    LabelColumn,
+    OpenTable,
+    check_width,
+    is_fraction,
+    label_dtype,
+    label_values,
+)
 from counterpoint.io.formats import open_table
 from counterpoint.io.names import did_you_mean, listed, named_columns
 
@@ -131,11 +139,11 @@ def read_training_table(
         for name, argument in [(target, "target"), *((name, "drop") for name in drop)]:
             if name not in names:
                 raise ValueError(
-                    f"`{argument}` must be a column of {path}, one of {listed(names)}; got {name!r}."
+                    f"`{argument}` must be a column of {path}, one of {listed(names)}; got {short(name)}."
                     f"{did_you_mean(name, names)}"
                 )
         if target in drop:
-            raise ValueError(f"`drop` must not name the target; got {target!r}.")
+            raise ValueError(f"`drop` must not name the target; got {short(target)}.")
         cells = read_cells(table, [name for name in names if name not in drop])
     y = _classes(cells, cells.labels[target])
     columns: list[Column] = []
@@ -148,7 +156,7 @@ def read_training_table(
         else:
             columns.append(Column(column.name, "number" if _is_numeric(column) else "category"))
     if not columns:
-        raise ValueError(f"{path} must have a column to learn from beside {target!r}; got none.")
+        raise ValueError(f"{path} must have a column to learn from beside {short(target)}; got none.")
     return TrainingTable(path, target, y, tuple(columns), frame_of(cells, columns), left_out)
 
 
@@ -230,7 +238,7 @@ def frame_of(cells: Cells, columns: Sequence[Column]) -> Any:
 
 def _classes(cells: Cells, column: LabelColumn) -> NDArray[Any]:
     """Return the class of each row; every class needs at least two rows."""
-    what = f"{cells.path}: target {column.name!r}"
+    what = f"{cells.path}: target {short(column.name)}"
     empty = column.missing()
     if empty.any():
         places = [cells.row(row) for row in np.flatnonzero(empty)[:_ROWS_LISTED].tolist()]
@@ -240,8 +248,11 @@ def _classes(cells: Cells, column: LabelColumn) -> NDArray[Any]:
         )
     values = label_values(column.present())
     if len(values) < 2:
-        raise ValueError(f"{what} must hold at least two classes; got {next(iter(values))!r} in every row.")
+        raise ValueError(
+            f"{what} must hold at least two classes; got {short(next(iter(values)))} in every row."
+        )
     dtype = label_dtype(values.values())
+    check_width(cells.path, values.values(), cells.n_rows, "classes")
     filler = next(iter(values.values()))  # for None among the labels, which no row has
     of_codes = [filler if label is None else values[label] for label in column.labels]
     y = np.array(of_codes, dtype=dtype)[column.codes]
@@ -251,7 +262,7 @@ def _classes(cells: Cells, column: LabelColumn) -> NDArray[Any]:
         label = str(y[row])
         hint = " Measured numbers cannot be a target: it must hold classes." if is_fraction(label) else ""
         raise ValueError(
-            f"{what} must have at least two rows of every class; got one of {label!r}, {cells.row(row)}"
+            f"{what} must have at least two rows of every class; got one of {short(label)}, {cells.row(row)}"
             f"{f', and {n - 1} more such classes' if (n := int((counts == 1).sum())) > 1 else ''}.{hint}"
         )
     return y
@@ -266,7 +277,7 @@ def _uninformative(cells: Cells, column: LabelColumn) -> str:
     if len(values) == 1 and not gaps.any():
         return "one value only"
     n_filled = cells.n_rows - int(gaps.sum())
-    what = f"{cells.path}: column {column.name!r}"
+    what = f"{cells.path}: column {short(column.name)}"
     if _is_numeric(column):
         if len(values) == n_filled > 2 * _MOST_VALUES and not any(map(is_fraction, values)):
             warnings.warn(
@@ -301,8 +312,8 @@ def _numbers(cells: Cells, column: LabelColumn) -> FloatArray:
         row = column.first(wrong)
         rule = "numbers" if strange else "finite numbers" if endless else f"numbers up to {_LARGEST:g}"
         raise ValueError(
-            f"{cells.path}: column {column.name!r} must hold {rule}; "
-            f"got {column.labels[column.codes[row]]!r} in {cells.row(row)}."
+            f"{cells.path}: column {short(column.name)} must hold {rule}; "
+            f"got {short(column.labels[column.codes[row]])} in {cells.row(row)}."
         )
     values = [np.nan if label is None else found[label] for label in column.labels]
     return np.array(values, dtype=np.float64)[column.codes]

@@ -5,8 +5,8 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from counterpoint._files import replacing
-from counterpoint._validation import check_path
+from counterpoint._files import open_regular, replacing
+from counterpoint._validation import check_path, short
 
 __all__ = ["VoteWeights", "read_weights"]
 
@@ -74,9 +74,11 @@ def read_weights(path: str | Path) -> VoteWeights:
     VoteWeights(weights={'tree': 0.25, 'net': 0.75}, voting='hard')
     """
     path = check_path(path, "path")
+    with open_regular(path) as file:
+        text = file.read()
     try:
-        content = json.loads(path.read_bytes())
-    except ValueError:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
         content = None
     voting = None
     if isinstance(content, dict) and isinstance(content.get("weights"), dict):
@@ -85,9 +87,13 @@ def read_weights(path: str | Path) -> VoteWeights:
         raise ValueError(f"{path} must be a JSON object with the weight of each learner.")
     for learner, weight in content.items():
         if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight < math.inf:
-            raise ValueError(f"{path}: the weight of {learner!r} must be a number from 0; got {weight!r}.")
+            raise ValueError(
+                f"{path}: the weight of {short(learner)} must be a number from 0; got {short(weight)}."
+            )
     if not any(content.values()):
         raise ValueError(f"{path} must have a weight above 0.")
-    if voting is not None and voting not in _VOTINGS:
-        raise ValueError(f"{path}: 'voting' must be one of {', '.join(map(repr, _VOTINGS))}; got {voting!r}.")
+    if voting is not None and (not isinstance(voting, str) or voting not in _VOTINGS):
+        raise ValueError(
+            f"{path}: 'voting' must be one of {', '.join(map(repr, _VOTINGS))}; got {short(voting)}."
+        )
     return VoteWeights({learner: float(weight) for learner, weight in content.items()}, voting)

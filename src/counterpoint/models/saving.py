@@ -1,9 +1,7 @@
-"""A model on disk: a folder of JSON and safetensors, written atomically. No pickle, no code."""
+"""A model on disk: a folder of JSON and safetensors with checksums, written atomically. No pickle, no code."""
 
 import json
-import os
 import platform
-import shutil
 from collections.abc import Mapping
 from hashlib import sha256
 from importlib.metadata import version
@@ -13,9 +11,9 @@ from zipfile import BadZipFile
 
 from counterpoint import __version__
 from counterpoint._extras import import_extra
-from counterpoint._files import replacing
+from counterpoint._files import is_sealed, open_regular, replacing, replacing_folder, restore_folder, seal
 from counterpoint._plain import plain
-from counterpoint._validation import check_path
+from counterpoint._validation import check_path, find_fault, short
 from counterpoint.io import Column
 from counterpoint.models._version_2 import COLUMNS, ModelError, load_transformer
 from counterpoint.models.model import TableModel
@@ -23,11 +21,20 @@ from counterpoint.models.model import TableModel
 __all__ = ["check_destination", "load_model", "save_model"]
 
 FORMAT = "counterpoint table model"
-VERSION = 3
-READABLE = (2, VERSION)
+VERSION = 4
+READABLE = (2, 3, VERSION)
+SEALED = 4  # the first version whose model.json has a checksum of its own
 
 _MODEL, _ENSEMBLE, REPORT = "model.json", "ensemble.safetensors", "report.html"
 _PACKAGES = ("numpy", "pandas", "scikit-learn", "torch")
+_SCHEMA = {
+    "version": int,
+    "target": str,
+    "columns": [{"name": str, "kind": str}],
+    "unused": [str],
+    "training": dict,
+    "files": {_ENSEMBLE: str},
+}
 # Exceptions that readers raise for a damaged file.
 _DAMAGE = (AttributeError, BadZipFile, EOFError, LookupError, RuntimeError, TypeError, ValueError)
 
@@ -87,7 +94,8 @@ def save_model(model: TableModel, folder: str | Path, *, report: str | None = No
     Notes
     -----
     ``model.json`` holds the columns, the classes, the training settings and the versions; ``ensemble.safetensors`` the
-    networks and the encoder of their table. A model of an older format is not saved again.
+    networks and the encoder of their table. ``model.json`` has the SHA-256 of both. A model of an older format is not
+    saved again.
 
     Examples
     --------
@@ -107,14 +115,8 @@ def save_model(model: TableModel, folder: str | Path, *, report: str | None = No
     if model.transformer is not None:
         raise ValueError("`model` must be of the present format; got one of format 2. Fit the model again.")
     target = check_destination(folder)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
-    part.mkdir()
-    try:
+    with replacing_folder(target) as part:
         _write(model, part, report)
-        _swap(part, target)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
     return target
 
 
@@ -152,22 +154,25 @@ def load_model(folder: str | Path) -> TableModel:
     from counterpoint.estimators import DiverseEnsembleClassifier
 
     try:
-        is_older = facts["version"] < VERSION
+        is_older = facts["version"] == 2
         for name in (COLUMNS, _ENSEMBLE) if is_older else (_ENSEMBLE,):
             _check_whole(folder, name, facts["files"][name])
         columns = tuple(Column(entry["name"], entry["kind"]) for entry in facts["columns"])
+        estimator = DiverseEnsembleClassifier.load(folder / _ENSEMBLE)
+        if not is_older:
+            _check_columns(folder, columns, estimator)
         return TableModel(
             target=facts["target"],
             columns=columns,
             unused=tuple(facts["unused"]),
-            estimator=DiverseEnsembleClassifier.load(folder / _ENSEMBLE),
+            estimator=estimator,
             facts=facts["training"],
             transformer=load_transformer(folder / COLUMNS, columns) if is_older else None,
         )
     except ModelError:
         raise
     except _DAMAGE as error:
-        raise ValueError(f"{folder} must be a whole model; it is damaged ({error!r}).") from error
+        raise ValueError(f"{folder} must be a whole model; it is damaged ({short(error, 200)}).") from error
 
 
 def _write(model: TableModel, folder: Path, report: str | None) -> None:
@@ -175,6 +180,7 @@ def _write(model: TableModel, folder: Path, report: str | None) -> None:
     facts = {
         "format": FORMAT,
         "version": VERSION,
+        "sha256": "0" * 64,
         "target": model.target,
         "classes": model.estimator.classes_,
         "columns": [{"name": column.name, "kind": column.kind} for column in model.columns],
@@ -186,34 +192,24 @@ def _write(model: TableModel, folder: Path, report: str | None) -> None:
     }
     text = json.dumps(plain(facts), indent=2, allow_nan=False) + "\n"
     pages = {} if report is None else {REPORT: report.encode()}
-    for name, content in {_MODEL: text.encode(), **pages}.items():
+    for name, content in {_MODEL: seal(text.encode()), **pages}.items():
         with replacing(folder / name) as file:
             file.write(content)
 
 
-def _swap(new: Path, target: Path) -> None:
-    """Replace a folder by another; it is restored if that fails."""
-    old = target.with_name(f".{target.name}.{os.getpid()}.old")
-    if target.exists():
-        target.rename(old)
-    try:
-        new.rename(target)
-    except BaseException:
-        if old.exists() and not target.exists():
-            old.rename(target)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
-
-
 def _read_facts(folder: Path) -> Mapping[str, Any]:
     rule = f"{folder} must be a model that counterpoint saved"
+    if not folder.exists():
+        restore_folder(folder)  # in case a process was killed while it replaced the model
     if not folder.is_dir():
         raise ValueError(f"{rule}; it {'is not a folder' if folder.exists() else 'does not exist'}.")
     try:
-        facts = json.loads((folder / _MODEL).read_text(encoding="utf-8"))
+        with open_regular(folder / _MODEL) as file:
+            content = file.read()
+        facts = json.loads(content)
     except FileNotFoundError:
         raise ValueError(f"{rule}; it has no {_MODEL}.") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise ValueError(f"{rule}; its {_MODEL} is damaged.") from None
     if not isinstance(facts, dict) or facts.get("format") != FORMAT:
         raise ValueError(f"{rule}; its {_MODEL} is of another kind.")
@@ -223,8 +219,22 @@ def _read_facts(folder: Path) -> Mapping[str, Any]:
         advice = (
             "A newer counterpoint wrote it: pip install -U counterpoint." if newer else "Fit the model again."
         )
-        raise ValueError(f"{folder} must have format {VERSION}; got {found!r}. {advice}")
+        raise ValueError(f"{folder} must have format {VERSION}; got {short(found)}. {advice}")
+    if fault := find_fault(facts, _SCHEMA) or (
+        found >= SEALED and not is_sealed(content) and "it was changed"
+    ):
+        raise ValueError(f"{folder} must be a whole model; its {_MODEL} is damaged ({fault}).")
     return facts
+
+
+def _check_columns(folder: Path, columns: tuple[Column, ...], estimator: Any) -> None:
+    """Raise if the columns are not those of the ensemble."""
+    names = [column.name for column in columns]
+    wanted = ["category" if nominal else "number" for nominal in estimator.encoder_.is_categorical_]
+    if wanted != [column.kind for column in columns] or names != list(
+        getattr(estimator, "feature_names_in_", names)
+    ):
+        raise ModelError(f"{folder} must be a whole model; its columns are not those of its ensemble.")
 
 
 def _check_whole(folder: Path, name: str, digest: str) -> None:

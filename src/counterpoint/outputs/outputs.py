@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterpoint._validation import FloatArray, _short, check_labels, check_probabilities, check_unmasked
+from counterpoint._validation import FloatArray, check_labels, check_probabilities, check_unmasked, short
 
 # A learner-by-sample block has at most this many entries: 64 MB as float32, 128 MB as float64.
 BLOCK_ENTRIES = 2**24
@@ -253,7 +253,7 @@ def check_classes(labels: ArrayLike, truth: NDArray[Any] | None) -> NDArray[Any]
     """
     classes = check_labels(labels, "labels")
     if classes.ndim != 1 or len(np.unique(classes)) != classes.size:
-        raise ValueError(f"`labels` must be one row of distinct labels; got {_short(classes.tolist())}.")
+        raise ValueError(f"`labels` must be one row of distinct labels; got {short(classes.tolist())}.")
     if truth is not None and _kind(classes) != _kind(truth):
         raise TypeError(f"`labels` must be of the kind of `y_true`, {_kind(truth)}; got {_kind(classes)}.")
     return classes

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterpoint._validation import FloatArray, _short, check_flag, check_interval, check_whole
+from counterpoint._validation import FloatArray, check_flag, check_interval, check_whole, short
 from counterpoint.assessment import learner_outputs
 from counterpoint.plots.style import PALETTE, house_style, new_axes
 from counterpoint.theory import (
@@ -105,7 +105,7 @@ class TradeoffDisplay:
         try:
             r_tl, r_ll = pair
         except (TypeError, ValueError) as error:
-            raise type(error)(f"`{name}` must be a pair (r_tl, r_ll); got {_short(pair)}.") from None
+            raise type(error)(f"`{name}` must be a pair (r_tl, r_ll); got {short(pair)}.") from None
         limits = learner_correlation_bounds(self.n_learners)
         point = OperatingPoint(
             check_interval(r_tl, f"{name}.r_tl", -1, 1),

@@ -3,6 +3,8 @@
 import time
 from typing import Self
 
+from counterpoint._validation import printable
+
 __all__ = ["ProgressReporter"]
 
 
@@ -49,11 +51,11 @@ class ProgressReporter:
 
     def now(self, words: str, share: float = 0.0) -> None:
         """Show what is running, and the share of it that is done."""
-        self.bar.update(self.task, description=words, completed=round(self.count + share, 2))
+        self.bar.update(self.task, description=printable(words), completed=round(self.count + share, 2))
 
     def done(self, words: str) -> None:
         """Count a job as finished and print a line about it."""
         self.count += 1
         self.bar.update(self.task, completed=self.count)
         spent = time.perf_counter() - self.start
-        self.bar.console.print(f"[{self.count}/{self.total}, {spent:.0f} s] {words}", markup=False)
+        self.bar.console.print(f"[{self.count}/{self.total}, {spent:.0f} s] {printable(words)}", markup=False)

@@ -191,8 +191,8 @@ def read_record(path: Path, *needed: str) -> dict[str, Any]:
     """
     try:
         record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:  # no JSON, or no text at all
-        raise ValueError(f"'{path}' must hold JSON; reading it failed: {error}.") from error
+    except (ValueError, RecursionError) as error:  # no JSON, or no text at all
+        raise ValueError(f"'{path}' must hold JSON; reading it failed: {str(error)[:200]}.") from error
     if not isinstance(record, dict) or not record.keys() >= set(needed):
         raise ValueError(f"'{path}' must hold a record with {' and '.join(needed)}; it holds other JSON.")
     return record

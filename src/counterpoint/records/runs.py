@@ -89,7 +89,9 @@ class RunStore:
         self.folder = folder
 
     def path(self, name: str) -> Path:
-        """Return the path of a job's file."""
+        """Return the path of a job's file; a name that leads out of the folder is refused."""
+        if ".." in Path(name).parts or Path(name).is_absolute():
+            raise ValueError(f"`name` must lead into the folder of the store; got {name!r}.")
         return self.folder / f"{name}.json"
 
     def read(self, name: str, config: Mapping[str, Any] | None = None) -> dict[str, Any] | None:

@@ -26,6 +26,10 @@ from counterpoint.exceptions import ConvergenceWarning
 N_NODES = 24  # error under 1e-11 for every size, accuracy and correlation
 _CHUNK = 1 << 14  # points handled at once, so that the nodes of all of them stay in the cache
 _RIDGE = 1 + 1e-11  # where two values have all the weight, the curvature has a direction without any
+_MOST_VOTES = (
+    200_000  # whose distribution is computed; beyond it the Gaussian limit differs by less than 1e-3
+)
+_MANY = 10**6  # learners, halved: beyond it the limits of large numbers are exact to 1e-6
 _STEPS = 200  # of Newton; a dozen are usual
 
 
@@ -96,6 +100,9 @@ def _median_below(t: FloatArray, angle: FloatArray, m: int) -> FloatArray:
     function is smooth on its scale and the nodes converge geometrically.
     """
     common, own = np.sqrt(np.cos(2 * angle)), np.sqrt(2) * np.sin(angle)
+    if m > _MANY:  # the median is as good as Gaussian, and the special functions would lose their digits
+        limit: FloatArray = special.ndtr(t / np.sqrt(common**2 + own**2 * np.pi / (4.0 * m - 2)))
+        return limit
     below = np.empty_like(t)
     factor_is_narrow = common**2 < own**2 / m
     i = np.flatnonzero(factor_is_narrow)
@@ -133,6 +140,8 @@ def _median_rule(m: int) -> tuple[FloatArray, FloatArray]:
 def opposed_majority(p: FloatArray, c: FloatArray, n: int) -> FloatArray:
     """Return the accuracy of the majority of ``n`` learners with ``c <= 0`` (flat arrays)."""
     accuracy = np.empty_like(p)
+    if n > _MOST_VOTES:
+        return _opposed_limit(p, c, n)
     votes = np.arange(n + 1.0)
     right = majority_weight(votes, n)
     log_binomial = -special.betaln(votes + 1, n - votes + 1)
@@ -146,11 +155,27 @@ def opposed_majority(p: FloatArray, c: FloatArray, n: int) -> FloatArray:
     return np.clip(accuracy, 0, 1)
 
 
+def _opposed_limit(p: FloatArray, c: FloatArray, n: int) -> FloatArray:
+    """Return the accuracy for so many learners that the number of correct votes is as good as Gaussian."""
+    excess = n * (p - 0.5)
+    spread = np.sqrt(np.maximum(n * p * (1 - p) * (1 + (n - 1) * c), 0.0))
+    sides = np.where(excess == 0, 0.5, (excess > 0).astype(np.float64))
+    ratio = np.divide(excess, spread, out=np.zeros_like(excess), where=spread > 0)
+    limit: FloatArray = np.where(spread > 0, special.ndtr(ratio), sides)
+    return limit
+
+
 def bahadur_majority(p: FloatArray, c: FloatArray, n: int) -> FloatArray:
     """Return Kaniovski's closed form, second order in the dependence; it may leave [0, 1]."""
     m = (n + 1) // 2  # an even jury equals the odd one with a learner less: 2 m - 1
-    base = np.exp(special.xlogy(m - 1, p * (1 - p)) - special.betaln(m, m))
-    accuracy: FloatArray = special.betainc(m, m, p) + c * (m - 1) * (0.5 - p) * base
+    if m > _MANY:  # Stirling's formula, and the Gaussian limit of the binomial
+        with np.errstate(divide="ignore"):
+            base = 2 * np.sqrt(m / np.pi) * np.exp((m - 1) * np.log1p(-((2 * p - 1) ** 2)))
+        independent = special.ndtr((2 * p - 1) * np.sqrt(2.0 * m))
+    else:
+        base = np.exp(special.xlogy(m - 1, p * (1 - p)) - special.betaln(m, m))
+        independent = special.betainc(m, m, p)
+    accuracy: FloatArray = independent + c * (m - 1) * (0.5 - p) * base
     return accuracy
 
 

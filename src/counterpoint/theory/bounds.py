@@ -200,9 +200,23 @@ def is_correlation_matrix(matrix: ArrayLike) -> Any:
     slack = ROUNDING * a.shape[-1]
     symmetric = np.all(np.abs(a - transpose) <= slack, axis=(-1, -2))
     unit = np.all(np.abs(np.diagonal(a, axis1=-2, axis2=-1) - 1) <= slack, axis=-1)
-    nonnegative = np.linalg.eigvalsh((a + transpose) / 2)[..., 0] >= -slack
+    nonnegative = _has_no_negative_eigenvalue((a + transpose) / 2, slack)
     verdict = symmetric & unit & nonnegative
     return bool(verdict) if verdict.ndim == 0 else verdict
+
+
+def _has_no_negative_eigenvalue(symmetric: FloatArray, slack: float) -> Any:
+    """Return True where no eigenvalue is below ``-slack``; eigenvalues are found only where Cholesky fails."""
+    if symmetric.ndim == 2:
+        shifted = symmetric.copy()
+        shifted[np.diag_indices_from(shifted)] += slack
+        try:
+            np.linalg.cholesky(shifted)
+        except np.linalg.LinAlgError:
+            pass
+        else:
+            return np.True_
+    return np.linalg.eigvalsh(symmetric)[..., 0] >= -slack
 
 
 def nearest_correlation_matrix(matrix: ArrayLike) -> FloatArray:

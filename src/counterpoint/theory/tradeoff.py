@@ -188,5 +188,7 @@ def best_weights(truth_correlations: ArrayLike, learner_correlations: ArrayLike)
             "other than 1 (see `nearest_correlation_matrix`)."
         )
     # An eigenvalue that the check above counts as zero is zero here too.
-    weights = np.linalg.pinv(matrix, rcond=ROUNDING * len(together), hermitian=True) @ r
+    values, vectors = np.linalg.eigh(matrix)
+    kept = np.abs(values) > ROUNDING * len(together) * np.abs(values).max()
+    weights = vectors[:, kept] @ ((r @ vectors[:, kept]) / values[kept])
     return BestWeights(weights, float(np.sqrt(np.clip(r @ weights, 0.0, 1.0))))

@@ -1,25 +1,38 @@
-"""Checkpoints: one safetensors file with JSON in its header, written atomically, without pickle."""
+"""Checkpoints: one safetensors file with JSON and a checksum in its header, written atomically, without pickle."""
 
 import json
 import os
 import random
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, BinaryIO
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from counterpoint._files import replacing
+from counterpoint._files import is_sealed, keep_previous, open_regular, replacing, seal
 from counterpoint._validation import check_path
 
-__all__ = ["load_checkpoint", "restore_rng_state", "rng_state", "save_checkpoint"]
+__all__ = ["load_checkpoint", "load_latest", "restore_rng_state", "rng_state", "save_checkpoint"]
 
-_HEADER = "counterpoint"
+# Entries of the file's metadata. Files of version 1 have the first alone.
+_STATE, _VERSION, _CHECKSUM = "counterpoint", "version", "sha256"
+VERSION = 2
+# What the readers of JSON and of tensors raise for content that does not fit.
+_DAMAGE = (AttributeError, LookupError, OverflowError, RuntimeError, TypeError, ValueError)
+_LARGEST_HEADER = 100_000_000  # bytes, as in safetensors
 
 
-def save_checkpoint(path: str | os.PathLike[str], state: Mapping[str, Any]) -> None:
+class DamagedCheckpointError(ValueError):
+    """Raised for a file that is no whole checkpoint."""
+
+
+def save_checkpoint(
+    path: str | os.PathLike[str], state: Mapping[str, Any], *, previous: bool = False
+) -> None:
     """Write a state to a file atomically.
 
     Parameters
@@ -29,11 +42,14 @@ def save_checkpoint(path: str | os.PathLike[str], state: Mapping[str, Any]) -> N
     state : mapping
         Nested mappings, lists and tuples of tensors, numbers, strings, booleans and None, such as the ``state_dict()``
         of modules, optimizers and schedulers.
+    previous : bool, default=False
+        Keep the file that is replaced, as ``path`` with ``.previous`` after its name.
 
     Notes
     -----
-    The tensors make up a safetensors file, the rest is JSON in its header. It is written beside the target, flushed to
-    the disk and renamed, so that a process killed at any moment leaves the old file or the new one.
+    The tensors make up a safetensors file. The rest is JSON in its header, with the version of the format and the
+    SHA-256 of the file, computed with zeros in its own place. The file is written beside the target, flushed to the
+    disk and renamed, so that a process killed at any moment leaves the old file or the new one.
 
     Examples
     --------
@@ -51,9 +67,13 @@ def save_checkpoint(path: str | os.PathLike[str], state: Mapping[str, Any]) -> N
     if not isinstance(state, Mapping):
         raise TypeError(f"`state` must be a mapping; got {type(state).__name__}.")
     tensors: dict[str, Tensor] = {}
-    header = json.dumps(_pack(state, "", tensors))
+    text = json.dumps(_pack(state, "", tensors))
+    content = save(tensors, metadata={_STATE: text, _VERSION: str(VERSION), _CHECKSUM: "0" * 64})
     with replacing(path) as file:
-        file.write(save(tensors, metadata={_HEADER: header}))
+        file.write(seal(content))
+        if previous:
+            file.flush()
+            keep_previous(path, _previous(path))
 
 
 def load_checkpoint(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -68,6 +88,11 @@ def load_checkpoint(path: str | os.PathLike[str]) -> dict[str, Any]:
     -------
     dict
 
+    Raises
+    ------
+    ValueError
+        If it is another file, is damaged, or has a format that this version does not know. No code of a file is run.
+
     Examples
     --------
     >>> import tempfile
@@ -77,19 +102,74 @@ def load_checkpoint(path: str | os.PathLike[str]) -> dict[str, Any]:
     >>> load_checkpoint(file)
     {'betas': (0.9, 0.99), 7: tensor([1., 1.])}
     """
-    from safetensors import SafetensorError, safe_open
+    from safetensors import SafetensorError
+    from safetensors.torch import load
 
     path = check_path(path, "path")
+    with open_regular(path) as file:
+        metadata, content = _read(path, file)
     try:
-        with safe_open(path, framework="pt") as file:
-            header = (file.metadata() or {}).get(_HEADER)
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
-    except SafetensorError as error:
-        raise ValueError(f"`path` must be a checkpoint; got {str(path)!r} ({error}).") from error
-    if header is None:
-        raise ValueError(f"`path` must be a checkpoint of counterpoint; got another file, {str(path)!r}.")
-    state: dict[str, Any] = _unpack(json.loads(header), tensors)
+        state = _unpack(json.loads(metadata[_STATE]), load(content))
+    except (SafetensorError, *_DAMAGE):
+        raise _damaged(path) from None
+    if not isinstance(state, dict):
+        raise _damaged(path)
     return state
+
+
+def load_latest(path: str | os.PathLike[str]) -> tuple[dict[str, Any], bool]:
+    """Return the state of a checkpoint and True, or of the previous one, with a warning, and False if it is damaged."""
+    try:
+        return load_checkpoint(path), True
+    except DamagedCheckpointError as error:
+        try:
+            state = load_checkpoint(_previous(check_path(path, "path")))
+        except (ValueError, OSError):
+            raise error from None
+        warnings.warn(f"{error} The one before was used.", stacklevel=4)  # at fit's call
+        return state, False
+
+
+def _previous(path: Path) -> Path:
+    path = path.resolve()
+    return path.with_name(f"{path.name}.previous")
+
+
+def _read(path: Path, file: BinaryIO) -> tuple[dict[str, str], bytes]:
+    """Return the metadata and all bytes of a checkpoint, after a look at its header and its checksum."""
+    size = os.fstat(file.fileno()).st_size
+    head = file.read(8)
+    length = int.from_bytes(head, "little")
+    if len(head) < 8 or not 0 < length <= min(size - 8, _LARGEST_HEADER):
+        raise _damaged(path)
+    head += file.read(length)
+    try:
+        header = json.loads(head[8:])
+        metadata = header.pop("__metadata__", {})
+        end = max((entry["data_offsets"][1] for entry in header.values()), default=0)
+    except _DAMAGE:
+        raise _damaged(path) from None
+    if not isinstance(metadata, dict) or not {_STATE, _VERSION} & metadata.keys():
+        raise ValueError(f"`path` must be a checkpoint of counterpoint; got another file, {str(path)!r}.")
+    if 8 + length + end != size:  # before the rest is read
+        raise _damaged(path)
+    content = head + file.read()
+    if metadata.keys() == {_STATE}:  # of version 1, which has no checksum
+        return metadata, content
+    if not is_sealed(content):
+        raise _damaged(path)
+    if metadata.get(_VERSION) != str(VERSION):
+        raise ValueError(
+            f"`path` must be a checkpoint of format {VERSION}; got {str(path)!r}, of format "
+            f"{metadata.get(_VERSION)}. A newer counterpoint wrote it: pip install -U counterpoint."
+        )
+    return metadata, content
+
+
+def _damaged(path: Path) -> DamagedCheckpointError:
+    return DamagedCheckpointError(
+        f"`path` must be a checkpoint; got {str(path)!r}, which is damaged or something else."
+    )
 
 
 def rng_state(device: torch.device, generators: Iterable[torch.Generator] = ()) -> dict[str, Any]:

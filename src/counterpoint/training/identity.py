@@ -1,14 +1,34 @@
 """What a checkpoint and a run must have in common for the run to resume from it."""
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from torch import Tensor, nn
 
+from counterpoint._validation import find_fault
 from counterpoint.training.callbacks import State
+from counterpoint.training.modules import unwrap
 
-__all__ = ["check_identity", "run_identity"]
+__all__ = ["check_identity", "restoring", "run_identity"]
+
+# What the checkpoint of a run holds at least.
+_SCHEMA = {
+    "identity": dict,
+    "ensemble": dict,
+    "best": dict,
+    "loss": dict,
+    "optimizer": {"state": dict, "groups": list},
+    "scheduler": (dict, type(None)),
+    "history": {"best_epoch": (int, type(None)), "epochs": [dict]},
+    "readout": (dict, type(None)),
+    "watch": {"followed": (list, bool), "opposed": (list, int), "named": [int]},
+    "stop": bool,
+    "random": {"torch": Tensor, "cuda": (Tensor, type(None)), "numpy": dict, "generators": [Tensor]},
+}
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
 def run_identity(state: State) -> dict[str, Any]:
@@ -22,12 +42,16 @@ def run_identity(state: State) -> dict[str, Any]:
         }
         for group in state.optimizer.param_groups
     ]
+    ensemble = unwrap(state.ensemble)
     return {
         # The read-out of an earlier run does not belong to this one.
         "tensors": {
-            name: _text(value)
-            for name, value in state.ensemble.state_dict().items()
-            if "readout." not in name
+            name: _text(value) for name, value in ensemble.state_dict().items() if "readout." not in name
+        },
+        "layers": {
+            name: _ADDRESS.sub("", f"{type(module).__name__}({module.extra_repr()})")
+            for name, module in ensemble.named_modules()
+            if name and name != "readout"
         },
         "loss": _loss_text(state.loss),
         "optimizer": {
@@ -43,13 +67,28 @@ def check_identity(saved: Mapping[str, Any], own: Mapping[str, Any], path: str |
     found = saved.get("identity")
     if not isinstance(found, Mapping):
         raise ValueError(f"`checkpoint` must be of a training run; got another file, {os.fspath(path)!r}.")
+    if fault := find_fault(saved, _SCHEMA):
+        raise ValueError(
+            f"`checkpoint` must be of a training run; got {os.fspath(path)!r}, in which {fault}."
+        )
     for part, mine in own.items():
         if (difference := _difference(found.get(part), mine)) is not None:
-            what = "architecture" if part == "tensors" else part
+            what = "architecture" if part in ("tensors", "layers") else part
             raise ValueError(
                 f"`checkpoint` must be of the same {what} ({difference}); got {os.fspath(path)!r}. "
                 "Remove the file to start a new run."
             )
+
+
+@contextmanager
+def restoring(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Raise one sentence for what torch raises if the parts of a checkpoint do not fit the run."""
+    try:
+        yield
+    except (AttributeError, LookupError, OverflowError, RuntimeError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"`checkpoint` must be of a training run like this one; got {os.fspath(path)!r}, which does not fit."
+        ) from error
 
 
 def _loss_text(loss: Any) -> str:

@@ -22,7 +22,6 @@ from counterpoint.training.arguments import (
 )
 from counterpoint.training.batches import Batches
 from counterpoint.training.callbacks import ProgressBar, State, call, hooks
-from counterpoint.training.checkpoint import restore_rng_state
 from counterpoint.training.history import History
 from counterpoint.training.parallel import ParallelEnsemble, axes_of, parallelize, whole_state
 from counterpoint.training.run import Run
@@ -85,10 +84,10 @@ def fit(
     callbacks : sequence of Callback, default=()
         Hooks of the loop.
     checkpoint : path, optional
-        File that is rewritten atomically at the start and after every epoch. It must not exist unless ``resume`` is
-        true.
+        File that is rewritten atomically at the start and after every epoch, and at the end if there is a read-out. The
+        one before is kept, with ``.previous`` after its name. It must not exist unless ``resume`` is true.
     resume : bool, default=False
-        Continue from the checkpoint if it exists.
+        Continue from the checkpoint if it exists; if it is damaged, from the one before, with a warning.
     precision : {"auto", "float32", "bf16"}, default="auto"
         ``"bf16"`` runs the networks under autocast to bfloat16, as ``"auto"`` does on CUDA; ``"float32"`` without.
     progress : bool, default=True
@@ -205,7 +204,7 @@ def fit(
             for hook in hooks([callback], "on_train_end"):
                 ending.callback(hook, state)
         if saved is not None:
-            restore_rng_state(saved["random"], run.device, run.generators)
+            run.restore_random(saved["random"], checkpoint)
         else:
             run.save(checkpoint)
         while not run.is_finished():
@@ -217,7 +216,7 @@ def fit(
             run.save(checkpoint)
         run.keep_best()
     run.calibrate()
-    if run.readout is not None:
+    if run.readout is not None and not run.was_finished:
         run.save(checkpoint)
     if given is not ensemble and isinstance(ensemble, ParallelEnsemble):
         given.load_state_dict(whole_state(ensemble))

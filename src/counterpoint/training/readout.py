@@ -74,7 +74,8 @@ class Readout(nn.Module):
         super().__init__()
         parts = {"scale": scale, "offset": offset, "center": center, "spread": spread}
         for name, value in (parts | {"pool_scale": pool_scale, "pool_offset": pool_offset}).items():
-            self.register_buffer(name, None if value is None else value.contiguous())
+            value = None if value is None else value.contiguous()  # safetensors takes no views
+            self.register_buffer(name, value)
 
     @classmethod
     def identity(cls, n_learners: int, n_classes: int) -> Self:

@@ -38,11 +38,11 @@ from counterpoint.training.batches import (
 )
 from counterpoint.training.calibration import calibrate_on
 from counterpoint.training.callbacks import State, call, hooks
-from counterpoint.training.checkpoint import load_checkpoint, restore_rng_state, rng_state, save_checkpoint
+from counterpoint.training.checkpoint import load_latest, restore_rng_state, rng_state, save_checkpoint
 from counterpoint.training.ensemble import voters_in
 from counterpoint.training.ensemble_loss import as_ensemble_loss, value_on_mesh
 from counterpoint.training.history import History
-from counterpoint.training.identity import check_identity, run_identity
+from counterpoint.training.identity import check_identity, restoring, run_identity
 from counterpoint.training.modules import all_finite, copy_state, evaluating, unwrap
 from counterpoint.training.parallel import (
     ParallelEnsemble,
@@ -105,6 +105,8 @@ class Run:
         self.last = copy_state(self.bare)  # after the last epoch
         self.best: dict[str, Any] = {}  # after the best epoch, if there is one
         self.watch = LearnerWatch()
+        self.keeps_previous = True  # unless the present checkpoint is damaged
+        self.was_finished = False  # whether the checkpoint holds all there is
 
     def calibrate(self, max_samples: int = 10_000) -> None:
         """Fit a read-out if the loss needs one."""
@@ -171,6 +173,11 @@ class Run:
         tally = make_tally(state.ensemble, state.loss, every=every, first=state.epoch % every, axes=self.axes)
         with gradients_enabled(self.precision, self.device):
             self.run_epoch(batches, self.train_step, "batches", tally, own=self.has_own(self.batches))
+        if self.loss.needs_readout and not tally.has_pairs:
+            raise ValueError(
+                f"`batches` must hold at least two samples each for {type(self.loss).__name__}, which correlates over "
+                "the samples of a batch; got batches of one."
+            )
         record = {"epoch": state.epoch, **tally.means(), "lr": lr}
         for complaint in self.watch.complaints(tally) if self.axes.is_main else ():
             warnings.warn(
@@ -331,22 +338,32 @@ class Run:
             "stop": state.stop,
             "random": rng_state(self.device, self.generators),
         }
-        self.axes.once(lambda: save_checkpoint(path, saved))
+        self.axes.once(lambda: save_checkpoint(path, saved, previous=self.keeps_previous))
+        self.keeps_previous = True
 
     def load(self, path: str | os.PathLike[str]) -> dict[str, Any]:
         """Restore a run from its checkpoint, except for the random state."""
-        state, saved = self.state, self.axes.once(lambda: load_checkpoint(path))
+        state = self.state
+        saved, self.keeps_previous = self.axes.once(lambda: load_latest(path))
         check_identity(saved, self.identity, path)
-        load_whole_state(self.bare, saved["ensemble"])
-        self.loss.load_state_dict(saved["loss"])
-        load_optimizer_state(state.optimizer, self.bare, self.loss, saved["optimizer"])
-        if state.scheduler is not None:
-            state.scheduler.load_state_dict(saved["scheduler"])
-        state.history = History.from_dict(saved["history"])
-        state.epoch, state.stop = len(state.history), saved["stop"]
-        self.watch.restore(saved["watch"])
-        self.last, self.best = copy_state(self.bare), part_state(self.bare, saved["best"])
+        with restoring(path):
+            for weights in filter(None, (saved["best"], saved["ensemble"])):  # the first must fit too
+                load_whole_state(self.bare, weights)
+            self.loss.load_state_dict(saved["loss"])
+            load_optimizer_state(state.optimizer, self.bare, self.loss, saved["optimizer"])
+            if state.scheduler is not None:
+                state.scheduler.load_state_dict(saved["scheduler"])
+            state.history = History.from_dict(saved["history"])
+            state.epoch, state.stop = len(state.history), saved["stop"]
+            self.watch.restore(saved["watch"])
+            self.last, self.best = copy_state(self.bare), part_state(self.bare, saved["best"])
+        self.was_finished = saved["readout"] is not None and self.is_finished()
         return saved
+
+    def restore_random(self, random: Mapping[str, Any], path: str | os.PathLike[str] | None) -> None:
+        """Restore the random generators to those of a checkpoint."""
+        with restoring(path or ""):
+            restore_rng_state(random, self.device, self.generators)
 
 
 def _together(parts: Iterable[list[Any]], size: int) -> Iterator[list[list[Any]]]:

@@ -83,6 +83,11 @@ class _Conv2d(StackedLayer):
         held = {"weight": self.weight, "bias": self.bias}
         return {name: t.view(n, -1, *t.shape[1:]) for name, t in held.items() if t is not None}
 
+    def extra_repr(self) -> str:
+        return ", ".join(
+            f"{name}={value}" for name, value in (self.settings | {"groups": self.groups}).items()
+        )
+
 
 class _BatchNorm(StackedLayer):
     """Each learner has its own statistics: the channels of the learners are side by side."""
@@ -137,6 +142,9 @@ class _LayerNorm(StackedLayer):
     def tensors(self, n: int) -> dict[str, Tensor]:
         held = {"weight": self.weight, "bias": self.bias}
         return {name: t.squeeze(1) for name, t in held.items() if t is not None}
+
+    def extra_repr(self) -> str:
+        return f"{self.shape}, eps={self.eps}"
 
 
 class _FeatureMask(StackedLayer):

@@ -87,6 +87,7 @@ class Tally:
         self._losses: list[Tensor] = []
         self._sizes: list[int | Tensor] = []
         self._n_batches = self._n_measured = 0
+        self.has_pairs = False  # whether a batch that was measured had two samples
         self._loss: FloatArray = np.zeros(2)  # summed over samples, and their number or weight
         self._sums: FloatArray = np.zeros(self.n_sums)  # first that of the weights
         self._gaps: FloatArray = np.zeros(
@@ -111,6 +112,7 @@ class Tally:
         if measured:
             self._held.append(batch)
             self._n_held += batch.logits.numel()
+            self.has_pairs |= batch.logits.shape[1] > 1
             if self._n_held > _HELD_AT_MOST.get(logits.device.type, _HELD_ELSEWHERE):
                 self._fold()
         return self
@@ -140,7 +142,7 @@ class Tally:
     def collapsed(self) -> list[int]:
         """Return the learners whose outputs were constant in every batch that was measured and had weight."""
         self._fold()
-        if self._sums[0] == 0:
+        if self._sums[0] == 0 or not self.has_pairs:  # one sample cannot differ from another
             return []
         return [int(i) for i in np.flatnonzero(self._learners[2] == 0)]
 
