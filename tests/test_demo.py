@@ -39,7 +39,7 @@ def search_that_found(independent, diverse, p_value):
     search = demo._search(1, 100, 0)
     search.test_ = PairedTest(float(np.subtract(diverse, independent).mean()), 0.01, p_value)
     search.cv_results_ = results(candidates, Scores(*[votes] * len(Scores._fields)))
-    search.verdict_ = verdict(candidates, 1, 1, 0, votes, search.test_)
+    search.verdict_ = verdict(candidates, (1, 1, 0), votes, search.test_)
     return search
 
 
