@@ -1,4 +1,4 @@
-"""Several processes in one group, for the tests of training on a mesh; started once, from one that has imported torch."""
+"""Several processes in one group, for the tests of training on a mesh; forked from one that has imported torch."""
 
 import datetime
 import time
