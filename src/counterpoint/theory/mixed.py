@@ -62,12 +62,12 @@ def mixed_vote_accuracy(
     Notes
     -----
     The one-factor probit with a loading :math:`a_i` for each learner: given the factor :math:`F`, learner :math:`i` is
-    right with probability :math:`\Phi((t_i - a_i F) / \sqrt{1 - a_i^2})`, independently of the others, so the score
-    is a (weighted) Poisson-binomial sum, found exactly by dynamic programming (for many learners by Fourier
-    transforms) and averaged over :math:`F`. The loadings are those for which each learner's covariance with the score
-    of the others is the one that ``c`` asks for. Negative correlations, which one factor cannot produce, are handled as in :func:`jury_accuracy`: by the
-    distribution of the score nearest to this one that has the mean :math:`\sum_i w_i p_i` and the variance
-    :math:`\sum_{ij} w_i w_j c_{ij} s_i s_j`, with :math:`s_i^2 = p_i (1 - p_i)`. For equal learners it
+    right with probability :math:`\Phi((t_i - a_i F) / \sqrt{1 - a_i^2})`, independently of the others, so the score is
+    a (weighted) Poisson-binomial sum, found exactly by dynamic programming (for many learners by Fourier transforms)
+    and averaged over :math:`F`. The loadings are those for which each learner's covariance with the score of the others
+    is the one that ``c`` asks for. Negative correlations, which one factor cannot produce, are handled as in
+    :func:`jury_accuracy`: by the distribution of the score nearest to this one that has the mean :math:`\sum_i w_i p_i`
+    and the variance :math:`\sum_{ij} w_i w_j c_{ij} s_i s_j`, with :math:`s_i^2 = p_i (1 - p_i)`. For equal learners it
     is :func:`jury_accuracy`. A learner with more than half of the weight decides alone, whatever ``c``. Learners that
     are always right or always wrong have no correlation with the others. Weights are used exactly for up to 12
     learners, and for more learners if they are whole multiples of a unit with a sum of at most 4000 units (or 20 per
