@@ -189,6 +189,35 @@ def test_a_compiled_ensemble_resumes_a_plain_checkpoint_and_the_other_way_round(
         torch.testing.assert_close(trained.state_dict()[name], value)
 
 
+class Odd(nn.Module):
+    """A network that cannot be stacked."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(2, 4), nn.BatchNorm1d(4), nn.Tanh(), nn.Linear(4, 2))
+
+    def forward(self, x):
+        return self.layers(x)
+
+
+@pytest.mark.parametrize("make", [Odd, lambda: nn.Sequential(nn.Linear(2, 4), nn.Linear(4, 2))])
+@pytest.mark.filterwarnings("ignore")  # of torch's compiler
+def test_learners_compiled_one_by_one_resume_a_plain_checkpoint_and_the_other_way_round(tmp_path, make):
+    def learners(compiled):
+        torch.manual_seed(1)
+        nets = [make() for _ in range(3)]
+        return Ensemble([torch.compile(net, backend="eager") for net in nets] if compiled else nets)
+
+    whole = learners(False)
+    train(None, whole, epochs=4)
+    runs = learners(False), learners(True), learners(False)
+    for epochs, ensemble in enumerate(runs, 2):
+        assert len(train(tmp_path / "run", ensemble, epochs=epochs)) == epochs
+    assert runs[1].state_dict().keys() == whole.state_dict().keys()
+    for name, value in whole.state_dict().items():
+        torch.testing.assert_close(runs[-1].state_dict()[name], value)
+
+
 @pytest.mark.parametrize("validates", [True, False])
 def test_the_checkpoint_of_a_finished_run_holds_the_readout(tmp_path, validates):
     x = torch.randn(30, 2)

@@ -20,8 +20,8 @@ from counterpoint.training import (
     DiversityWarmup,
     Ensemble,
     IndependentLoss,
+    MemberAxis,
     ParallelEnsemble,
-    SharedTrunk,
     fit,
     parallelize,
 )
@@ -276,7 +276,7 @@ def own_loop(rank):
 
 def refused(rank, mesh, x, y):
     options = {"loss": DiversityLoss(), "optimizer": adam, "epochs": 1, "progress": False}
-    trunk = SharedTrunk(nn.Sequential(nn.Linear(3, 6), nn.Unflatten(1, (2, 3))).double(), 2)
+    trunk = MemberAxis(nn.Sequential(nn.Linear(3, 6), nn.Unflatten(1, (2, 3))).double(), 2)
     ensemble = stacked()
     bad = [
         (trunk, [(x, y)], {"mesh": mesh}, TypeError, "`ensemble` must be an Ensemble"),
