@@ -32,7 +32,8 @@ def plain(value: Any) -> Any:
         return {str(key): plain(entry) for key, entry in value.items()}
     if isinstance(value, np.ndarray) and value.dtype.kind in "biufU":  # at once: a matrix may have millions
         if value.dtype.kind == "f" and not (finite := np.isfinite(value)).all():
-            value = np.where(finite, value.astype(object), None)
+            value = value.astype(object)
+            value[~finite] = None
         return value.tolist()
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()

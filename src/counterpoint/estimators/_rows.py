@@ -158,7 +158,8 @@ def distinct_rows(X: NDArray[Any], codes: IntArray | FloatArray, weight: FloatAr
     where[order] = np.cumsum(begins) - 1
     first = order[begins]
     table = np.asarray(X[first], dtype=np.float64)
-    return Rows(table, codes[first], np.bincount(where, weight, minlength=len(first)))
+    summed: FloatArray = np.bincount(where, weight, minlength=len(first)).astype(np.float64, copy=False)
+    return Rows(table, codes[first], summed)
 
 
 def _held_out(codes: IntArray | FloatArray, fraction: float, rng: np.random.RandomState) -> NDArray[np.bool_]:
