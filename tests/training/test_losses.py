@@ -652,7 +652,11 @@ def test_a_batch_without_learners_samples_or_classes_is_refused(loss, shape):
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (39,), (40, 1), (4, 40), (1, 40)])
-@pytest.mark.parametrize("weighted", [*LOSSES, partial(correlation_loss, lam=0.2), correlations], ids=repr)
+@pytest.mark.parametrize(
+    "weighted",
+    [*LOSSES, partial(correlation_loss, lam=0.2), correlations],
+    ids=lambda one: repr(one).partition(" at 0x")[0],
+)
 def test_weights_are_one_for_each_sample(weighted, shape):
     logits, target = batch()
     with pytest.raises(
