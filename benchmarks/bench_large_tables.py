@@ -86,38 +86,51 @@ def train_one(path: Path, way: str) -> dict:
     }
 
 
-def time_step(ensemble: Ensemble, batch: int, repeats: int = 15) -> float:
-    """Return the shortest time of a few steps: what a machine that others use too can do."""
+def time_steps(ensemble: Ensemble, batch: int, most: int, repeats: int) -> dict[str, list[float]]:
+    """Return the times of steps by number of threads."""
     x, y = torch.randn(batch, N_FEATURES), torch.randint(2, (batch,))
-    optimizer, loss, times = torch.optim.Adam(ensemble.parameters()), DiversityLoss(), []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        for _ in range(5):
-            optimizer.zero_grad()
-            loss(ensemble(x), y).backward()
-            optimizer.step()
-        times.append((time.perf_counter() - start) / 5)
-    return min(times)
+    optimizer, loss = torch.optim.Adam(ensemble.parameters()), DiversityLoss()
+    times: dict[str, list[float]] = {str(threads): [] for threads in range(1, most + 1)}
+    for repeat in range(repeats + 1):
+        for threads in range(1, most + 1):  # in turn, so that a busy moment does not hit one alone
+            torch.set_num_threads(threads)
+            for _ in range(5):
+                start = time.perf_counter()
+                optimizer.zero_grad()
+                loss(ensemble(x), y).backward()
+                optimizer.step()
+                if repeat:  # the first is to warm up
+                    times[str(threads)].append(time.perf_counter() - start)
+    return times
 
 
-def time_threads(most: int) -> list[dict]:
-    """Return the time of a step by number of threads, and with the number that is chosen."""
+def time_threads(most: int, *, busy: bool) -> list[dict]:
+    """Return the time of a step by number of threads, and with the number that is chosen.
+
+    On a busy machine, where as many other processes work as there are cores, it is the median; else the shortest, which
+    is what an idle machine can do.
+    """
+    others = [
+        subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(most if busy else 0)
+    ]
     rows = []
-    for n, hidden, batch in WORK:
-        ensemble = networks(n, hidden)
-        seconds: dict[str, float] = {}
-        for _ in range(3):  # in turn, so that a busy moment does not hit one alone
-            for threads in range(1, most + 1):
-                torch.set_num_threads(threads)
-                seconds[str(threads)] = min(seconds.get(str(threads), np.inf), time_step(ensemble, batch))
-        torch.set_num_threads(most)
-        work = batch * sum(p.numel() for p in ensemble.parameters())
-        with threads_for(work, torch.device("cpu")):
-            chosen = torch.get_num_threads()
-        row = {"networks": n, "hidden": hidden, "batch": batch, "work": work, "seconds": seconds}
-        best = min(seconds.values())
-        rows.append(row | {"chosen": chosen, "chosen_over_best": seconds[str(chosen)] / best})
-        print(rows[-1], flush=True)
+    try:
+        for n, hidden, batch in WORK:
+            ensemble = networks(n, hidden)
+            times = time_steps(ensemble, batch, most, repeats=5 if busy else 30)
+            seconds = {threads: float(np.median(one) if busy else min(one)) for threads, one in times.items()}
+            torch.set_num_threads(most)
+            work = batch * sum(p.numel() for p in ensemble.parameters())
+            with threads_for(work, torch.device("cpu")):
+                chosen = torch.get_num_threads()
+            row = {"networks": n, "hidden": hidden, "batch": batch, "work": work, "seconds": seconds}
+            over = seconds[str(chosen)] / min(seconds.values())
+            rows.append(row | {"chosen": chosen, "chosen_over_best": over})
+            print(rows[-1], flush=True)
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
     return rows
 
 
@@ -145,7 +158,8 @@ def main() -> None:
     record = {
         "config": {"features": N_FEATURES, "dtype": "float32", **NETWORKS},
         "tables": found,
-        "threads": time_threads(args.threads),
+        "threads": time_threads(args.threads, busy=False),
+        "threads_busy": time_threads(args.threads, busy=True),
         "versions": {
             "counterpoint": __version__,
             "torch": torch.__version__,
