@@ -62,14 +62,14 @@ def _against(a: Assessment) -> Finding | None:
 def _leave_out(a: Assessment) -> Finding | None:
     """Find learners without which the vote is better, on samples that did not choose them."""
     learners, gain = list(a.changes.leave_out), a.changes.leave_out_gain
-    if not learners or not gain.is_gain:
+    if not learners or np.isnan(gain.value):
         return None
-    text = (
-        f"Leave out {_names(a, learners)}: {gain} (chosen on half of the samples, judged on the other half)."
-    )
-    return Finding(
-        "leave_out", "warning", text, {"learners": learners, "gain": gain.value, "error": gain.error}
-    )
+    numbers = {"learners": learners, "gain": gain.value, "error": gain.error}
+    if gain.is_gain:
+        text = f"Leave out {_names(a, learners)}: {gain} (chosen on half of the samples, judged on the other half)."
+        return Finding("leave_out", "warning", text, numbers)
+    text = f"Leaving out {_names(a, learners)} brings no sure gain: {gain} on samples that did not choose so."
+    return Finding("leave_out", "info", text, numbers)
 
 
 def _best_learner(a: Assessment) -> Finding | None:
@@ -130,7 +130,7 @@ def _collusion(a: Assessment) -> Finding | None:
     """Find an ensemble that is near the bound only because poor learners compensate for each other."""
     if not (a.optimality > 0.9 and a.r_tl < 0.6 and a.vote.value - a.accuracies.mean() > 0.1):
         return None
-    if not a.correlations.error_correlation < 0.5 * _least_correlation(a):
+    if not a.correlations.error_correlation < min(0.5 * _least_correlation(a), -_chance(a)):
         return None  # many independent learners come near the bound too, but none of them is indispensable
     text = (
         f"The ensemble is near the bound (optimality {a.optimality:.2f}) only because its learners collude: "
@@ -144,7 +144,7 @@ def _collusion(a: Assessment) -> Finding | None:
 def _reweighting(a: Assessment) -> Finding | None:
     """Report what the best weights bring on samples to which they were not fitted."""
     gain = a.changes.reweighting
-    if np.isnan(gain.value):
+    if np.isnan(gain.value) or a.vote.value == 1:
         return None
     numbers = {"gain": gain.value, "error": gain.error}
     if gain.is_gain:
@@ -224,16 +224,38 @@ def _least(a: Assessment) -> Finding | None:
     if a.n_learners < 2 or np.isnan(a.correlations.error_correlation):
         return None
     c, low = a.correlations.error_correlation, _least_correlation(a)
-    # Of independent learners, the correlations of the pairs have a standard deviation of 1 / sqrt(n).
-    n = float(np.mean(a.coverage.shared[np.triu_indices(a.n_learners, 1)]))
-    chance = 3 / np.sqrt(n * a.n_learners * (a.n_learners - 1) / 2)
-    if not c < min(0.2 * low, -chance):
+    if not c < min(0.2 * low, -_chance(a)):
         return None
     text = (
         f"The errors are negatively correlated (correlation of being correct {c:.3f}; the lowest possible for equal "
         f"learners is {low:.3f}): a much larger ensemble cannot keep it so low."
     )
     return Finding("opposed_errors", "info", text, {"error_correlation": c, "least": low})
+
+
+def _no_errors(a: Assessment) -> Finding | None:
+    """Report that errors which do not occur say nothing about how they go together."""
+    few = a.coverage.fewest_shared < min(FEWEST_SHARED, a.n_samples)
+    if a.n_learners < 2 or not np.isnan(a.correlations.error_correlation) or few:
+        return None
+    how = "wrong" if a.accuracies.mean() > 0.5 else "right"
+    text = (
+        f"Fewer than two learners are ever {how} on these samples, so how much they err together, and how many votes "
+        "they are worth, cannot be told."
+    )
+    return Finding("no_errors", "info", text, {"n_samples": a.n_samples})
+
+
+def _never_true(a: Assessment) -> Finding | None:
+    """Find labels that are never true: they may mean no vote."""
+    labels = [str(a.classes[k]) for k in np.flatnonzero(a.by_class.shares == 0)]
+    if a.outputs != "labels" or not labels or a.n_samples < FEW:
+        return None
+    text = (
+        f"No sample has the truth {listed(labels)}, so each vote for it counts as wrong. A label that means no vote is "
+        "named by `abstain`."
+    )
+    return Finding("never_true", "info", text, {"labels": labels})
 
 
 def _sample(a: Assessment) -> Finding | None:
@@ -243,7 +265,7 @@ def _sample(a: Assessment) -> Finding | None:
     if n >= 100 and noise <= 0.05:
         return None
     text = (
-        f"With {n} samples the vote's accuracy is known to within {_points(noise)} only; "
+        f"With {a.counted} the vote's accuracy is known to within {_points(noise)} only; "
         "small differences mean nothing."
     )
     return Finding("small_sample", "info", text, {"n_samples": n, "half_width": noise})
@@ -256,10 +278,12 @@ def _missing(a: Assessment) -> Finding | None:
         return None
     least, nobody = int(np.argmin(found.answered)), int(found.voters[0])
     lowest = float(found.answered[least] / a.n_samples)
-    text = (
-        f"{100 * (1 - found.share):.1f} % of the votes are missing; {a.learners[least]} answered least, "
-        f"{100 * lowest:.1f} % of the samples. Each learner is judged on what it answered."
+    who = (
+        f"{a.learners[least]} answered least, {100 * lowest:.1f} % of the samples"
+        if found.answered.min() < found.answered.max()
+        else "all learners answered equally many samples"
     )
+    text = f"{100 * (1 - found.share):.1f} % of the votes are missing; {who}. Each learner is judged on what it answered."
     if nobody:
         text += f" {_samples(nobody)} without any vote, counted neither as right nor as wrong."
     if not found.voters[-1]:
@@ -330,7 +354,9 @@ RULES: Sequence[Callable[[Assessment], Finding | None]] = (
     _prediction,
     _least,
     _missing,
+    _never_true,
     _few_shared,
+    _no_errors,
     _sample,
     _correlation_sample,
     _training,
@@ -355,6 +381,13 @@ def _noise(vote: Estimate) -> float:
 def _limit(a: Assessment) -> float:
     """Return the number of standard errors that counts as evidence; it grows with the number of learners tested."""
     return float(np.sqrt(2 * np.log(20 * a.n_learners)))
+
+
+def _chance(a: Assessment) -> float:
+    """Return three standard errors of the error correlation of independent learners."""
+    # The correlations of the pairs have a standard deviation of 1 / sqrt(n).
+    pairs = np.triu_indices(a.n_learners, 1)
+    return float(3 / np.sqrt(a.coverage.shared[pairs].sum()))
 
 
 def _least_correlation(a: Assessment) -> float:

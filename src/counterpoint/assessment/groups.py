@@ -4,6 +4,7 @@ Notation: N learners, m classes; ``r_tl`` and ``r_ll`` are the mean truth-learne
 Undefined numbers are NaN.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -31,13 +32,20 @@ __all__ = [
 ]
 
 
+_MANY = 1000  # votes; more are as good as any number
+
+
 class Estimate(NamedTuple):
-    """A share of the samples with its 95 % interval (Wilson's, which holds near 0 and 1 too).
+    """A number with its 95 % interval: of shares Wilson's, which holds near 0 and 1 too.
+
+    An end that is not known is NaN.
 
     Examples
     --------
     >>> str(Estimate(0.9, 0.85, 0.94))
     '0.900 (0.850 to 0.940)'
+    >>> Estimate(2.2, 1.9, 2.5).count(), Estimate(float("nan"), 2.4, float("nan")).count()
+    ('2.2 (1.9 to 2.5)', 'at least 2.4')
     """
 
     value: float
@@ -46,6 +54,18 @@ class Estimate(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.value:.3f} ({self.low:.3f} to {self.high:.3f})"
+
+    def count(self) -> str:
+        """Return it as text with one decimal, as a number of votes is shown."""
+        if math.isnan(self.low):
+            return "undefined"
+        if math.isnan(self.value):
+            return f"at least {self.low:.1f}"
+        return f"{self.value:.1f} ({self.count_range()})"
+
+    def count_range(self) -> str:
+        """Return the interval of a number of votes as text."""
+        return f"{self.low:.1f} to {self.high:.1f}" if self.high < _MANY else f"{self.low:.1f} or more"
 
 
 class Difference(NamedTuple):
@@ -325,7 +345,8 @@ class EffectiveVotes:
     Attributes
     ----------
     votes : Estimate
-        The number of independent learners of the mean accuracy whose vote is as accurate.
+        The number of independent learners of the mean accuracy whose vote is as accurate. Of a vote that is never
+        wrong only the lower end is known.
     kish : Estimate
         Kish's number, ``N / (1 + (N - 1) c)``, from the mean correlation c of being correct alone. Where votes are
         missing, N is the mean number of learners that answer.
