@@ -50,9 +50,9 @@ def test_few_errors_of_the_vote_are_no_normal_spread():
 
 
 def test_counts_without_an_end_read_as_sentences():
-    assert Estimate(5.1, 2.4, np.nan).count() == "5.1 (2.4 or more)"
-    assert Estimate(16.3, 1.5, 1.5e6).count() == "16.3 (1.5 or more)"
-    assert Estimate(np.nan, np.nan, np.nan).count() == "undefined"
+    assert Estimate(5.1, 2.4, np.nan).as_count() == "5.1 (2.4 or more)"
+    assert Estimate(16.3, 1.5, 1.5e6).as_count() == "16.3 (1.5 or more)"
+    assert Estimate(np.nan, np.nan, np.nan).as_count() == "undefined"
 
 
 def test_two_votes_on_two_classes_are_worth_one():
@@ -97,7 +97,9 @@ def test_a_label_that_is_never_true_may_mean_no_vote():
     votes[0, :20] = 2
     found = {finding.code: finding for finding in assess(names[truth], names[votes]).findings}
     assert found["never_true"].numbers["labels"] == ["abstain"]
-    assert "never_true" not in {f.code for f in assess(names[truth], names[votes], abstain="abstain").findings}
+    assert "never_true" not in {
+        f.code for f in assess(names[truth], names[votes], abstain="abstain").findings
+    }
 
 
 def test_nobody_answered_least_if_all_answered_equally():
@@ -129,6 +131,35 @@ def test_compared_ensembles_may_have_missing_votes():
     frame.iloc[7, :] = pd.NA
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = compare_votes(truth, {"frame": frame, "mapping": {"a": np.where(truth == 0, 9, truth)}}, abstain=9)
+        found = compare_votes(
+            truth, {"frame": frame, "mapping": {"a": np.where(truth == 0, 9, truth)}}, abstain=9
+        )
     assert found.n_samples == int((truth[np.arange(100) != 7] == 1).sum())
     assert found.accuracies["mapping"].value == 1
+
+
+def test_correlations_optimality_and_the_predicted_vote_have_intervals():
+    """The spread of the estimates over many panels is what their intervals say: 1.96 standard errors each way."""
+    found, widths = [], []
+    for seed in range(40):
+        a = assess(*draw(seed, 4, 120, 0.75, 3))
+        found.append([a.r_tl, a.r_ll, a.optimality, a.prediction.mixed])
+        widths.append([(one.high - one.low) / 2 / 1.96 for one in vars(a.intervals).values()])
+        assert all(one.low < one.value < one.high for one in vars(a.intervals).values())
+    np.testing.assert_allclose(np.std(found, axis=0), np.mean(widths, axis=0), rtol=0.35)
+
+
+def test_intervals_allow_for_samples_that_belong_together():
+    truth, votes = draw(0, 4, 100, 0.75, 3)
+    copies = [np.repeat(one, 4, axis=-1) for one in (truth, votes)]  # four times the same sample
+    one, four = assess(truth, votes).intervals, assess(*copies, groups=np.arange(400) // 4).intervals
+    for name in ("r_tl", "r_ll", "optimality", "predicted"):
+        np.testing.assert_allclose(getattr(four, name), getattr(one, name), atol=0.01)
+
+
+def test_the_interval_of_the_vote_allows_for_samples_that_belong_together():
+    truth, votes = draw(0, 4, 100, 0.75, 3)
+    copies = [np.repeat(one, 4, axis=-1) for one in (truth, votes)]
+    one, four, apart = assess(truth, votes), assess(*copies, groups=np.arange(400) // 4), assess(*copies)
+    np.testing.assert_allclose(four.vote, one.vote, atol=0.02)
+    assert apart.vote.low > four.vote.low + 0.02

@@ -22,6 +22,7 @@ from counterpoint.assessment.comparison import (
     VoteComparison,
     compare_votes,
     credit_estimate,
+    equal_credit,
     holm,
     paired_difference,
 )
@@ -37,6 +38,7 @@ from counterpoint.assessment.groups import (
     EffectiveVotes,
     Estimate,
     Finding,
+    Intervals,
     ProbabilitySummary,
     SubsetVotes,
     VotePrediction,
@@ -74,6 +76,7 @@ __all__ = [
     "ErrorComponents",
     "Estimate",
     "Finding",
+    "Intervals",
     "LabelSummary",
     "LearnerOutputs",
     "PairedVotes",
@@ -92,6 +95,7 @@ __all__ = [
     "compare_votes",
     "credit_estimate",
     "dawid_skene",
+    "equal_credit",
     "holm",
     "learner_outputs",
     "named_outputs",
@@ -170,8 +174,8 @@ def assess(
     abstain : label or sequence of labels, optional
         Labels that mean no vote, such as "skip"; by default none.
     groups : array-like of shape (n_samples,), optional
-        Which samples belong together, such as several items of one document. Intervals of the effective votes and of
-        the error correlation then allow for it; by default samples are independent.
+        Which samples belong together, such as several items of one document. All intervals but those of the accuracies
+        of single learners then allow for it; by default samples are independent.
     name : str, default="ensemble"
         The name of the ensemble.
     progress : bool, default=False

@@ -15,11 +15,19 @@ from numpy.typing import ArrayLike
 from counterpoint._plain import plain
 from counterpoint._validation import FloatArray, check_choice, check_interval
 from counterpoint.assessment.groups import Estimate
-from counterpoint.assessment.votes import Z, mcnemar, wilson_interval
 from counterpoint.assessment.learners import abstentions, named_outputs
+from counterpoint.assessment.votes import Z, mcnemar, wilson_interval
 from counterpoint.outputs import VOTINGS, Outputs, RunningVote, split_missing, two_class_probabilities
 
-__all__ = ["PairedVotes", "VoteComparison", "compare_votes", "credit_estimate", "holm", "paired_difference"]
+__all__ = [
+    "PairedVotes",
+    "VoteComparison",
+    "compare_votes",
+    "credit_estimate",
+    "equal_credit",
+    "holm",
+    "paired_difference",
+]
 
 SURE = 0.05  # a smaller p-value counts as evidence
 
@@ -270,7 +278,17 @@ def compare_votes(
 def equal_credit(
     y_true: ArrayLike, outputs: Any, labels: ArrayLike | None, voting: str, abstain: Any = None
 ) -> FloatArray:
-    """Return the credit of the equal vote on each sample, (n_samples,); NaN where nobody voted.
+    """Return the credit of the equal vote on each sample.
+
+    Parameters
+    ----------
+    y_true, outputs, labels, voting, abstain
+        As for :func:`counterpoint.assess`.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+        1 where the vote is right, 0 where it is wrong, a share where it is tied, NaN where nobody voted.
 
     Examples
     --------

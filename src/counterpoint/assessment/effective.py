@@ -11,18 +11,22 @@ from scipy.special import bdtrc
 
 from counterpoint._validation import FloatArray
 from counterpoint.assessment.groups import Coverage, EffectiveVotes, Estimate
-from counterpoint.assessment.uncertainty import uncertainty
+from counterpoint.assessment.uncertainty import Uncertainty, uncertainty
 from counterpoint.assessment.votes import Z
 from counterpoint.outputs import Correctness, Outputs, mean_of_pairs
 from counterpoint.theory import learner_correlation_bounds, plurality_accuracy
 
-__all__ = ["effective_votes", "wrong_agreement"]
+__all__ = ["effective_from", "effective_votes", "wrong_agreement"]
 
 N_DRAWS = 2001  # of V and p, the estimates first
 CLOSE = 0.05  # half the width of the interval of c that is worth labelling for
 _MOST = 1001  # learners that are looked at
 _BEYOND = 1e9  # a number of learners that stands for infinity
 _STEPS = 50  # of accuracies from 0 to 1, for plausible ones between which to interpolate
+
+
+_UNKNOWN = Estimate(np.nan, np.nan, np.nan)
+NO_VOTES = EffectiveVotes(_UNKNOWN, _UNKNOWN, _UNKNOWN, _UNKNOWN, np.nan)
 
 
 def effective_votes(
@@ -50,10 +54,15 @@ def effective_votes(
     vote : float
         The accuracy of the hard vote.
     """
-    undefined = Estimate(np.nan, np.nan, np.nan)
     if read.n_learners < 2 or np.isnan(mean_of_pairs(errors)):
-        return EffectiveVotes(undefined, undefined, undefined, undefined, np.nan)
-    found = uncertainty(read, counts, errors, groups, coverage, vote)
+        return NO_VOTES
+    return effective_from(uncertainty(read, counts, errors, groups, coverage, vote), read, counts, coverage)
+
+
+def effective_from(
+    found: Uncertainty, read: Outputs, counts: Correctness, coverage: Coverage
+) -> EffectiveVotes:
+    """Return the effective number of votes from what is known of the vote, the accuracy and the correlation."""
     agreement = wrong_agreement(counts, len(read.classes))
     plausible = found.draws(N_DRAWS)
     worth = _independent_learners(plausible[:, 0], plausible[:, 1], len(read.classes), agreement)

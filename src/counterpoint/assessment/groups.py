@@ -4,7 +4,6 @@ Notation: N learners, m classes; ``r_tl`` and ``r_ll`` are the mean truth-learne
 Undefined numbers are NaN.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -12,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from counterpoint._validation import FloatArray, IntArray
+from counterpoint.assessment.estimates import Difference, Estimate
 from counterpoint.measures import Reliability
 from counterpoint.theory import VoteCurve
 
@@ -25,68 +25,12 @@ __all__ = [
     "EffectiveVotes",
     "Estimate",
     "Finding",
+    "Intervals",
     "ProbabilitySummary",
     "SubsetVotes",
     "VotePrediction",
     "VoteSummary",
 ]
-
-
-_MANY = 1000  # votes; more are as good as any number
-
-
-class Estimate(NamedTuple):
-    """A number with its 95 % interval: of shares Wilson's, which holds near 0 and 1 too.
-
-    An end that is not known is NaN.
-
-    Examples
-    --------
-    >>> str(Estimate(0.9, 0.85, 0.94))
-    '0.900 (0.850 to 0.940)'
-    >>> Estimate(2.2, 1.9, 2.5).count(), Estimate(float("nan"), 2.4, float("nan")).count()
-    ('2.2 (1.9 to 2.5)', 'at least 2.4')
-    """
-
-    value: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        return f"{self.value:.3f} ({self.low:.3f} to {self.high:.3f})"
-
-    def count(self) -> str:
-        """Return it as text with one decimal, as a number of votes is shown."""
-        if math.isnan(self.low):
-            return "undefined"
-        if math.isnan(self.value):
-            return f"at least {self.low:.1f}"
-        return f"{self.value:.1f} ({self.count_range()})"
-
-    def count_range(self) -> str:
-        """Return the interval of a number of votes as text."""
-        return f"{self.low:.1f} to {self.high:.1f}" if self.high < _MANY else f"{self.low:.1f} or more"
-
-
-class Difference(NamedTuple):
-    """A change of the vote's accuracy, and its standard error.
-
-    Examples
-    --------
-    >>> str(Difference(0.009, 0.003))
-    '+0.9 ± 0.3 points'
-    """
-
-    value: float
-    error: float
-
-    def __str__(self) -> str:
-        return f"{100 * self.value:+.1f} ± {100 * self.error:.1f} points"
-
-    @property
-    def is_gain(self) -> bool:
-        """Whether it is a gain of more than 2.6 standard errors: of equal learners, one in fifty looks like that."""
-        return bool(self.value > 2.6 * self.error)
 
 
 class SubsetVotes(NamedTuple):
@@ -363,6 +307,26 @@ class EffectiveVotes:
     error_correlation: Estimate
     mean_accuracy: Estimate
     samples_needed: float
+
+
+@dataclass(frozen=True, eq=False)
+class Intervals:
+    """What else is known with a 95 % interval; samples that belong together are allowed for.
+
+    Attributes
+    ----------
+    r_tl, r_ll : Estimate
+        The mean truth-learner and learner-learner correlations.
+    optimality : Estimate
+        ``r_tl`` as a share of its bound.
+    predicted : Estimate
+        The accuracy of the hard vote that theory predicts for learners with their own accuracies.
+    """
+
+    r_tl: Estimate
+    r_ll: Estimate
+    optimality: Estimate
+    predicted: Estimate
 
 
 @dataclass(frozen=True, eq=False)

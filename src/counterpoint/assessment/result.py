@@ -19,6 +19,7 @@ from counterpoint.assessment.groups import (
     EffectiveVotes,
     Estimate,
     Finding,
+    Intervals,
     ProbabilitySummary,
     VotePrediction,
     VoteSummary,
@@ -69,6 +70,8 @@ class Assessment(AssessmentBase):
         How many independent learners the hard vote is worth.
     prediction : VotePrediction
         The accuracy of the vote that theory predicts, also for other numbers of learners.
+    intervals : Intervals
+        The correlations, optimality and the predicted vote with their 95 % intervals.
     certificates : Certificates
         Upper bounds on the error of the hard vote.
     probabilities : ProbabilitySummary
@@ -112,6 +115,7 @@ class Assessment(AssessmentBase):
     changes: Changes
     effective: EffectiveVotes
     prediction: VotePrediction
+    intervals: Intervals
     certificates: Certificates
     probabilities: ProbabilitySummary
     measures: Mapping[str, float]
@@ -252,10 +256,10 @@ class Assessment(AssessmentBase):
         return [
             ("learners x samples, classes", f"{self.n_learners} x {self.n_samples}, {self.n_classes}"),
             *self._coverage_rows(),
-            ("truth-learner correlation r_TL", rounded(self.r_tl)),
-            ("learner-learner correlation r_LL", rounded(self.r_ll)),
+            ("truth-learner correlation r_TL", _interval(self.intervals.r_tl, self.r_tl)),
+            ("learner-learner correlation r_LL", _interval(self.intervals.r_ll, self.r_ll)),
             ("highest r_TL at this r_LL (Theorem 2)", rounded(self.correlations.bound)),
-            ("optimality: r_TL over that bound", rounded(self.optimality)),
+            ("optimality: r_TL over that bound", _interval(self.intervals.optimality, self.optimality)),
             ("accuracy of a learner: lowest, mean, highest", ", ".join(map(rounded, self._accuracy_range()))),
             ("hard vote", str(self.votes.hard)),
             *self._probability_rows(),
@@ -264,12 +268,12 @@ class Assessment(AssessmentBase):
                 f"{rounded(self.by_class.baseline)}; {rounded(self.by_class.balanced_accuracy)}",
             ),
             ("best weights, judged on other samples", _changed(self.changes.reweighting)),
-            ("correlation of being correct", _interval(self.effective.error_correlation)),
-            ("effective votes, by accuracy", self.effective.votes.count()),
-            ("effective votes, by error correlation (Kish)", self.effective.kish.count()),
+            ("correlation of being correct", _interval(self.effective.error_correlation, np.nan)),
+            ("effective votes, by accuracy", self.effective.votes.as_count()),
+            ("effective votes, by error correlation (Kish)", self.effective.kish.as_count()),
             (
-                "vote predicted: equal, own; if independent",
-                f"{rounded(self.prediction.equal)}, {rounded(self.prediction.mixed)}; "
+                "vote predicted; if independent",
+                f"{_interval(self.intervals.predicted, self.prediction.mixed)}; "
                 f"{rounded(self.prediction.independent)}",
             ),
             *self._agreement_rows(),
@@ -319,8 +323,9 @@ class Assessment(AssessmentBase):
         return float(self.accuracies.min()), float(self.accuracies.mean()), float(self.accuracies.max())
 
 
-def _interval(one: Estimate) -> str:
-    return "undefined" if np.isnan(one.value) else str(one)
+def _interval(one: Estimate, value: float) -> str:
+    """Return a number with its interval, or without where that is not known."""
+    return rounded(value) if np.isnan(one.low) else str(one)
 
 
 def _changed(change: Difference) -> str:

@@ -29,7 +29,7 @@ from counterpoint.outputs import (
     vote_scores,
 )
 
-__all__ = ["Uncertainty", "uncertainty"]
+__all__ = ["Uncertainty", "covariance_of_means", "from_z", "interval_limit", "slope", "to_z", "uncertainty"]
 
 MOST_GROUPS = 2000  # more are no different from many
 MOST_ENTRIES = 10**6  # of a table of all pairs and groups
@@ -71,14 +71,16 @@ class Uncertainty(NamedTuple):
     @property
     def limit(self) -> float:
         """Half the width of a 95 % interval, in standard errors."""
-        return float(stdtrit(self.freedom, 0.975))
+        return _limit(self.freedom)
 
     def correlation_interval(self) -> Estimate:
         """Return c with its 95 % interval."""
         z = to_z(self.correlation, self.n_learners) - self.bias
         half = self.limit * np.sqrt(self.covariance[2, 2])
         low, high = (from_z(end, self.n_learners) for end in (z - half, z + half))
-        if self.joint < _FEW_JOINT:  # the jackknife sees no spread in what hardly happens: a rate, by Jeffreys
+        if (
+            self.joint < _FEW_JOINT
+        ):  # the jackknife sees no spread in what hardly happens: a rate, by Jeffreys
             fewest, most = gammaincinv(self.joint + 0.5, [0.025, 0.975]) - self.joint
             low = min(low, self.correlation + self.per_joint * min(fewest, 0.0))
             high = max(high, self.correlation + self.per_joint * most)
@@ -113,6 +115,16 @@ class Uncertainty(NamedTuple):
         return plausible
 
 
+def interval_limit(read: Outputs, groups: NDArray[np.intp] | None) -> float:
+    """Return half the width of a 95 % interval over samples or groups, in standard errors."""
+    n_groups = read.n_samples if groups is None else int(groups.max()) + 1
+    return _limit(max(n_groups - 1, 1))
+
+
+def _limit(freedom: int) -> float:
+    return float(stdtrit(freedom, 0.975))
+
+
 def to_z(c: FloatArray | float, n_learners: int) -> FloatArray:
     """Return Fisher's z of an intraclass correlation."""
     c = np.clip(c, _EDGE - 1 / (n_learners - 1), 1 - _EDGE)
@@ -122,6 +134,7 @@ def to_z(c: FloatArray | float, n_learners: int) -> FloatArray:
 
 def from_z(z: float, n_learners: int) -> float:
     """Return the correlation that belongs to a z."""
+    z = float(np.clip(z, -500, 500))  # further than any correlation
     return float(-np.expm1(-z) / (1 + (n_learners - 1) * np.exp(-z)))
 
 
@@ -169,7 +182,7 @@ def uncertainty(
         covariance = around.T @ around * (len(left_out) - 1) / max(len(left_out), 1)
         bias = float((n_groups - 1) * (left_out[:, 2].mean() - to_z(c, n_defined)))
     else:
-        covariance = _covariance(read, groups, _influence(read, counts, errors, coverage, vote))
+        covariance = covariance_of_means(read, groups, _influence(read, counts, errors, coverage, vote), 3)
         scale = np.array([1.0, 1.0, slope(c, n_defined)])
         covariance = covariance * scale[:, None] * scale
     freedom = max(n_groups - 1, 1)
@@ -248,14 +261,14 @@ def _mean_correlation(both: FloatArray, one: FloatArray, other: FloatArray, shar
     return mean_defined(ratio(both * shared - one * other, spread), axis=0)
 
 
-def _covariance(
-    read: Outputs, groups: NDArray[np.intp] | None, each_of: Callable[[slice], FloatArray]
+def covariance_of_means(
+    read: Outputs, groups: NDArray[np.intp] | None, each_of: Callable[[slice], FloatArray], number: int
 ) -> FloatArray:
-    """Return the covariance of the means of some values of each sample."""
+    """Return the covariance of the means of some values of each sample, (number, number)."""
     n_groups = 0 if groups is None else int(groups.max()) + 1
-    sums, squares, total = np.zeros((max(n_groups, 1), 3)), np.zeros((3, 3)), np.zeros(3)
+    sums, squares, total = np.zeros((max(n_groups, 1), number)), np.zeros((number, number)), np.zeros(number)
     for block in read.blocks():
-        each = each_of(block)  # (3, B)
+        each = each_of(block)  # (number, B)
         total += each.sum(axis=1)
         if groups is None:
             squares += each @ each.T

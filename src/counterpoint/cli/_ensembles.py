@@ -175,8 +175,7 @@ def compare(
     as_markdown: Markdown = False,
 ) -> None:
     """Compare ensembles side by side, one file of predictions each, and test every two on the same samples."""
-    from counterpoint.assessment import VoteComparison
-    from counterpoint.assessment.comparison import equal_credit
+    from counterpoint.assessment import VoteComparison, equal_credit
     from counterpoint.report import EnsembleReport
 
     _check_one_format(as_json, as_markdown)
@@ -190,6 +189,7 @@ def compare(
         check_known(read, path)
         assessments.append(_assess(path, read, voting, given))
         truths.append(read.y_true)
+        assert read.y_true is not None
         by_file.append(equal_credit(read.y_true, read.outputs, read.labels, voting))
     report = EnsembleReport(assessments)
     comparison = None

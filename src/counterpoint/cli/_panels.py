@@ -43,7 +43,7 @@ def assess_scores_with_truth(
                 f"{shown(path)} must hold scores on the scale of the truth, or probabilities of one of two labels; "
                 f"got {len(classes)} labels and scores from {read.outputs.min():.6g} to {read.outputs.max():.6g}."
             )
-        complete = ~np.ma.getmaskarray(read.outputs).any(axis=0)
+        complete = np.asarray(~np.ma.getmaskarray(read.outputs).any(axis=0))
         if not complete.all():
             left = f"{int(np.sum(~complete))} of {len(complete)} samples"
             echo(f"{shown(path)}: left out {left}, which lack the score of a learner.", err=True)

@@ -129,7 +129,7 @@ def _tiles(a: Assessment) -> list[tuple[str, str, str]]:
         ),
         (
             f"Effective votes of {a.n_learners:,}",
-            votes.count() if math.isnan(votes.value) else number(votes.value, 1),
+            votes.as_count() if math.isnan(votes.value) else number(votes.value, 1),
             "needs learners that are sometimes wrong, and better than chance"
             if math.isnan(votes.low)
             else "independent learners that vote as well, 95 % "
@@ -289,7 +289,7 @@ def _comparison(
                 "best": percent(float(a.accuracies.max())),
                 "r_tl": number(a.r_tl),
                 "r_ll": number(a.r_ll),
-                "effective": a.effective.votes.count().split(" (")[0],
+                "effective": a.effective.votes.as_count().split(" (")[0],
                 "error_correlation": number(a.correlations.error_correlation, 2),
                 "warnings": sum(finding.severity == "warning" for finding in a.findings),
             }

@@ -80,8 +80,12 @@ def _worth(a: Assessment) -> Sentence:
         return []
     votes, n = a.effective.votes, a.n_learners
     if math.isnan(votes.value) and votes.low > 0:
-        told = f"The vote is never wrong here: the {n:,} learners are worth at least "
-        return [(told, False), (f"{number(votes.low, 1)} independent votes", True), (" (95 % confidence).", False)]
+        never = f"The vote is never wrong here: the {n:,} learners are worth at least "
+        return [
+            (never, False),
+            (f"{number(votes.low, 1)} independent votes", True),
+            (" (95 % confidence).", False),
+        ]
     if math.isnan(votes.value):
         return [
             (f"How many independent votes the {n:,} learners are worth cannot be told: {_unknown(a)}.", False)
