@@ -1,5 +1,6 @@
 """Settings of the documentation; ``make docs`` builds it. Only the build imports Sphinx, never this file by itself."""
 
+import html
 import re
 import sys
 from pathlib import Path
@@ -19,7 +20,6 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["gallery/**/*.ipynb", "gallery/**/*.py"]
 nitpicky = True  # a reference that leads nowhere fails the build
 nitpick_ignore_regex = [
     (r"py:.*", r"(matplotlib|numpy|onnx|pandas|scipy|sklearn|torch|torchvision|warnings)\..*")
@@ -64,6 +64,7 @@ html_theme_options = {
     "footer_end": [],
 }
 html_math_renderer = "mathml"
+longest_open_table = 10  # rows; a longer one with a caption is folded behind it
 
 
 def setup(app: Any) -> None:
@@ -74,6 +75,8 @@ def setup(app: Any) -> None:
     write_project_pages()
     documented = api_pages.homes(api_pages.public_names())
     app.connect("missing-reference", lambda *event: refer_to_home(documented, *event))
+    app.connect("doctree-read", fold_long_tables)
+    app.connect("doctree-read", trim_code)
     app.add_html_math_renderer("mathml", (inline_math, None), (display_math, None))
 
 
@@ -94,6 +97,30 @@ def refer_to_home(documented: dict[str, str], app: Any, env: Any, node: Any, con
         return None
     domain = env.get_domain("py")
     return domain.resolve_xref(env, node["refdoc"], app.builder, "obj", found.pop(), node, contents)
+
+
+def fold_long_tables(app: Any, doctree: Any) -> None:
+    """Put each long table behind its caption, the line in bold before it."""
+    from docutils import nodes
+
+    for table in list(doctree.findall(nodes.table)):
+        place = table.parent.index(table)
+        caption = table.parent[place - 1] if place else None
+        is_caption = isinstance(caption, nodes.paragraph) and [type(one) for one in caption] == [nodes.strong]
+        rows = next(iter(table.findall(nodes.tbody)))
+        if is_caption and len(rows) > longest_open_table:
+            summary = f"<summary>{html.escape(caption.astext())} ({len(rows)} rows)</summary>"
+            opening = nodes.raw("", f'<details class="long-table">{summary}', format="html")
+            table.parent[place - 1 : place + 1] = [opening, table, nodes.raw("", "</details>", format="html")]
+
+
+def trim_code(app: Any, doctree: Any) -> None:
+    """Remove the empty line that doctest needs at the end of a block."""
+    from docutils import nodes
+
+    for block in doctree.findall(nodes.literal_block):
+        block.rawsource = block.astext().rstrip()
+        block.children = [nodes.Text(block.rawsource)]
 
 
 def inline_math(writer: Any, node: Any) -> None:
