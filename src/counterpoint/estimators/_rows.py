@@ -153,7 +153,9 @@ def distinct_rows(X: NDArray[Any], codes: IntArray | FloatArray, weight: FloatAr
     begins[:1] = True
     for key in keys:
         values = key[order]
-        begins[1:] |= (values[1:] != values[:-1]) & ~((values[1:] != values[1:]) & (values[:-1] != values[:-1]))
+        begins[1:] |= (values[1:] != values[:-1]) & ~(
+            (values[1:] != values[1:]) & (values[:-1] != values[:-1])
+        )
     where = np.empty(len(order), dtype=np.intp)
     where[order] = np.cumsum(begins) - 1
     first = order[begins]
