@@ -28,7 +28,7 @@ demo: $(VENV)/installed  ## train and assess six ensembles; report and figures g
 	$(VENV)/bin/counterpoint demo --out out/demo
 
 test: lint  ## ruff, mypy and pytest with coverage
-	$(VENV)/bin/python -m pytest --cov --cov-report=term
+	$(VENV)/bin/python -m pytest --numprocesses=auto --maxprocesses=8 --dist=loadfile --cov --cov-report=term
 
 test-slow: $(VENV)/installed-dev  ## the long tests, which `make test` leaves out
 	$(VENV)/bin/python -m pytest -m slow

@@ -753,7 +753,9 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("settings", "error", "match"), BAD, ids=[str(bad[0])[:40] for bad in BAD])
+@pytest.mark.parametrize(
+    ("settings", "error", "match"), BAD, ids=[str(bad[0]).partition(" at 0x")[0][:40] for bad in BAD]
+)
 def test_a_bad_parameter_is_named(iris, settings, error, match):
     with pytest.raises(error, match=match):
         small(**settings).fit(*iris)
