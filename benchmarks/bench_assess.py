@@ -75,16 +75,38 @@ def time_panels(n_learners: int = 50, n_samples: int = 100_000) -> list[dict]:
     return rows
 
 
+def time_wide(numbers: tuple[int, ...] = (1000, 3000), n_samples: int = 2000) -> list[dict]:
+    """Return the time to assess many learners, and to write the assessment as JSON."""
+    rng = np.random.default_rng(3)
+    truth = rng.integers(0, 2, n_samples, dtype=np.int8)
+    hard = rng.random(n_samples) < 0.3
+    rows = []
+    for n_learners in numbers:
+        right = rng.random((n_learners, n_samples), dtype=np.float32) < np.where(hard, 0.45, 0.85)
+        start, cpu = time.perf_counter(), time.process_time()
+        result = assess(truth, np.where(right, truth, 1 - truth))
+        row = {"learners": n_learners, "samples": n_samples}
+        row |= {"seconds": time.perf_counter() - start, "cpu_seconds": time.process_time() - cpu}
+        cpu = time.process_time()
+        rows.append(
+            row | {"json_bytes": len(result.to_json()), "json_cpu_seconds": time.process_time() - cpu}
+        )
+        print(rows[-1], flush=True)
+    return rows
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--learners", type=int, default=1000)
     parser.add_argument("--samples", type=int, default=1_000_000)
     parser.add_argument("--classes", type=int, default=10)
     parser.add_argument("--panels", action="store_true", help="time only the panels of 50 x 100,000 votes")
+    parser.add_argument("--wide", action="store_true", help="time only 1,000 and 3,000 learners")
     parser.add_argument("--out", type=Path, default=Path("results/bench_assess.json"))
     args = parser.parse_args()
-    if args.panels:
-        record = json.loads(args.out.read_text()) | {"panels": time_panels()}
+    if args.panels or args.wide:
+        part = {"panels": time_panels()} if args.panels else {"wide": time_wide()}
+        record = json.loads(args.out.read_text()) | part
         args.out.write_text(json.dumps(record, indent=2) + "\n")
         return
     truth = np.random.default_rng(0).integers(0, args.classes, args.samples, dtype=np.int8)
@@ -119,6 +141,7 @@ def main() -> None:
         },
         "rows": rows,
         "panels": time_panels(),
+        "wide": time_wide(),
         "time_ratio_full_to_quarter": rows[-1]["seconds"] / rows[0]["seconds"],
         "versions": {
             "counterpoint": __version__,

@@ -61,6 +61,14 @@ def test_compiled_networks():
     assert f"after {epochs[0]:.0f} to {epochs[-1]:.0f} epochs of one size" in page
 
 
+def test_many_learners_and_tables():
+    one = result("bench_assess")["wide"][-1]
+    size = f"{one['json_bytes'] / 1e6:.0f} MB"
+    told = f"{one['cpu_seconds']:.0f} s; {one['json_cpu_seconds']:.0f} s more as JSON ({size})"
+    assert row("`assess`, 3,000 learners") == told
+    assert one["cpu_seconds"] < 30
+
+
 def test_growth_with_the_number_of_learners():
     seconds = result("bench_training")["seconds_by_learners"]
     memory = {str(one["learners"]): one["peak_bytes"] for one in result("bench_training_gpu")["growth"]}

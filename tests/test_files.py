@@ -57,6 +57,21 @@ def test_a_file_with_several_writers_is_whole_at_every_moment(tmp_path):
     assert names(tmp_path) == ["a"]
 
 
+@POSIX
+def test_a_writer_that_begins_while_another_renames_leaves_its_file_alone(tmp_path, monkeypatch):
+    rename = Path.replace
+
+    def interrupted(part, target):
+        monkeypatch.setattr(Path, "replace", rename)
+        write(tmp_path / "a", b"second")  # removes what it takes for leftovers
+        return rename(part, target)
+
+    monkeypatch.setattr(Path, "replace", interrupted)
+    write(tmp_path / "a", b"first")
+    assert (tmp_path / "a").read_bytes() == b"first"
+    assert names(tmp_path) == ["a"]
+
+
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o400])
 @POSIX
 def test_a_file_keeps_its_permissions(tmp_path, mode):

@@ -20,7 +20,7 @@ from counterpoint.training import (
     EnsembleLoss,
     IndependentLoss,
     JointLoss,
-    SharedTrunk,
+    MemberAxis,
     fit,
     mlp,
     seeded,
@@ -233,7 +233,7 @@ class Trainer:
         with seeded(self.device, seed):
             trunk, n_features = self._trunk()
             heads = self._heads(point, n_features)
-            net = SharedTrunk(nn.Sequential(trunk, heads), point.n_heads, learner_axis=0).to(self.device)
+            net = MemberAxis(nn.Sequential(trunk, heads), point.n_heads, dim=0).to(self.device)
             start = clock(self.device)
             self._train_tuned(net, trunk, heads, point, seed)
             seconds = clock(self.device) - start
@@ -246,7 +246,7 @@ class Trainer:
         }
 
     def _train_tuned(
-        self, net: SharedTrunk, trunk: nn.Module, heads: Ensemble, point: Point, seed: int
+        self, net: MemberAxis, trunk: nn.Module, heads: Ensemble, point: Point, seed: int
     ) -> None:
         own = self.settings
         rates = [own.trunk_learning_rate, own.tuned_learning_rate]
@@ -267,7 +267,7 @@ class Trainer:
                 progress=False,
             )
 
-    def _evaluate_tuned(self, net: SharedTrunk, part: str) -> dict[str, Any]:
+    def _evaluate_tuned(self, net: MemberAxis, part: str) -> dict[str, Any]:
         """Evaluate trunk and heads on a part of the images."""
         y = self.images.parts[part][1][:EVALUATED]
         return evaluate_batches(net, self._batches(part, EVALUATION_BATCH, augment=False), y)

@@ -179,7 +179,7 @@ class Trainer:
         rates = [group["lr"] for group in groups]
         n_steps = epochs * len(batches(1) if isinstance(batches, GrowingBatches) else batches)
         if checkpoint is not None and _read_intact(checkpoint) is None:
-            checkpoint.unlink(missing_ok=True)
+            _remove(checkpoint)
         with kernel_search(KERNELS):
             history = fit(
                 ensemble,
@@ -193,7 +193,7 @@ class Trainer:
                 resume=checkpoint is not None,
             )
         if checkpoint is not None:
-            checkpoint.unlink()
+            _remove(checkpoint)
         return ensemble, [
             {name: round(value, DIGITS) for name, value in record.items() if value is not None}
             for record in history.to_dict()["epochs"]  # one learner has no r_ll
@@ -302,6 +302,12 @@ def _read_intact(path: Path) -> dict[str, Any] | None:
         message = f"{path.name} is damaged, and the network is trained again: {error}"
         warnings.warn(message, RuntimeWarning, stacklevel=3)
         return None
+
+
+def _remove(checkpoint: Path) -> None:
+    """Remove a checkpoint and the one before it, which ``fit`` keeps."""
+    for path in (checkpoint, checkpoint.with_name(f"{checkpoint.name}.previous")):
+        path.unlink(missing_ok=True)
 
 
 def _seconds_since(began: float, history: Sequence[Mapping[str, float]]) -> float:

@@ -32,8 +32,8 @@ from .training import DiversityLoss as DiversityLoss
 from .training import Ensemble as Ensemble
 from .training import IndependentLoss as IndependentLoss
 from .training import JointLoss as JointLoss
+from .training import MemberAxis as MemberAxis
 from .training import NegativeCorrelationLoss as NegativeCorrelationLoss
-from .training import SharedTrunk as SharedTrunk
 from .training import fit as fit
 
 __version__: str

@@ -57,7 +57,10 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
             yield file
             file.flush()
             os.fsync(descriptor)
-        part.replace(target)
+            if fcntl is not None:  # while it is locked, so that no other writer takes it for a leftover
+                part.replace(target)
+        if fcntl is None:  # Windows renames only closed files
+            part.replace(target)
         _flush_folder(target.parent)
     finally:
         part.unlink(missing_ok=True)

@@ -30,6 +30,11 @@ def plain(value: Any) -> Any:
         value = value._asdict()
     if isinstance(value, Mapping):
         return {str(key): plain(entry) for key, entry in value.items()}
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biufU":  # at once: a matrix may have millions
+        if value.dtype.kind == "f" and not (finite := np.isfinite(value)).all():
+            value = value.astype(object)
+            value[~finite] = None
+        return value.tolist()
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(value, list | tuple):

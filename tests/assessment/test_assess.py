@@ -30,7 +30,13 @@ from counterpoint.measures import (
     truth_learner_correlation,
 )
 from counterpoint.outputs import Outputs, RunningVote
-from counterpoint.theory import jury_accuracy, mixed_vote_accuracy, optimality, plurality_accuracy
+from counterpoint.theory import (
+    best_weights,
+    jury_accuracy,
+    mixed_vote_accuracy,
+    optimality,
+    plurality_accuracy,
+)
 
 
 def make_votes(n_learners=7, n_samples=600, n_classes=3, accuracy=0.7, seed=0):
@@ -38,6 +44,21 @@ def make_votes(n_learners=7, n_samples=600, n_classes=3, accuracy=0.7, seed=0):
     truth = rng.integers(0, n_classes, n_samples)
     wrong = (truth + rng.integers(1, n_classes, (n_learners, n_samples))) % n_classes
     return truth, np.where(rng.random((n_learners, n_samples)) < accuracy, truth, wrong)
+
+
+def test_more_learners_than_samples_have_the_ceiling_of_the_best_weights():
+    truth, votes = make_votes(n_learners=60, n_samples=40, n_classes=2)
+    votes[7] = votes[3]  # twins
+    result = assess(truth, votes).correlations
+    expected = best_weights(result.r_tl_learners, result.matrix).ceiling
+    assert expected == pytest.approx(1.0, abs=1e-6)
+    assert result.ceiling == pytest.approx(expected, abs=1e-6)
+    truth, votes = make_votes(n_learners=12, n_samples=400, n_classes=2)
+    votes[7] = votes[3]
+    found = assess(truth, votes)
+    expected = best_weights(found.correlations.r_tl_learners, found.correlations.matrix).ceiling
+    assert 0.5 < expected < 0.99
+    assert found.correlations.ceiling == pytest.approx(expected, abs=1e-12)
 
 
 def test_weights_that_tie_in_the_decimal_system_tie_in_every_vote():

@@ -1,11 +1,14 @@
 import copy
 import pickle
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer, load_iris, make_classification
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import balanced_accuracy_score
@@ -14,7 +17,8 @@ from torch import nn
 
 from counterpoint import assess_estimator
 from counterpoint.datasets import load
-from counterpoint.estimators import DiverseEnsembleClassifier, DiverseEnsembleClassifierCV
+from counterpoint.estimators import DiverseEnsembleClassifier, DiverseEnsembleClassifierCV, TableEncoder
+from counterpoint.estimators._rows import distinct_rows
 from counterpoint.exceptions import LearnerWarning
 from counterpoint.measures import combine, log_loss
 from counterpoint.training import CorrelationLoss, IndependentLoss
@@ -49,6 +53,37 @@ class Pair(nn.Linear):
 
     def forward(self, x):
         return super().forward(x), x
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_distinct_rows_are_those_of_numpy(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 3, (rng.integers(1, 40), rng.integers(1, 4))).astype(float)
+    X[rng.random(X.shape) < 0.1] = np.inf  # in place of NaN, which is not equal to itself
+    codes, weight = rng.integers(0, 2, len(X)), rng.integers(0, 3, len(X)).astype(float)
+    kept = weight > 0
+    table, where = np.unique(np.column_stack([codes, X])[kept], axis=0, return_inverse=True)
+    found = distinct_rows(np.where(np.isinf(X), np.nan, X), codes, weight)
+    np.testing.assert_array_equal(found.X, np.where(np.isinf(table), np.nan, table)[:, 1:])
+    np.testing.assert_array_equal(found.codes, table[:, 0])
+    np.testing.assert_array_equal(found.weight, np.bincount(where.ravel(), weight[kept]))
+
+
+def test_a_large_table_is_copied_a_few_times_at_most():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100_000, 20))
+    codes, weight = (X[:, 0] > 0).astype(np.int64), np.ones(len(X))
+    tracemalloc.start()
+    try:
+        rows = distinct_rows(X, codes, weight)
+        assert tracemalloc.get_traced_memory()[1] < 1.6 * X.nbytes
+        encoder = TableEncoder().fit(X)
+        tracemalloc.reset_peak()
+        before = tracemalloc.get_traced_memory()[0]
+        rows.tensors(encoder, torch.device("cpu"))
+        assert tracemalloc.get_traced_memory()[1] - before < 2.5 * X.nbytes
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize(
@@ -753,7 +788,9 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("settings", "error", "match"), BAD, ids=[str(bad[0])[:40] for bad in BAD])
+@pytest.mark.parametrize(
+    ("settings", "error", "match"), BAD, ids=[str(bad[0]).partition(" at 0x")[0][:40] for bad in BAD]
+)
 def test_a_bad_parameter_is_named(iris, settings, error, match):
     with pytest.raises(error, match=match):
         small(**settings).fit(*iris)

@@ -26,6 +26,19 @@ def test_independent_learners_agree_with_the_sum_over_all_patterns(p, data):
     assert mixed_vote_accuracy(p, 0.0) == pytest.approx(enumerate_independent(p, np.ones(len(p))), abs=1e-9)
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_many_independent_learners_agree_with_a_plain_convolution(weighted):
+    rng = np.random.default_rng(0)
+    p, w = rng.uniform(0.3, 0.72, 700), rng.integers(1, 4, 700) if weighted else np.ones(700, dtype=int)
+    score = np.ones(1)
+    for right, weight in zip(p, w, strict=True):
+        score = np.convolve(score, [1 - right, *np.zeros(weight - 1), right])
+    margin = 2 * np.arange(len(score)) - w.sum()
+    expected = score @ np.where(margin > 0, 1.0, np.where(margin == 0, 0.5, 0.0))
+    assert 0.6 < expected < 0.99
+    assert mixed_vote_accuracy(p, 0.0, weights=w) == pytest.approx(expected, abs=1e-12)
+
+
 @pytest.mark.parametrize(("n", "p"), [*itertools.product([2, 3, 5, 15, 51], [0.55, 0.7, 0.9])])
 def test_learners_that_are_nearly_equal_are_nearly_a_jury(n, p):
     learners = p + 1e-13 * np.arange(n)  # equal ones are a jury by definition

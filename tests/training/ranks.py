@@ -1,4 +1,4 @@
-"""Several processes in one group, for the tests of training on a mesh; started once, since each imports torch."""
+"""Several processes in one group, for the tests of training on a mesh; forked from one that has imported torch."""
 
 import datetime
 import time
@@ -8,13 +8,24 @@ import torch
 import torch.distributed as dist
 
 SECONDS = 60
+# What takes longest to import: all processes are forked from one that has done it.
+IMPORTS = [
+    "pytest",
+    "torch._dynamo",
+    "torch.distributed.tensor",
+    "counterpoint.training",
+    "counterpoint.training.mesh",
+]
 
 
 class Ranks:
     """Processes that each call a function of a test module and send back what it returns."""
 
     def __init__(self, n_ranks, folder):
-        context = torch.multiprocessing.get_context("spawn")
+        forks = "forkserver" in torch.multiprocessing.get_all_start_methods()
+        context = torch.multiprocessing.get_context("forkserver" if forks else "spawn")
+        if forks:
+            context.set_forkserver_preload(IMPORTS)
         self.answers = context.Queue()
         self.questions = [context.Queue() for _ in range(n_ranks)]
         store = folder / "store"

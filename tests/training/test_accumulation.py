@@ -35,7 +35,7 @@ def samples(n=42):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("loss", LOSSES, ids=str)
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: str(loss).partition(" at 0x")[0])
 def test_the_gradient_of_parts_is_that_of_the_whole_batch(loss, weighted):
     x, y = samples()
     given = (torch.rand(42, dtype=torch.float64),) if weighted else ()

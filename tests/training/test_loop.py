@@ -18,7 +18,7 @@ from counterpoint.training import (
     DiversityLoss,
     Ensemble,
     IndependentLoss,
-    SharedTrunk,
+    MemberAxis,
     calibrate,
     fit,
     load_checkpoint,
@@ -957,7 +957,7 @@ def test_a_module_without_a_read_out_is_told_of():
 def test_a_read_out_of_earlier_weights_is_dropped_by_further_training(stacked):
     x, y = blobs()
     heads = nn.Sequential(nn.Linear(2, 9), nn.Unflatten(1, (3, 3)))
-    ensemble = mlps() if stacked else SharedTrunk(heads, 3)
+    ensemble = mlps() if stacked else MemberAxis(heads, 3)
     train(ensemble, batched(x, y), loss=CorrelationLoss(0.5), epochs=2)
     ensemble.eval()
     gradient = ensemble(x.clone().requires_grad_()).sum()
@@ -1017,7 +1017,7 @@ def test_as_many_learners_as_samples_are_not_taken_for_each_other():
     ):
         train(Heads(10, True), batched(x, y, size=10), **options)
     train(Heads(10, False), batched(x, y, size=10), **options)
-    trunk = SharedTrunk(Heads(10, True), 10)
+    trunk = MemberAxis(Heads(10, True), 10)
     train(trunk, batched(x, y, size=10), **options)
     with torch.no_grad():
         torch.testing.assert_close(trunk(x)[3], trunk.net.nets[3](x))

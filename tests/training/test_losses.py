@@ -12,12 +12,14 @@ from counterpoint.theory import critical_lambda, cross_entropy_diversity
 from counterpoint.training import (
     CorrelationLoss,
     DiversityLoss,
+    Ensemble,
     EnsembleLoss,
     IndependentLoss,
     JointLoss,
     NegativeCorrelationLoss,
     correlation_loss,
     correlations,
+    fit,
 )
 from counterpoint.training.ensemble_loss import as_ensemble_loss
 
@@ -650,7 +652,11 @@ def test_a_batch_without_learners_samples_or_classes_is_refused(loss, shape):
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (39,), (40, 1), (4, 40), (1, 40)])
-@pytest.mark.parametrize("weighted", [*LOSSES, partial(correlation_loss, lam=0.2), correlations], ids=repr)
+@pytest.mark.parametrize(
+    "weighted",
+    [*LOSSES, partial(correlation_loss, lam=0.2), correlations],
+    ids=lambda one: repr(one).partition(" at 0x")[0],
+)
 def test_weights_are_one_for_each_sample(weighted, shape):
     logits, target = batch()
     with pytest.raises(
@@ -754,6 +760,41 @@ def test_progress_scales_the_dial_and_can_be_undone(loss):
     assert loss.effective_diversity(4) == full
 
 
+@pytest.mark.parametrize("own", [{}, {"weight": torch.tensor([1.0, 2.0, 0.5])}, {"label_smoothing": 0.1}])
+def test_samples_to_ignore_are_those_of_torch(own):
+    torch.manual_seed(0)
+    logits, target = torch.randn(3, 20, 3), torch.randint(3, (20,))
+    target[::4] = 9
+    expected = torch.nn.CrossEntropyLoss(ignore_index=9, **own)
+    mean = torch.stack([expected(one, target) for one in logits]).mean()
+    torch.testing.assert_close(IndependentLoss(ignore_index=9, **own)(logits, target), mean)
+    joint = JointLoss(pool="logits", ignore_index=9, **own)
+    torch.testing.assert_close(joint(logits, target), expected(logits.mean(0), target))
+    kept = target != 9
+    weight = torch.rand(20)
+    torch.testing.assert_close(
+        DiversityLoss(0.5, ignore_index=9, **own)(logits, target, weight),
+        DiversityLoss(0.5, **own)(logits[:, kept], target[kept], weight[kept]),
+    )
+    assert "ignore_index=9" in repr(joint)
+
+
+def test_fit_leaves_samples_to_ignore_out_of_its_measures():
+    def train(x, y, **own):
+        torch.manual_seed(0)
+        ensemble = Ensemble([torch.nn.Linear(2, 2) for _ in range(3)])
+        options = {"epochs": 3, "optimizer": torch.optim.Adam, "progress": False, "validation": [(x, y)]}
+        return fit(ensemble, [(x, y)], loss=DiversityLoss(**own), **options)
+
+    x = torch.randn(30, 2, generator=torch.Generator().manual_seed(1))
+    y = (x[:, 0] > 0).long()
+    some = torch.where(torch.arange(30) % 3 == 0, -1, y)
+    found, expected = train(x, some, ignore_index=-1), train(x[some >= 0], y[some >= 0])
+    for name in expected.columns:
+        if name != "seconds":
+            torch.testing.assert_close(found[name], expected[name], msg=name)
+
+
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_class_weights_and_label_smoothing_are_those_of_torch(weighted, smoothing):
@@ -779,6 +820,7 @@ def test_class_weights_and_label_smoothing_are_those_of_torch(weighted, smoothin
         ({"weight": torch.tensor([1.0, -2.0])}, ValueError, "`weight` must hold a number of 0 or more"),
         ({"weight": torch.tensor([1.0, 0.0]), "label_smoothing": 0.1}, ValueError, "above 0, with"),
         ({"label_smoothing": 2.0}, ValueError, "`label_smoothing` must"),
+        ({"ignore_index": 0.5}, TypeError, "`ignore_index` must"),
         ({"weight": torch.ones(2)}, ValueError, "got 2 weights for 3 classes"),
     ],
 )

@@ -20,8 +20,8 @@ from counterpoint.training import (
     DiversityWarmup,
     Ensemble,
     IndependentLoss,
+    MemberAxis,
     ParallelEnsemble,
-    SharedTrunk,
     fit,
     parallelize,
 )
@@ -186,8 +186,9 @@ def resume_all(rank, folder):
     x, y = samples()
     options = {"loss": CorrelationLoss(0.8), "optimizer": adam, "progress": False, "validation": split(x, y)}
     options |= {"scheduler": lambda optimizer: torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)}
-    for make in (stacked, mixed):
-        for first, second in ((None, None), ("both", "learners"), ("learners", None), (None, "data")):
+    ways = {stacked: (("both", "learners"), (None, "data")), mixed: (("learners", None),)}
+    for make, meshes in ways.items():
+        for first, second in ((None, None), *meshes):
             path = f"{folder}/{make.__name__}-{first}-{second}"
             own = f"{path}-{rank}"
             ensemble = make()
@@ -275,7 +276,7 @@ def own_loop(rank):
 
 def refused(rank, mesh, x, y):
     options = {"loss": DiversityLoss(), "optimizer": adam, "epochs": 1, "progress": False}
-    trunk = SharedTrunk(nn.Sequential(nn.Linear(3, 6), nn.Unflatten(1, (2, 3))).double(), 2)
+    trunk = MemberAxis(nn.Sequential(nn.Linear(3, 6), nn.Unflatten(1, (2, 3))).double(), 2)
     ensemble = stacked()
     bad = [
         (trunk, [(x, y)], {"mesh": mesh}, TypeError, "`ensemble` must be an Ensemble"),

@@ -14,8 +14,8 @@ from counterpoint.training import (
     Ensemble,
     IndependentLoss,
     JointLoss,
+    MemberAxis,
     Readout,
-    SharedTrunk,
     Vote,
     calibrate,
     fit,
@@ -299,14 +299,14 @@ class _Swapped(nn.Module):
 @pytest.mark.parametrize("loss", [DiversityLoss(), CorrelationLoss(0.9), IndependentLoss()], ids=repr)
 def test_heads_on_a_shared_trunk_train_and_vote(axis, loss):
     torch.manual_seed(0)
-    ensemble = SharedTrunk(heads(axis=axis), 4, learner_axis=axis)
+    ensemble = MemberAxis(heads(axis=axis), 4, dim=axis)
     _, history = trained(loss, ensemble=ensemble, epochs=40)
     x, y = data()
     assert ensemble(x).shape == (4, 240, 3)
     assert ensemble.vote == loss.voting
     assert history["log_loss"][0] > 0.5
     assert (ensemble.predict(x) == y).float().mean() > 0.85
-    twin = SharedTrunk(heads(axis=axis), 4, learner_axis=axis)
+    twin = MemberAxis(heads(axis=axis), 4, dim=axis)
     twin.load_state_dict(ensemble.state_dict())
     assert torch.equal(twin.predict_proba(x), ensemble.predict_proba(x))
 
@@ -315,7 +315,7 @@ def test_both_axes_of_a_shared_trunk_are_one_training():
     found = []
     for axis in (1, 0):
         torch.manual_seed(3)
-        ensemble = SharedTrunk(heads(axis=axis), 4, learner_axis=axis)
+        ensemble = MemberAxis(heads(axis=axis), 4, dim=axis)
         found.append(trained(DiversityLoss(), ensemble=ensemble)[1]["loss"])
     np.testing.assert_allclose(*found)
 
@@ -323,27 +323,27 @@ def test_both_axes_of_a_shared_trunk_are_one_training():
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
-        (lambda: SharedTrunk("net", 3), TypeError, "`net` must be a torch Module; got 'net'"),
-        (lambda: SharedTrunk(heads(), 0), ValueError, "`n_learners` must be at least 1; got 0"),
+        (lambda: MemberAxis("net", 3), TypeError, "`module` must be a torch Module; got 'net'"),
+        (lambda: MemberAxis(heads(), 0), ValueError, "`n_learners` must be at least 1; got 0"),
         (
-            lambda: SharedTrunk(heads(), 4, learner_axis=3),
+            lambda: MemberAxis(heads(), 4, dim=3),
             ValueError,
-            "`learner_axis` must be at most 2; got 3",
+            "`dim` must be at most 2; got 3",
         ),
         (
-            lambda: SharedTrunk(heads(), 5)(torch.zeros(2, 5)),
+            lambda: MemberAxis(heads(), 5)(torch.zeros(2, 5)),
             ValueError,
-            r"`net` must return \(batch, n_learners, n_classes\) with 5 learners; got shape \(2, 4, 3\)",
+            r"`module` must return \(batch, n_learners, n_classes\) with 5 learners; got shape \(2, 4, 3\)",
         ),
         (
-            lambda: SharedTrunk(nn.Linear(5, 3), 3)(torch.zeros(2, 5)),
+            lambda: MemberAxis(nn.Linear(5, 3), 3)(torch.zeros(2, 5)),
             ValueError,
             r"with 3 learners; got shape \(2, 3\)",
         ),
         (
-            lambda: SharedTrunk(heads(), 4, learner_axis=0)(torch.zeros(2, 5)),
+            lambda: MemberAxis(heads(), 4, dim=0)(torch.zeros(2, 5)),
             ValueError,
-            r"`net` must return \(n_learners, batch, n_classes\) with 4 learners; got shape \(2, 4, 3\)",
+            r"`module` must return \(n_learners, batch, n_classes\) with 4 learners; got shape \(2, 4, 3\)",
         ),
     ],
 )
@@ -404,5 +404,5 @@ def test_the_learners_may_be_on_any_axis_of_a_trunk():
     net = nn.Sequential(nn.Linear(4, 6), nn.Unflatten(1, (3, 2)))  # (batch, 3, 2)
     x = torch.randn(5, 4)
     raw = net(x)
-    torch.testing.assert_close(SharedTrunk(net, 3)(x), raw.transpose(0, 1))
-    torch.testing.assert_close(SharedTrunk(net, 2, learner_axis=2)(x), raw.movedim(2, 0))
+    torch.testing.assert_close(MemberAxis(net, 3)(x), raw.transpose(0, 1))
+    torch.testing.assert_close(MemberAxis(net, 2, dim=2)(x), raw.movedim(2, 0))

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from counterpoint._validation import FloatArray, IntArray
 from counterpoint.exceptions import LearnerWarning
-from counterpoint.training import IndependentLoss, SharedTrunk, fit, pick_device, seeded
+from counterpoint.training import IndependentLoss, MemberAxis, fit, pick_device, seeded
 
 __all__ = ["TabMClassifier"]
 
@@ -43,7 +43,7 @@ class TabMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     classes_ : ndarray
         The classes.
-    ensemble_ : SharedTrunk
+    ensemble_ : MemberAxis
         The trained network.
 
     Notes
@@ -98,7 +98,7 @@ class TabMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 d_block=self.hidden,
                 k=N_LEARNERS,
             )
-            self.ensemble_ = SharedTrunk(network, N_LEARNERS).to(device)
+            self.ensemble_ = MemberAxis(network, N_LEARNERS).to(device)
             fit(
                 self.ensemble_,
                 batches,

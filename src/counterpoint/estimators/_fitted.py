@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["FittedNetworks", "all_or_nothing"]
 
+_JUDGED = 2**17  # rows that show whether a learner is constant
+
 
 def _has_probabilities(estimator: "FittedNetworks") -> bool:
     """Return True unless the vote is hard, as scikit-learn's ``VotingClassifier`` does."""
@@ -155,6 +157,8 @@ class FittedNetworks(ClassifierMixin, NetworkEstimator):
         return rule._replace(weights=None, readout=readout)
 
     def _warn_of_learners(self, rows: Rows) -> None:
-        """Warn of learners that ended constant, or against the truth."""
+        """Warn of learners that ended constant, or against the truth, on rows of all classes if there are very many."""
+        if len(rows.codes) > _JUDGED:
+            rows = rows.take(np.linspace(0, len(rows.codes) - 1, _JUDGED).astype(np.intp))
         x, y, weight = rows.tensors(self.encoder_, next(self.ensemble_.parameters()).device)
         warn_of_learners(learner_complaints(self._raw_logits(x).softmax(-1), y, weight))

@@ -21,6 +21,7 @@ __all__ = [
     "distinct_rows",
 ]
 
+_PART = 2**16  # rows that are encoded at once: in double precision they take more room than the result
 _ORDINARY = 20  # the binary exponent of weights that are used as they are
 
 
@@ -77,7 +78,11 @@ class Rows(NamedTuple):
         float32.
         """
         with np.errstate(over="ignore"):
-            X = np.array(encoder._encode(self.X), dtype=np.float32)
+            parts = [
+                np.asarray(encoder._encode(self.X[start : start + _PART]), dtype=np.float32)
+                for start in range(0, max(len(self.X), 1), _PART)
+            ]
+        X = np.concatenate(parts) if len(parts) > 1 else np.array(parts[0])
         if (bad := ~np.isfinite(X)).any():
             row, column = np.argwhere(bad)[0]  # numeric columns come first
             feature = encoder._numeric[column]
@@ -140,14 +145,23 @@ def distinct_rows(X: NDArray[Any], codes: IntArray | FloatArray, weight: FloatAr
     So a row of weight 2 is exactly the same as the row twice, a row of weight 0 the same as no row, and the order of
     the rows does not matter. Missing values are equal.
     """
-    kept = weight > 0
-    table = np.column_stack([codes[kept], X[kept]])
-    table[np.isnan(table)] = np.inf  # which no table holds; NaN is not equal to itself
-    found, where = np.unique(table, axis=0, return_inverse=True)
-    found[np.isinf(found)] = np.nan
-    summed = np.zeros(len(found))
-    np.add.at(summed, where.ravel(), weight[kept])
-    return Rows(found[:, 1:], found[:, 0].astype(codes.dtype), summed)
+    if not (kept := weight > 0).all():
+        X, codes, weight = X[kept], codes[kept], weight[kept]
+    keys = [codes, *X.T]
+    order = np.lexsort(keys[::-1])  # of indices: the table itself is copied once, at the end
+    begins = np.zeros(len(order), dtype=bool)
+    begins[:1] = True
+    for key in keys:
+        values = key[order]
+        begins[1:] |= (values[1:] != values[:-1]) & ~(
+            (values[1:] != values[1:]) & (values[:-1] != values[:-1])
+        )
+    where = np.empty(len(order), dtype=np.intp)
+    where[order] = np.cumsum(begins) - 1
+    first = order[begins]
+    table = np.asarray(X[first], dtype=np.float64)
+    summed: FloatArray = np.bincount(where, weight, minlength=len(first)).astype(np.float64, copy=False)
+    return Rows(table, codes[first], summed)
 
 
 def _held_out(codes: IntArray | FloatArray, fraction: float, rng: np.random.RandomState) -> NDArray[np.bool_]:

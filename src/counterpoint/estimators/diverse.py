@@ -223,6 +223,7 @@ class DiverseEnsembleClassifier(FittedNetworks):
             raise ValueError(f"`y` must hold at least two classes; got one class, {classes.tolist()[0]!r}.")
         seeds = draw_seeds(self.random_state)
         rows = coded_rows(X, y, self.classes_ if go_on else classes, weight)
+        del X, y, weight  # a large table need not be held twice
         if go_on:
             check_networks(self, self._networks)
             self.encoder_ = self.encoder_._rescaled(rows.X, rows.weight, standardize=self.standardize)

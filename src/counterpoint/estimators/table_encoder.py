@@ -37,7 +37,7 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     Attributes
     ----------
-    is_categorical_ : ndarray of bool, shape (n_features_in_,)
+    is_categorical_ : ndarray of bool, shape (n_features,)
         Which columns are nominal.
     categories_ : list of ndarray
         The values of each nominal column, None for a missing one.
@@ -244,7 +244,7 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         each = np.ones((len(table), 1)) if weight is None else weight[:, None]
         mass = (each * is_present).sum(axis=0)
         with np.errstate(over="ignore", invalid="ignore"):
-            total = (each * np.where(is_present, numbers, 0)).sum(axis=0)
+            total = (each * (numbers if is_present.all() else np.where(is_present, numbers, 0))).sum(axis=0)
         known = np.full(len(mass), np.nan) if scaler is None else self._means.copy()
         self._means = np.divide(total, mass, out=known, where=mass > 0)
         self.scaler_ = self._fit_scaler(numbers, weight, scaler) if self.standardize else None

@@ -82,7 +82,7 @@ def mean_of_pairs(matrix: FloatArray) -> float:
     >>> mean_of_pairs(np.array([[1.0, 0.2, 0.4], [0.2, 1.0, np.nan], [0.4, np.nan, 1.0]])).__round__(3)
     0.3
     """
-    return float(mean_defined(matrix[np.triu_indices(len(matrix), k=1)]))
+    return float(mean_defined(matrix[~np.tri(len(matrix), dtype=bool)]))
 
 
 def listed(names: Sequence[str], most: int = _NAMED) -> str:

@@ -6,11 +6,12 @@ the *score* is the sum of the weights of the learners that are right, and the vo
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import special
+from scipy import fft, special
 
 from counterpoint._validation import (
     ROUNDING,
     FloatArray,
+    IntArray,
     check_interval,
     check_square,
     check_weights,
@@ -24,6 +25,8 @@ from counterpoint.theory.voting import jury_accuracy
 __all__ = ["mixed_vote_accuracy"]
 
 _CELLS = 4000  # number of distinct values of the score; larger for many learners
+_BLOCK = 256  # learners whose score is found one by one; blocks of them are joined by Fourier transforms
+_NOISE = 1e-15  # what a Fourier transform leaves where a probability is zero
 _FEW = 12  # so few learners that every set of them can be looked at
 
 
@@ -59,12 +62,12 @@ def mixed_vote_accuracy(
     Notes
     -----
     The one-factor probit with a loading :math:`a_i` for each learner: given the factor :math:`F`, learner :math:`i` is
-    right with probability :math:`\Phi((t_i - a_i F) / \sqrt{1 - a_i^2})`, independently of the others, so the score
-    is a (weighted) Poisson-binomial sum, found exactly by dynamic programming and averaged over :math:`F`. The
-    loadings are those for which each learner's covariance with the score of the others is the one that ``c`` asks
-    for. Negative correlations, which one factor cannot produce, are handled as in :func:`jury_accuracy`: by the
-    distribution of the score nearest to this one that has the mean :math:`\sum_i w_i p_i` and the variance
-    :math:`\sum_{ij} w_i w_j c_{ij} s_i s_j`, with :math:`s_i^2 = p_i (1 - p_i)`. For equal learners it
+    right with probability :math:`\Phi((t_i - a_i F) / \sqrt{1 - a_i^2})`, independently of the others, so the score is
+    a (weighted) Poisson-binomial sum, found exactly by dynamic programming (for many learners by Fourier transforms)
+    and averaged over :math:`F`. The loadings are those for which each learner's covariance with the score of the others
+    is the one that ``c`` asks for. Negative correlations, which one factor cannot produce, are handled as in
+    :func:`jury_accuracy`: by the distribution of the score nearest to this one that has the mean :math:`\sum_i w_i p_i`
+    and the variance :math:`\sum_{ij} w_i w_j c_{ij} s_i s_j`, with :math:`s_i^2 = p_i (1 - p_i)`. For equal learners it
     is :func:`jury_accuracy`. A learner with more than half of the weight decides alone, whatever ``c``. Learners that
     are always right or always wrong have no correlation with the others. Weights are used exactly for up to 12
     learners, and for more learners if they are whole multiples of a unit with a sum of at most 4000 units (or 20 per
@@ -213,16 +216,35 @@ def _score_distribution(given_factor: FloatArray, w: FloatArray) -> tuple[FloatA
     """Return the values of the score and their distribution for each value of the factor, shape (values, nodes)."""
     if (w != np.round(w)).any():
         return _score_of_few(given_factor, w)
-    total = int(w.sum())
-    score = np.zeros((total + 1, given_factor.shape[1]))
+    blocks = [slice(start, start + _BLOCK) for start in range(0, len(w), _BLOCK)]
+    parts = [_score_of_block(given_factor[block], w[block].astype(int)) for block in blocks]
+    while len(parts) > 1:
+        last = parts[len(parts) // 2 * 2 :]
+        parts = [_joined(*two) for two in zip(parts[::2], parts[1::2], strict=False)] + last
+    return np.arange(w.sum() + 1), parts[0]
+
+
+def _score_of_block(given_factor: FloatArray, w: IntArray) -> FloatArray:
+    """Return the distribution of the score of some learners, one learner after the other."""
+    score = np.zeros((w.sum() + 1, given_factor.shape[1]))
     score[0] = 1.0
     reach = 0
-    for right, weight in zip(given_factor, w.astype(int), strict=True):
+    for right, weight in zip(given_factor, w, strict=True):
         moved = score[: reach + 1] * right
         score[: reach + 1] -= moved
         score[weight : reach + weight + 1] += moved
         reach += weight
-    return np.arange(total + 1.0), score
+    return score
+
+
+def _joined(first: FloatArray, second: FloatArray) -> FloatArray:
+    """Return the distribution of the sum of two scores, which are independent given the factor."""
+    length = len(first) + len(second) - 1
+    size = fft.next_fast_len(length, real=True)
+    product = fft.rfft(first, size, axis=0) * fft.rfft(second, size, axis=0)
+    score: FloatArray = fft.irfft(product, size, axis=0)[:length]
+    score[score < _NOISE] = 0.0
+    return score
 
 
 def _score_of_few(given_factor: FloatArray, w: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -19,7 +19,7 @@ from counterpoint.training.columns import one_hot  # noqa: E402
 from counterpoint.training.correlation import Correlations, correlations  # noqa: E402
 from counterpoint.training.correlation_losses import CorrelationLoss, correlation_loss  # noqa: E402
 from counterpoint.training.device import pick_device, seeded  # noqa: E402
-from counterpoint.training.ensemble import Ensemble, SharedTrunk, Voters  # noqa: E402
+from counterpoint.training.ensemble import Ensemble, MemberAxis, Voters  # noqa: E402
 from counterpoint.training.ensemble_loss import EnsembleLoss  # noqa: E402
 from counterpoint.training.groups import (  # noqa: E402
     BatchFold,
@@ -63,12 +63,12 @@ __all__ = [
     "History",
     "IndependentLoss",
     "JointLoss",
+    "MemberAxis",
     "NegativeCorrelationLoss",
     "ParallelEnsemble",
     "ProgressBar",
     "Readout",
     "Schedule",
-    "SharedTrunk",
     "SquaredErrorLoss",
     "Stacked",
     "State",

@@ -253,15 +253,17 @@ def check_learner_axis(ensemble: nn.Module, x: Any, logits: Tensor) -> None:
         fewer = forward_batch(ensemble, map_inputs(x, lambda part: part[:-1]), "batches")
     if fewer.shape[0] != logits.shape[0]:
         raise ValueError(
-            "`ensemble` must return (n_learners, batch, n_classes); got the batch first. SharedTrunk takes modules "
+            "`ensemble` must return (n_learners, batch, n_classes); got the batch first. MemberAxis takes modules "
             "that return (batch, n_learners, n_classes)."
         )
 
 
-def rows_of(logits: Any, y: Tensor, weight: Sequence[Tensor]) -> tuple[Any, Tensor, list[Tensor]]:
+def rows_of(
+    logits: Any, y: Tensor, weight: Sequence[Tensor], ignore_index: int | None = None
+) -> tuple[Any, Tensor, list[Tensor]]:
     """Return the outputs of a batch with one row for each label: tokens of sequences become rows of their own.
 
-    Tokens with the label -100, which torch ignores, are left out.
+    Rows with the label to ignore are left out, and so are tokens with the label -100, which torch ignores.
 
     Parameters
     ----------
@@ -271,13 +273,15 @@ def rows_of(logits: Any, y: Tensor, weight: Sequence[Tensor]) -> tuple[Any, Tens
         Labels.
     weight : sequence of Tensor
         Weights of the samples, or of the tokens, if there are any.
+    ignore_index : int, optional
+        The label to ignore.
     """
-    if not isinstance(logits, Tensor) or logits.dim() != 4 or logits.shape[1:3] != y.shape[:2]:
-        return logits, y, list(weight)
-    weight = [(w[:, None].expand(y.shape[:2]) if w.dim() == 1 else w).flatten() for w in weight]
-    logits, y = logits.flatten(1, 2), y.flatten(0, 1)
-    if y.dim() == 1 and not y.is_floating_point():
-        kept = y != _IGNORED
+    tokens = isinstance(logits, Tensor) and logits.dim() == 4 and logits.shape[1:3] == y.shape[:2]
+    if tokens:
+        weight = [(w[:, None].expand(y.shape[:2]) if w.dim() == 1 else w).flatten() for w in weight]
+        logits, y = logits.flatten(1, 2), y.flatten(0, 1)
+    if (tokens or ignore_index is not None) and y.dim() == 1 and not y.is_floating_point():
+        kept = y != (_IGNORED if ignore_index is None else ignore_index)
         logits, y, weight = logits[:, kept], y[kept], [w[kept] for w in weight]
     return logits, y, list(weight)
 

@@ -11,12 +11,19 @@ from counterpoint._validation import check_choice, check_weights, check_whole
 from counterpoint.exceptions import LearnerWarning
 from counterpoint.training.columns import two_columns
 from counterpoint.training.ensemble_loss import EnsembleLoss
-from counterpoint.training.modules import evaluating, rows_at_once, unwrap
+from counterpoint.training.modules import (
+    evaluating,
+    name_bare,
+    name_wrapped,
+    rows_at_once,
+    uncompiled,
+    unwrap,
+)
 from counterpoint.training.readout import Readout
 from counterpoint.training.stacked import Stacked, can_stack, change_layout
 from counterpoint.training.voting import VOTES, Vote
 
-__all__ = ["Ensemble", "SharedTrunk", "Voters", "voters_in"]
+__all__ = ["Ensemble", "MemberAxis", "Voters", "voters_in"]
 
 
 class Voters(nn.Module):
@@ -212,7 +219,8 @@ class Ensemble(Voters):
     Adam) treat them the same; optimizers that depend on shapes, such as Adafactor and Muon, do not. Select groups
     of parameters, such as those without weight decay, by name and not by ``dim()``. Subclasses of ``nn.Sequential`` are
     not stacked, nor are learners that differ in a setting, or that have hooks, a ``forward`` of their own or additional
-    tensors. Other attributes of stacked learners are not kept.
+    tensors. Other attributes of stacked learners are not kept. Learners in ``torch.compile`` are stacked as plain ones
+    are, and run uncompiled then; compile the ensemble instead.
 
     Learners that are not stacked share the input tensor. If one begins with an in-place operation, such as
     ``nn.ReLU(inplace=True)``, it changes the input of the learners after it; use ``inplace=False`` there.
@@ -241,10 +249,11 @@ class Ensemble(Voters):
         if not learners or not all(isinstance(learner, nn.Module) for learner in learners):
             raise TypeError(f"`learners` must be a list of at least one torch Module; got {given!r}.")
         super().__init__(len(learners), voting, weights, activation)
-        self.body: nn.ModuleList | Stacked = (
-            Stacked(learners) if can_stack(learners) else nn.ModuleList(learners)
-        )
+        bare = [uncompiled(learner) for learner in learners]
+        self.body: nn.ModuleList | Stacked = Stacked(bare) if can_stack(bare) else nn.ModuleList(learners)
         self.register_load_state_dict_pre_hook(_change_layout)  # type: ignore[no-untyped-call]
+        self.register_load_state_dict_pre_hook(name_wrapped)  # type: ignore[no-untyped-call]
+        self.register_state_dict_post_hook(name_bare)  # type: ignore[no-untyped-call]
 
     @property
     def is_stacked(self) -> bool:
@@ -288,18 +297,18 @@ class Ensemble(Voters):
         return f"{super().extra_repr()}, stacked={self.is_stacked}"
 
 
-class SharedTrunk(Voters):
-    """One network with the outputs of several learners: heads on a trunk, BatchEnsemble, TabM.
+class MemberAxis(Voters):
+    """One module with the outputs of several learners on one axis: heads on a trunk, BatchEnsemble, TabM.
 
     It trains and votes as an :class:`Ensemble` does.
 
     Parameters
     ----------
-    net : Module
+    module : Module
         Its output has an axis for the learners, such as ``(batch, n_learners, n_classes)``.
     n_learners : int
         Number of learners.
-    learner_axis : {1, 0, 2}, default=1
+    dim : {1, 0, 2}, default=1
         The axis of the learners in the output; the other two are the batch and the classes, in this order.
     voting, weights, activation
         As for :class:`Ensemble`.
@@ -307,7 +316,7 @@ class SharedTrunk(Voters):
     Examples
     --------
     >>> heads = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 5 * 3), nn.Unflatten(1, (5, 3)))
-    >>> ensemble = SharedTrunk(heads, n_learners=5)
+    >>> ensemble = MemberAxis(heads, n_learners=5)
     >>> x = torch.randn(10, 4)
     >>> ensemble(x).shape  # (n_learners, batch, n_classes)
     torch.Size([5, 10, 3])
@@ -317,35 +326,31 @@ class SharedTrunk(Voters):
 
     def __init__(
         self,
-        net: nn.Module,
+        module: nn.Module,
         n_learners: int,
         *,
-        learner_axis: int = 1,
+        dim: int = 1,
         voting: str = "auto",
         weights: Sequence[float] | None = None,
         activation: str = "softmax",
     ) -> None:
-        if not isinstance(net, nn.Module):
-            raise TypeError(f"`net` must be a torch Module; got {net!r}.")
+        if not isinstance(module, nn.Module):
+            raise TypeError(f"`module` must be a torch Module; got {module!r}.")
         n_learners = check_whole(n_learners, "n_learners", minimum=1)
         super().__init__(n_learners, voting, weights, activation)
-        self.learner_axis = check_whole(learner_axis, "learner_axis", minimum=0, maximum=2)
-        self.net = net
+        self.dim = check_whole(dim, "dim", minimum=0, maximum=2)
+        self.net = module
 
     def forward(self, x: Any) -> Tensor:
         """Return the outputs of the learners, (n_learners, batch, n_classes)."""
         found = self.net(**x) if isinstance(x, Mapping) else self.net(x)
-        if (
-            not isinstance(found, Tensor)
-            or found.dim() != 3
-            or found.shape[self.learner_axis] != self.n_learners
-        ):
+        if not isinstance(found, Tensor) or found.dim() != 3 or found.shape[self.dim] != self.n_learners:
             axes = ["batch", "n_classes"]
-            axes.insert(self.learner_axis, "n_learners")
+            axes.insert(self.dim, "n_learners")
             shape = f"({', '.join(axes)})"
             got = f"shape {tuple(found.shape)}" if isinstance(found, Tensor) else f"a {type(found).__name__}"
-            raise ValueError(f"`net` must return {shape} with {self.n_learners} learners; got {got}.")
-        return self.trained_with(found.movedim(self.learner_axis, 0))
+            raise ValueError(f"`module` must return {shape} with {self.n_learners} learners; got {got}.")
+        return self.trained_with(found.movedim(self.dim, 0))
 
 
 def voters_in(module: nn.Module) -> Voters | None:

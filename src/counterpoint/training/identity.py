@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from counterpoint._validation import find_fault
 from counterpoint.training.callbacks import State
-from counterpoint.training.modules import unwrap
+from counterpoint.training.modules import bare_name, unwrap
 
 __all__ = ["check_identity", "restoring", "run_identity"]
 
@@ -49,9 +49,9 @@ def run_identity(state: State) -> dict[str, Any]:
             name: _text(value) for name, value in ensemble.state_dict().items() if "readout." not in name
         },
         "layers": {
-            name: _ADDRESS.sub("", f"{type(module).__name__}({module.extra_repr()})")
+            bare_name(name): _ADDRESS.sub("", f"{type(module).__name__}({module.extra_repr()})")
             for name, module in ensemble.named_modules()
-            if name and name != "readout"
+            if name and name != "readout"  # a compiled part comes after its wrapper, in its place
         },
         "loss": _loss_text(state.loss),
         "optimizer": {

@@ -55,7 +55,7 @@ def fit(
     Parameters
     ----------
     ensemble : Module
-        An :class:`Ensemble` or a :class:`SharedTrunk`, possibly wrapped by ``torch.compile`` or
+        An :class:`Ensemble` or a :class:`MemberAxis`, possibly wrapped by ``torch.compile`` or
         ``DistributedDataParallel``, or any module that returns ``(n_learners, batch, n_classes)``. It is trained in
         place, on its device, in training mode.
     batches : iterable, or callable

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from counterpoint._validation import check_choice, check_number
+from counterpoint._validation import check_choice, check_number, check_whole
 from counterpoint.training.columns import (
     check_classes,
     check_tensor,
@@ -66,6 +66,9 @@ class DiversityLoss(EnsembleLoss):
         Weights of the classes, for labels, as in ``torch.nn.CrossEntropyLoss``.
     label_smoothing : float, default=0.0
         Share of the target that all classes have alike, as in ``torch.nn.CrossEntropyLoss``.
+    ignore_index : int, optional
+        Samples with this label count for nothing, as in ``torch.nn.CrossEntropyLoss``, whose default is -100. By
+        default every sample counts. :func:`fit` leaves them out of its measures too.
     mesh : DeviceMesh, ProcessGroup or "local", optional
         As for :class:`EnsembleLoss`.
 
@@ -108,9 +111,13 @@ class DiversityLoss(EnsembleLoss):
         pool: str = "logits",
         weight: Tensor | None = None,
         label_smoothing: float = 0.0,
+        ignore_index: int | None = None,
         mesh: Any = None,
     ) -> None:
         super().__init__(diversity, mesh=mesh)
+        if ignore_index is not None:
+            ignore_index = check_whole(ignore_index, "ignore_index", minimum=-(2**63))
+        self.ignore_index = ignore_index
         self.label_smoothing = check_number(label_smoothing, "label_smoothing", 0, 1)
         if weight is not None:
             check_tensor(weight, "weight")
@@ -124,6 +131,10 @@ class DiversityLoss(EnsembleLoss):
 
     def forward(self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> Tensor:
         """Return the loss of a batch; shapes as for :class:`EnsembleLoss`."""
+        if self.ignore_index is not None and not target.is_floating_point():
+            counts = target != self.ignore_index
+            target = target.masked_fill(~counts, 0)
+            sample_weight = counts.to(logits) if sample_weight is None else sample_weight * counts
         if self.weight is not None or self.label_smoothing:
             target, sample_weight = self._torch_targets(logits, target, sample_weight)
         if (
@@ -199,7 +210,7 @@ class DiversityLoss(EnsembleLoss):
             IndependentLoss,
             JointLoss,
         )  # a subclass may compute something else
-        known = known and self.weight is None and not self.label_smoothing
+        known = known and not self._classes_text  # other settings
         return (
             (DiversityLoss, self.pooled) if known and not isinstance(self.diversity, Tensor) else super().kind
         )
@@ -211,7 +222,9 @@ class DiversityLoss(EnsembleLoss):
     @property
     def _classes_text(self) -> str:
         weight = "" if self.weight is None else f", weight={self.weight.tolist()}"
-        return weight + (f", label_smoothing={self.label_smoothing}" if self.label_smoothing else "")
+        smoothing = f", label_smoothing={self.label_smoothing}" if self.label_smoothing else ""
+        ignored = "" if self.ignore_index is None else f", ignore_index={self.ignore_index}"
+        return weight + smoothing + ignored
 
 
 class IndependentLoss(DiversityLoss):
@@ -221,7 +234,7 @@ class IndependentLoss(DiversityLoss):
 
     Parameters
     ----------
-    weight, label_smoothing, mesh
+    weight, label_smoothing, ignore_index, mesh
         As for :class:`DiversityLoss`.
 
     Examples
@@ -232,9 +245,19 @@ class IndependentLoss(DiversityLoss):
     """
 
     def __init__(
-        self, *, weight: Tensor | None = None, label_smoothing: float = 0.0, mesh: Any = None
+        self,
+        *,
+        weight: Tensor | None = None,
+        label_smoothing: float = 0.0,
+        ignore_index: int | None = None,
+        mesh: Any = None,
     ) -> None:
-        super().__init__(0.0, weight=weight, label_smoothing=label_smoothing, mesh=mesh)
+        own: dict[str, Any] = {
+            "weight": weight,
+            "label_smoothing": label_smoothing,
+            "ignore_index": ignore_index,
+        }
+        super().__init__(0.0, **own, mesh=mesh)
         self.voting = "soft"
 
     def extra_repr(self) -> str:
@@ -251,7 +274,7 @@ class JointLoss(DiversityLoss):
     ----------
     pool : {"probabilities", "logits"}, default="probabilities"
         What is averaged.
-    weight, label_smoothing, mesh
+    weight, label_smoothing, ignore_index, mesh
         As for :class:`DiversityLoss`.
 
     Examples
@@ -267,9 +290,15 @@ class JointLoss(DiversityLoss):
         pool: str = "probabilities",
         weight: Tensor | None = None,
         label_smoothing: float = 0.0,
+        ignore_index: int | None = None,
         mesh: Any = None,
     ) -> None:
-        super().__init__(1.0, pool=pool, weight=weight, label_smoothing=label_smoothing, mesh=mesh)
+        own: dict[str, Any] = {
+            "weight": weight,
+            "label_smoothing": label_smoothing,
+            "ignore_index": ignore_index,
+        }
+        super().__init__(1.0, pool=pool, **own, mesh=mesh)
 
     def extra_repr(self) -> str:
         """Return the settings."""

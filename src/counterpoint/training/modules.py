@@ -9,7 +9,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-__all__ = ["all_finite", "copy_state", "evaluating", "rows_at_once", "unwrap"]
+__all__ = [
+    "all_finite",
+    "bare_name",
+    "copy_state",
+    "evaluating",
+    "name_bare",
+    "name_wrapped",
+    "rows_at_once",
+    "uncompiled",
+    "unwrap",
+]
 
 _MAX_ACTIVATIONS = 2**24  # numbers in one layer's activations, in a pass without gradients
 _TURN = threading.Lock()
@@ -25,10 +35,40 @@ def unwrap(module: nn.Module) -> nn.Module:
     while True:
         if isinstance(module, nn.DataParallel | nn.parallel.DistributedDataParallel):
             module = module.module
-        elif isinstance(inner := getattr(module, "_orig_mod", None), nn.Module):
+        elif (inner := uncompiled(module)) is not module:
             module = inner
         else:
             return module
+
+
+def uncompiled(module: nn.Module) -> nn.Module:
+    """Return the module inside ``torch.compile``."""
+    inner = getattr(module, "_orig_mod", None)
+    return inner if isinstance(inner, nn.Module) else module
+
+
+def bare_name(name: str) -> str:
+    """Return the name that a part of a module has without ``torch.compile`` around it.
+
+    Examples
+    --------
+    >>> bare_name("body.0._orig_mod.weight")
+    'body.0.weight'
+    """
+    return ".".join(part for part in name.split(".") if part != "_orig_mod")
+
+
+def name_bare(module: nn.Module, state_dict: dict[str, Any], prefix: str, *_: Any) -> None:
+    """Name the tensors of compiled learners as those of plain ones, so that each loads the state of the other."""
+    for name in [name for name in state_dict if name.startswith(f"{prefix}body.")]:
+        state_dict[bare_name(name)] = state_dict.pop(name)
+
+
+def name_wrapped(module: nn.Module, state_dict: dict[str, Any], prefix: str, *_: Any) -> None:
+    """Name the tensors of a state as those of the learners here, some of which may be compiled."""
+    for name, _tensor in (*module.named_parameters(), *module.named_buffers()):
+        if (plain := bare_name(name)) != name and f"{prefix}{plain}" in state_dict:
+            state_dict[f"{prefix}{name}"] = state_dict.pop(f"{prefix}{plain}")
 
 
 @contextmanager

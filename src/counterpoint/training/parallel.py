@@ -16,7 +16,7 @@ from torch.optim import Optimizer
 
 from counterpoint.training.ensemble import Ensemble, Voters
 from counterpoint.training.mesh import LOCAL, Axes, as_axes
-from counterpoint.training.modules import unwrap
+from counterpoint.training.modules import bare_name, unwrap
 from counterpoint.training.stacked import Stacked
 
 __all__ = [
@@ -241,7 +241,7 @@ def _names(optimizer: Optimizer, ensemble: nn.Module, loss: nn.Module) -> list[s
     bare = unwrap(ensemble)
     inner = _prefix(bare) if isinstance(bare, ParallelEnsemble) else ""
     known = {id(p): f"loss.{name}" for name, p in loss.named_parameters()}
-    known |= {id(p): name.removeprefix(inner) for name, p in bare.named_parameters()}
+    known |= {id(p): bare_name(name.removeprefix(inner)) for name, p in bare.named_parameters()}
     return [known[id(p)] for group in optimizer.param_groups for p in group["params"]]
 
 

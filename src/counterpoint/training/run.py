@@ -94,6 +94,7 @@ class Run:
         self.autocast = autocast(self.precision, self.device)
         self.generators = find_generators(self.batches)
         self.loss = as_ensemble_loss(state.loss)
+        self.ignored: int | None = getattr(self.loss, "ignore_index", None)
         regression = is_regression(state.ensemble, self.loss)
         unused = self.validation is None and regression  # the default is of labels
         self.monitor = f"val_{metric_name('loss' if unused else self.metric, regression=regression)}"
@@ -238,7 +239,7 @@ class Run:
             _clear_gradients(state.optimizer)
             with self.autocast:
                 logits, loss = accumulate_gradients(state.ensemble, self.value, parts)
-            logits, y, weight = rows_of(logits, *joined_targets(parts))
+            logits, y, weight = rows_of(logits, *joined_targets(parts), self.ignored)
         call(self.on_gradients, state)
         state.optimizer.step()
         if self.by_batch and state.scheduler is not None:
@@ -259,12 +260,12 @@ class Run:
             outputs = forward_batch(self.state.ensemble, x, name)
             if self.state.epoch == self.state.batch == 1:
                 check_learner_axis(self.state.ensemble, x, outputs)
-            logits, y, weight = rows_of(outputs, target, given)
+            logits, y, weight = rows_of(outputs, target, given, self.ignored)
             return logits, y, weight, self.value(logits, y, *weight)
 
     def value(self, *batch: Tensor) -> Tensor:
         """Return the loss of a batch, that of all processes of the mesh."""
-        logits, y, weight = rows_of(batch[0], batch[1], batch[2:])
+        logits, y, weight = rows_of(batch[0], batch[1], batch[2:], self.ignored)
         loss = value_on_mesh(self.loss) if self.axes else self.loss
         return loss(logits, y, *weight)
 

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from counterpoint.training.modules import uncompiled
 from counterpoint.training.networks import FeatureMask
 from counterpoint.training.stacked_layers import STACKED_FORMS, StackedLayer
 
@@ -214,7 +215,7 @@ def change_layout(body: nn.ModuleList | Stacked, state: Mapping[str, Tensor]) ->
         learners = nn.ModuleList(body.unstack())
         learners.load_state_dict(state)
         return Stacked(list(learners)).state_dict()
-    stacked = Stacked([_without_hooks(learner) for learner in body])
+    stacked = Stacked([_without_hooks(uncompiled(learner)) for learner in body])
     stacked.load_state_dict(state)
     return nn.ModuleList(stacked.unstack()).state_dict()
 
