@@ -48,8 +48,8 @@ def _never_true(a: Assessment) -> Finding | None:
     if a.outputs != "labels" or not labels or a.n_samples < FEW:
         return None
     text = (
-        f"No sample has the truth {listed([repr(one) for one in labels])}: a vote for it counts as wrong. If it means no "
-        "vote, say so with `abstain`."
+        f"No sample has the truth {listed([repr(one) for one in labels])}: a vote for it counts as wrong. If it means "
+        "no vote, say so with `abstain`."
     )
     return Finding("never_true", "info", text, {"labels": labels})
 
