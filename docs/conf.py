@@ -106,7 +106,8 @@ def fold_long_tables(app: Any, doctree: Any) -> None:
     for table in list(doctree.findall(nodes.table)):
         place = table.parent.index(table)
         caption = table.parent[place - 1] if place else None
-        is_caption = isinstance(caption, nodes.paragraph) and [type(one) for one in caption] == [nodes.strong]
+        bold = [one.astext() for one in caption.findall(nodes.strong)] if caption else []
+        is_caption = isinstance(caption, nodes.paragraph) and bold == [caption.astext()]
         rows = next(iter(table.findall(nodes.tbody)))
         if is_caption and len(rows) > longest_open_table:
             summary = f"<summary>{html.escape(caption.astext())} ({len(rows)} rows)</summary>"
