@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 PIP := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-slow lint figures clean help
+.PHONY: demo test test-slow lint docs release-check figures clean help
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -20,6 +20,10 @@ $(VENV)/installed-dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) -e ".[dev]"
 	@touch $@ $(VENV)/installed
 
+$(VENV)/installed-docs: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) -e ".[docs]"
+	@touch $@ $(VENV)/installed
+
 demo: $(VENV)/installed  ## train and assess six ensembles; report and figures go to out/demo
 	$(VENV)/bin/counterpoint demo --out out/demo
 
@@ -34,8 +38,16 @@ lint: $(VENV)/installed-dev  ## ruff and mypy alone
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 
+docs: $(VENV)/installed-docs  ## the site, into out/docs; a warning or a dead link fails
+	OMP_NUM_THREADS=1 $(VENV)/bin/sphinx-build -W --keep-going -q -j auto -d out/doctrees docs out/docs
+	@echo "out/docs/index.html"
+
+release-check: $(VENV)/bin/python  ## build wheel and sdist, install the wheel in a fresh environment and use it
+	$(PIP) "build>=1.2" "twine>=6.0"
+	$(VENV)/bin/python .ci/release_check.py
+
 figures: $(VENV)/installed  ## the paper's figures of the theory, into out
 	for n in 1 2 3 4 5; do $(VENV)/bin/python -m paper figure-$$n --out out || exit 1; done
 
 clean:  ## remove the environment and everything made by the commands
-	rm -rf $(VENV) out .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) out docs/api docs/gallery docs/project .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -91,7 +91,7 @@ def study(n_learners: int, n_items: int, c: float, clusters: bool, missing: bool
         found = estimate(*draw(rng, n_learners, n_items, rho, cluster, missing), groups)
         for name in NUMBERS:
             one = getattr(found, name)
-            held[name] += bool(one.low <= true[name] <= one.high)
+            held[name] += bool(one.low <= true[name] and not true[name] > one.high)  # NaN: no upper end
     return {
         "learners": n_learners,
         "items": n_items,

@@ -157,3 +157,31 @@ def test_a_fault_is_one_sentence(arguments, words, folder, capsys):
     assert code == 2
     assert words in err
     assert len(err.strip().splitlines()) <= 2
+
+
+def test_ratings_with_blanks_and_a_truth_are_assessed_where_they_are_complete(folder, capsys):
+    text = (folder / "ratings.csv").read_text().splitlines()
+    text[3] = text[3].rsplit(",", 1)[0] + ","
+    (folder / "ratings.csv").write_text("\n".join(text) + "\n")
+    code, out, err = run(capsys, "assess", "ratings.csv", "--item", "id", "--truth", "gold", "--scores")
+    assert code == 0
+    assert "left out 1 of 200 samples, which lack the score of a learner." in err
+    assert "4 x 199" in out
+
+
+def test_a_long_table_that_is_read_as_a_wide_one_is_recognised(folder, capsys):
+    rows = [
+        "id,model,answer,gold",
+        *(f"q{i},{judge},yes,{'yes' if i % 2 else 'no'}" for i in range(9) for judge in "ab"),
+    ]
+    (folder / "long.csv").write_text("\n".join(rows) + "\n")
+    code, _, err = run(capsys, "assess", "long.csv", "--truth", "gold")
+    assert code == 2
+    assert "If 'model' names the judge of each row, the table is long: name its item, judge and label." in err
+
+
+def test_a_diagnosis_may_be_the_truth(folder, capsys):
+    (folder / "readers.csv").write_text("patient;diagnosis;ann\n1;ill;ill\n2;well;ill\n")
+    code, _, err = run(capsys, "assess", "readers.csv")
+    assert code == 2
+    assert "Did you mean 'diagnosis'?" in err

@@ -28,12 +28,10 @@ def test_the_page_says_which_panels_stay_below():
     few = [c for c in CELLS if c["coverage"]["error_correlation"] < 0.93]
     assert {(c["items"], c["clusters"], c["c"]) for c in few} == {(100, True, 0.2)}
     assert {c["learners"] for c in few} == {6, 15}
-    sure = [c for c in CELLS if c["coverage"]["votes"] < 0.93]
-    assert {(c["learners"], c["items"], c["c"]) for c in sure} == {(15, 100, 0.0)}
+    assert all(c["coverage"]["votes"] >= 0.93 for c in CELLS)
     page = (ROOT / "docs" / "assess.md").read_text(encoding="utf-8")
-    for cells, number in ((few, "error_correlation"), (sure, "votes")):
-        shares = [100 * cell["coverage"][number] for cell in cells]
-        assert f"{min(shares):.1f} to {max(shares):.1f} %" in page
+    shares = [100 * cell["coverage"]["error_correlation"] for cell in few]
+    assert f"is {min(shares):.1f} to {max(shares):.1f} %" in page
 
 
 def table():

@@ -7,7 +7,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterpoint._validation import check_choice, check_flag, check_labels
+from counterpoint._validation import check_choice, check_flag
 from counterpoint.assessment._compute import Report, compute
 from counterpoint.assessment.agreement import assess_agreement
 from counterpoint.assessment.agreement_result import (
@@ -22,6 +22,7 @@ from counterpoint.assessment.comparison import (
     VoteComparison,
     compare_votes,
     credit_estimate,
+    equal_credit,
     holm,
     paired_difference,
 )
@@ -37,12 +38,13 @@ from counterpoint.assessment.groups import (
     EffectiveVotes,
     Estimate,
     Finding,
+    Intervals,
     ProbabilitySummary,
     SubsetVotes,
     VotePrediction,
     VoteSummary,
 )
-from counterpoint.assessment.learners import LearnerOutputs, learner_outputs, named_outputs
+from counterpoint.assessment.learners import LearnerOutputs, abstentions, learner_outputs, named_outputs
 from counterpoint.assessment.partly import assess_partly, known_truth
 from counterpoint.assessment.regression import assess_regression
 from counterpoint.assessment.regression_result import ErrorComponents, RegressionAssessment
@@ -53,7 +55,6 @@ from counterpoint.assessment.votes import wilson_interval
 from counterpoint.outputs import (
     VOTINGS,
     Outputs,
-    check_truth,
     split_missing,
     two_class_probabilities,
     warn_undefined,
@@ -75,6 +76,7 @@ __all__ = [
     "ErrorComponents",
     "Estimate",
     "Finding",
+    "Intervals",
     "LabelSummary",
     "LearnerOutputs",
     "PairedVotes",
@@ -93,6 +95,7 @@ __all__ = [
     "compare_votes",
     "credit_estimate",
     "dawid_skene",
+    "equal_credit",
     "holm",
     "learner_outputs",
     "named_outputs",
@@ -171,8 +174,8 @@ def assess(
     abstain : label or sequence of labels, optional
         Labels that mean no vote, such as "skip"; by default none.
     groups : array-like of shape (n_samples,), optional
-        Which samples belong together, such as several items of one document. Intervals of the effective votes and of
-        the error correlation then allow for it; by default samples are independent.
+        Which samples belong together, such as several items of one document. All intervals but those of the accuracies
+        of single learners then allow for it; by default samples are independent.
     name : str, default="ensemble"
         The name of the ensemble.
     progress : bool, default=False
@@ -250,7 +253,7 @@ def assess(
         outputs = _mask_abstentions(outputs, abstain)
         return assess_partly(assess, y_true, outputs, known, groups, options | {"abstain": abstain})
     outputs = two_class_probabilities(outputs, y_true, labels)
-    outputs, missing = split_missing(outputs, _abstentions(abstain, y_true))
+    outputs, missing = split_missing(outputs, abstentions(abstain, y_true))
     read = Outputs(outputs, y_true, labels, missing=missing)
     if voting != "hard" and read.probabilities is None:
         raise ValueError(f"`voting` must be 'hard' where `outputs` are labels; got {voting!r}.")
@@ -323,25 +326,11 @@ def assess_estimator(
     )
 
 
-def _abstentions(abstain: Any, y_true: ArrayLike | None = None) -> list[Any]:
-    """Return the labels that mean no vote; they cannot be true."""
-    if abstain is None:
-        return []
-    found = check_labels([abstain] if np.ndim(abstain) == 0 else abstain, "abstain")
-    if found.ndim != 1:
-        raise TypeError(f"`abstain` must be a label or a row of labels; got {abstain!r}.")
-    labels: list[Any] = found.tolist()
-    true = set() if y_true is None else set(check_truth(y_true).tolist())
-    if both := sorted(set(labels) & true):
-        raise ValueError(f"`abstain` must not be a label of `y_true`; got {both[0]!r}.")
-    return labels
-
-
 def _mask_abstentions(outputs: Any, abstain: Any) -> Any:
     """Return labels masked where they mean no vote."""
     if abstain is None:
         return outputs
-    array, missing = split_missing(outputs, _abstentions(abstain))
+    array, missing = split_missing(outputs, abstentions(abstain))
     return outputs if missing is None or array.ndim == 3 else np.ma.masked_array(array, missing)
 
 

@@ -4,6 +4,7 @@ Notation: N learners, m classes; c is the mean correlation of being correct.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,19 +12,23 @@ from numpy.typing import NDArray
 
 from counterpoint._validation import FloatArray, IntArray
 from counterpoint.assessment.changes import judge_changes
-from counterpoint.assessment.effective import effective_votes, wrong_agreement
+from counterpoint.assessment.effective import NO_VOTES, effective_from, wrong_agreement
 from counterpoint.assessment.groups import (
     Certificates,
     ClassSummary,
     CorrelationSummary,
     Coverage,
+    Estimate,
+    Intervals,
     ProbabilitySummary,
     SubsetVotes,
     VoteSummary,
 )
+from counterpoint.assessment.intervals import UNKNOWN, correlation_intervals, predicted_interval
 from counterpoint.assessment.prediction import predict_vote
 from counterpoint.assessment.subsets import subset_votes
-from counterpoint.assessment.votes import CountedVotes, count_votes
+from counterpoint.assessment.uncertainty import Uncertainty, interval_limit, uncertainty
+from counterpoint.assessment.votes import CountedVotes, count_votes, wilson_interval
 from counterpoint.assessment.weights import vote_weights
 from counterpoint.measures import MEASURES
 from counterpoint.measures.certificates import c_bound_from_moments, tandem_bound_from_counts
@@ -57,22 +62,43 @@ def compute(
     coverage = _coverage(correctness, counted)
     accuracies = correctness.right / correctness.answered
     agreement = wrong_agreement(correctness, len(read.classes))
+    correlations = _correlations(by_class, pairs_by_class, errors, ceiling, _overlap(correctness))
+    prediction = predict_vote(read, accuracies, errors, agreement, coverage)
+    known = None
+    if read.n_learners > 1 and not np.isnan(correlations.error_correlation):
+        known = uncertainty(read, correctness, errors, groups, coverage, counted.estimates["hard"].value)
+        if groups is not None:
+            counted = replace(counted, estimates=_by_group(counted.estimates, known, coverage.n_voted))
     return {
-        "correlations": _correlations(by_class, pairs_by_class, errors, ceiling, _overlap(correctness)),
+        "correlations": correlations,
         "votes": _votes(accuracies, weights, counted, subset_votes(read)),
         "coverage": coverage,
         "by_class": _by_class(counted.confusion),
         "changes": judge_changes(read, voting),
-        "effective": effective_votes(
-            read, correctness, errors, groups, coverage, counted.estimates["hard"].value
+        "effective": NO_VOTES if known is None else effective_from(known, read, correctness, coverage),
+        "prediction": prediction,
+        "intervals": Intervals(
+            *correlation_intervals(
+                read, by_class, pairs_by_class, correlations, groups, interval_limit(read, groups)
+            ),
+            UNKNOWN if known is None else predicted_interval(prediction, known, coverage, len(read.classes)),
         ),
-        "prediction": predict_vote(read, accuracies, errors, agreement, coverage),
         "certificates": _certificates(correctness, counted, new_data=samples == "held_out"),
         "probabilities": _probabilities(counted),
         "measures": {
             name: measure.from_statistics(statistics) if read.n_learners > 1 else np.nan
             for name, measure in MEASURES.items()
         },
+    }
+
+
+def _by_group(estimates: dict[str, Estimate], known: Uncertainty, n: int) -> dict[str, Estimate]:
+    """Return the votes with the intervals of as many samples as the groups are worth."""
+    spread, vote = float(known.covariance[0, 0]), known.vote
+    worth = min(vote * (1 - vote) / spread, n) if spread > 0 else known.freedom + 1
+    return {
+        way: one if np.isnan(one.value) else Estimate(one.value, *wilson_interval(one.value, worth))
+        for way, one in estimates.items()
     }
 
 

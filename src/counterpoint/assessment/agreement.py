@@ -16,7 +16,9 @@ from counterpoint.assessment.agreement_result import (
 )
 from counterpoint.assessment.bootstrap import bootstrap_estimates, check_groups
 from counterpoint.assessment.dawid_skene import DAWID_SKENE_MODELS, TINY, DawidSkene, fit_dawid_skene
+from counterpoint.assessment.groups import Estimate
 from counterpoint.assessment.result import check_names
+from counterpoint.assessment.votes import wilson_interval
 from counterpoint.measures.agreement import label_columns, label_pairs, label_statistics
 from counterpoint.outputs import CodedVotes, code_votes
 
@@ -126,6 +128,12 @@ def _agreement(votes: CodedVotes, groups: NDArray[np.intp] | None) -> AgreementS
     observed, fleiss, alpha = bootstrap_estimates(columns, label_statistics, groups)
     pairs, kappas, shared = label_pairs(codes, m)
     several = columns[:, 1] > 0
+    if observed.value == 1:  # a bootstrap of equal samples has no spread
+        observed = Estimate(1.0, wilson_interval(1.0, int(several.sum()))[0], 1.0)
+        given = np.bincount(codes[codes >= 0], minlength=m) / (codes >= 0).sum()
+        chance = float((given**2).sum())
+        low = (observed.low - chance) / (1 - chance) if chance < 1 else np.nan
+        fleiss, alpha = (Estimate(one.value, min(low, one.low), one.high) for one in (fleiss, alpha))
     equal = columns[several, 0] > 1 - ROUNDING  # all pairs of votes agree
     return AgreementSummary(
         observed=observed,

@@ -10,8 +10,9 @@ import numpy as np
 
 from counterpoint._validation import FloatArray
 from counterpoint.assessment.agreement_result import AgreementAssessment
-from counterpoint.assessment.findings import SEVERITIES, name_learners
+from counterpoint.assessment.findings import SEVERITIES
 from counterpoint.assessment.groups import Finding
+from counterpoint.assessment.sample_findings import name_learners
 
 __all__ = ["with_agreement_findings"]
 

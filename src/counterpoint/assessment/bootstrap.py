@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from counterpoint._validation import FloatArray
 from counterpoint.assessment.groups import Estimate
+from counterpoint.outputs import split_truth
 
 __all__ = ["bootstrap_estimates", "check_groups", "group_sums", "resampled_means"]
 
@@ -96,6 +97,8 @@ def check_groups(groups: ArrayLike | None, n_samples: int) -> NDArray[np.intp] |
         raise ValueError(
             f"`groups` must have one entry for each of the {n_samples} samples; got shape {values.shape}."
         )
+    if (unknown := split_truth(groups)[1]) is not None:
+        raise ValueError(f"`groups` must name the group of each sample; got none at [{np.argmax(unknown)}].")
     codes = np.unique(values, return_inverse=True)[1].astype(np.intp)
     if codes.max() == 0:
         raise ValueError("`groups` must hold at least two groups; got one.")

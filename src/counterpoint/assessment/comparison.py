@@ -15,10 +15,19 @@ from numpy.typing import ArrayLike
 from counterpoint._plain import plain
 from counterpoint._validation import FloatArray, check_choice, check_interval
 from counterpoint.assessment.groups import Estimate
+from counterpoint.assessment.learners import abstentions, named_outputs
 from counterpoint.assessment.votes import Z, mcnemar, wilson_interval
-from counterpoint.outputs import VOTINGS, Outputs, RunningVote
+from counterpoint.outputs import VOTINGS, Outputs, RunningVote, split_missing, two_class_probabilities
 
-__all__ = ["PairedVotes", "VoteComparison", "compare_votes", "credit_estimate", "holm", "paired_difference"]
+__all__ = [
+    "PairedVotes",
+    "VoteComparison",
+    "compare_votes",
+    "credit_estimate",
+    "equal_credit",
+    "holm",
+    "paired_difference",
+]
 
 SURE = 0.05  # a smaller p-value counts as evidence
 
@@ -214,6 +223,7 @@ def compare_votes(
     *,
     labels: ArrayLike | None = None,
     voting: str = "hard",
+    abstain: Any = None,
 ) -> VoteComparison:
     """Compare the votes of ensembles on the same samples, by a paired test of every two.
 
@@ -221,13 +231,16 @@ def compare_votes(
     ----------
     y_true : array-like of shape (n_samples,)
         The true labels.
-    ensembles : mapping of str to array-like
-        At least two ensembles by name: labels (n_learners, n_samples), or probabilities (n_learners, n_samples,
-        n_classes), on the same samples in the same order.
+    ensembles : mapping of str to outputs
+        At least two ensembles by name, on the same samples in the same order. Outputs are whatever
+        :func:`counterpoint.assess` takes: arrays of labels or probabilities, learners first, mappings or DataFrames,
+        also with missing votes.
     labels : array-like of shape (n_classes,), optional
         The classes, in the order of the columns of probabilities; by default the sorted labels.
     voting : {"hard", "soft", "geometric"}, default="hard"
         How the ensembles vote.
+    abstain : label or sequence of labels, optional
+        Labels that mean no vote, such as "skip"; by default none.
 
     Returns
     -------
@@ -238,7 +251,8 @@ def compare_votes(
     Notes
     -----
     The test is of the samples on which only one of the votes is right, and needs no approximation. A shared tie counts
-    as ahead of a wrong vote and behind a right one. Samples count as independent.
+    as ahead of a wrong vote and behind a right one. Samples count as independent. Those on which an ensemble has no
+    vote are left out.
 
     Examples
     --------
@@ -256,13 +270,37 @@ def compare_votes(
         raise ValueError(
             f"`ensembles` must be a mapping with at least two ensembles; got {_count(ensembles)}."
         )
-    by_name = {}
-    for name, outputs in ensembles.items():
-        read = Outputs(outputs, y_true, labels)
-        if voting != "hard" and read.probabilities is None:
-            raise ValueError(f"`voting` must be 'hard' where ensembles have labels; got {voting!r}.")
-        by_name[str(name)] = RunningVote(read, voting, np.ones(read.n_learners)).credit()
-    return VoteComparison.from_credits(by_name)
+    return VoteComparison.from_credits(
+        {str(name): equal_credit(y_true, one, labels, voting, abstain) for name, one in ensembles.items()}
+    )
+
+
+def equal_credit(
+    y_true: ArrayLike, outputs: Any, labels: ArrayLike | None, voting: str, abstain: Any = None
+) -> FloatArray:
+    """Return the credit of the equal vote on each sample.
+
+    Parameters
+    ----------
+    y_true, outputs, labels, voting, abstain
+        As for :func:`counterpoint.assess`.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+        1 where the vote is right, 0 where it is wrong, a share where it is tied, NaN where nobody voted.
+
+    Examples
+    --------
+    >>> equal_credit([0, 1, 1], {"a": [0, 1, None], "b": [1, 1, None]}, None, "hard")
+    array([0.5, 1. , nan])
+    """
+    outputs = two_class_probabilities(named_outputs(outputs, None)[0], y_true, labels)
+    array, missing = split_missing(outputs, abstentions(abstain, y_true))
+    read = Outputs(array, y_true, labels, missing=missing)
+    if voting != "hard" and read.probabilities is None:
+        raise ValueError(f"`voting` must be 'hard' where ensembles have labels; got {voting!r}.")
+    return RunningVote(read, voting, np.ones(read.n_learners)).credit()
 
 
 def _count(ensembles: Any) -> str:

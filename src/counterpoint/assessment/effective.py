@@ -11,17 +11,22 @@ from scipy.special import bdtrc
 
 from counterpoint._validation import FloatArray
 from counterpoint.assessment.groups import Coverage, EffectiveVotes, Estimate
-from counterpoint.assessment.uncertainty import uncertainty
+from counterpoint.assessment.uncertainty import Uncertainty, uncertainty
 from counterpoint.assessment.votes import Z
 from counterpoint.outputs import Correctness, Outputs, mean_of_pairs
 from counterpoint.theory import learner_correlation_bounds, plurality_accuracy
 
-__all__ = ["effective_votes", "wrong_agreement"]
+__all__ = ["effective_from", "effective_votes", "wrong_agreement"]
 
 N_DRAWS = 2001  # of V and p, the estimates first
 CLOSE = 0.05  # half the width of the interval of c that is worth labelling for
 _MOST = 1001  # learners that are looked at
+_BEYOND = 1e9  # a number of learners that stands for infinity
 _STEPS = 50  # of accuracies from 0 to 1, for plausible ones between which to interpolate
+
+
+_UNKNOWN = Estimate(np.nan, np.nan, np.nan)
+NO_VOTES = EffectiveVotes(_UNKNOWN, _UNKNOWN, _UNKNOWN, _UNKNOWN, np.nan)
 
 
 def effective_votes(
@@ -49,10 +54,15 @@ def effective_votes(
     vote : float
         The accuracy of the hard vote.
     """
-    undefined = Estimate(np.nan, np.nan, np.nan)
     if read.n_learners < 2 or np.isnan(mean_of_pairs(errors)):
-        return EffectiveVotes(undefined, undefined, undefined, undefined, np.nan)
-    found = uncertainty(read, counts, errors, groups, coverage, vote)
+        return NO_VOTES
+    return effective_from(uncertainty(read, counts, errors, groups, coverage, vote), read, counts, coverage)
+
+
+def effective_from(
+    found: Uncertainty, read: Outputs, counts: Correctness, coverage: Coverage
+) -> EffectiveVotes:
+    """Return the effective number of votes from what is known of the vote, the accuracy and the correlation."""
     agreement = wrong_agreement(counts, len(read.classes))
     plausible = found.draws(N_DRAWS)
     worth = _independent_learners(plausible[:, 0], plausible[:, 1], len(read.classes), agreement)
@@ -95,7 +105,10 @@ def wrong_agreement(counts: Correctness, n_classes: int) -> float:
 
 
 def _independent_learners(vote: FloatArray, p: FloatArray, n_classes: int, agreement: float) -> FloatArray:
-    """Return the number of independent learners of accuracy p whose vote is as accurate; NaN where none is."""
+    """Return the number of independent learners of accuracy p whose vote is as accurate.
+
+    It is infinite where so many are not enough, and NaN where more are no better.
+    """
     sizes, place = _sizes(n_classes), p * _STEPS
     first = min(int(place.min()), _STEPS - 1)
     grid = range(first, min(int(place.max()), _STEPS - 1) + 2)
@@ -111,6 +124,7 @@ def _independent_learners(vote: FloatArray, p: FloatArray, n_classes: int, agree
     start, end = curves[rows, step], curves[rows, step + 1]
     share = np.clip((vote - start) / np.where(end > start, end - start, 1.0), 0.0, 1.0)
     found: FloatArray = np.exp(logs[step] + share * (logs[step + 1] - logs[step]))
+    found[vote >= curves[:, -1]] = np.inf  # a vote that is never wrong
     return np.where(curves[:, -1] > curves[:, 0] + 1e-9, found, np.nan)  # else more learners are no better
 
 
@@ -134,8 +148,13 @@ def _sizes(n_classes: int) -> NDArray[np.int64]:
 
 
 def _estimate(values: FloatArray) -> Estimate:
-    """Return the first of the values with the middle 95 % of the others."""
+    """Return the first of the values with the middle 95 % of the others.
+
+    Of a vote that is never wrong only the lower end is known; the others are NaN.
+    """
     if np.isnan(values[0]):
         return Estimate(np.nan, np.nan, np.nan)
-    low, high = np.nanquantile(values[1:], [0.025, 0.975])
-    return Estimate(float(values[0]), float(low), float(high))
+    low, high = np.nanquantile(np.minimum(values[1:], _BEYOND), [0.025, 0.975])
+    if np.isinf(values[0]):
+        return Estimate(np.nan, float(low), np.nan)
+    return Estimate(float(values[0]), float(low), float(high) if high <= _MOST else np.nan)

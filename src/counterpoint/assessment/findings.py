@@ -12,20 +12,17 @@ import numpy as np
 from scipy.sparse.csgraph import connected_components
 
 from counterpoint._validation import ROUNDING
-from counterpoint.assessment.effective import CLOSE
-from counterpoint.assessment.groups import Estimate, Finding
+from counterpoint.assessment.groups import Finding
 from counterpoint.assessment.prediction import voter_numbers
 from counterpoint.assessment.result import Assessment
+from counterpoint.assessment.sample_findings import SAMPLE_RULES, name_learners, noise, points
 from counterpoint.assessment.votes import wilson_interval
-from counterpoint.outputs import FEWEST_SHARED, listed
 from counterpoint.theory import error_correlation_bounds, mixed_vote_accuracy, plurality_accuracy
 
 SEVERITIES = ("warning", "info", "good")
 DUPLICATE = 0.9  # share of the samples on which either errs and both give the same wrong label
 LEAST = 0.75  # of that share, with 95 % confidence
 MANY = 200  # learners, to which a few more make no difference
-FEW = 30  # samples, from which nothing is said about more
-_NAMED = 5
 _NUMBERS = 7  # of voters, if votes are missing, for which more learners are predicted
 
 
@@ -43,7 +40,7 @@ def _constant(a: Assessment) -> Finding | None:
     if a.n_classes < 2 or not learners or (a.accuracies[constant] == 1).any():
         return None  # a constant that is always right: the truth is constant
     rest = " and can be removed" if len(learners) < a.n_learners else ", which say nothing about the truth"
-    text = f"{_names(a, learners)} gave constant outputs{rest}."
+    text = f"{name_learners(a.learners, learners)} gave constant outputs{rest}."
     return Finding("constant_learner", "warning", text, {"learners": learners})
 
 
@@ -55,21 +52,23 @@ def _against(a: Assessment) -> Finding | None:
     if not (learners := np.flatnonzero(beyond).tolist()):
         return None
     worst = float(np.nanmin(a.correlations.r_tl_learners))
-    text = f"{_names(a, learners)} correlated negatively with the truth (lowest correlation {worst:.2f})."
+    who = name_learners(a.learners, learners)
+    text = f"{who} correlated negatively with the truth (lowest correlation {worst:.2f})."
     return Finding("against_truth", "warning", text, {"learners": learners, "lowest": worst})
 
 
 def _leave_out(a: Assessment) -> Finding | None:
     """Find learners without which the vote is better, on samples that did not choose them."""
     learners, gain = list(a.changes.leave_out), a.changes.leave_out_gain
-    if not learners or not gain.is_gain:
+    if not learners or np.isnan(gain.value):
         return None
-    text = (
-        f"Leave out {_names(a, learners)}: {gain} (chosen on half of the samples, judged on the other half)."
-    )
-    return Finding(
-        "leave_out", "warning", text, {"learners": learners, "gain": gain.value, "error": gain.error}
-    )
+    numbers = {"learners": learners, "gain": gain.value, "error": gain.error}
+    who = name_learners(a.learners, learners)
+    if gain.is_gain:
+        text = f"Leave out {who}: {gain} (chosen on half of the samples, judged on the other half)."
+        return Finding("leave_out", "warning", text, numbers)
+    text = f"Leaving out {who} brings no sure gain: {gain} on samples that did not choose so."
+    return Finding("leave_out", "info", text, numbers)
 
 
 def _best_learner(a: Assessment) -> Finding | None:
@@ -79,8 +78,8 @@ def _best_learner(a: Assessment) -> Finding | None:
     best = a.best_learner
     gap = float(a.accuracies[best] - a.coverage.vote_on[best])
     text = (
-        f"The vote is {_points(gap)} less accurate than {a.learners[best]} alone{_where(a)}; try weights or a "
-        "selection."
+        f"The vote is {points(gap)} less accurate than {a.learners[best]} alone{_where(a)}; try weights"
+        f"{' or a selection' if a.coverage.complete else ''}."
     )
     return Finding("best_learner_beats_vote", "warning", text, {"learner": best, "gap": gap})
 
@@ -117,7 +116,7 @@ def _duplicates(a: Assessment) -> Finding | None:
         return None
     needed = a.votes.without < -_limit(a) * a.votes.without_error  # the vote would be worse without it
     extra = sum(min(len(g) - 1, int(np.sum(~needed[g]))) for g in groups)
-    text = f"{_names(a, groups[0])} make the same errors (more than {100 * DUPLICATE:.0f} % of them): "
+    text = f"{name_learners(a.learners, groups[0])} make the same errors (more than {100 * DUPLICATE:.0f} % of them): "
     if extra:
         text += f"{extra} of {a.n_learners} learners could be removed with little loss."
     else:
@@ -130,7 +129,7 @@ def _collusion(a: Assessment) -> Finding | None:
     """Find an ensemble that is near the bound only because poor learners compensate for each other."""
     if not (a.optimality > 0.9 and a.r_tl < 0.6 and a.vote.value - a.accuracies.mean() > 0.1):
         return None
-    if not a.correlations.error_correlation < 0.5 * _least_correlation(a):
+    if not a.correlations.error_correlation < min(0.5 * _least_correlation(a), -_chance(a)):
         return None  # many independent learners come near the bound too, but none of them is indispensable
     text = (
         f"The ensemble is near the bound (optimality {a.optimality:.2f}) only because its learners collude: "
@@ -144,7 +143,7 @@ def _collusion(a: Assessment) -> Finding | None:
 def _reweighting(a: Assessment) -> Finding | None:
     """Report what the best weights bring on samples to which they were not fitted."""
     gain = a.changes.reweighting
-    if np.isnan(gain.value):
+    if np.isnan(gain.value) or a.vote.value == 1:
         return None
     numbers = {"gain": gain.value, "error": gain.error}
     if gain.is_gain:
@@ -178,9 +177,9 @@ def _more_learners(a: Assessment) -> Finding | None:
     other = min(float(with_other) - now, room)
     how = "one" if more == 1 else "two"
     text = (
-        f"Adding {how} more like these would gain about {_points(like)}; {how} as accurate that "
-        f"{'errs' if more == 1 else 'err'} independently, {_points(max(other, 0.0))}; twice as many like these, "
-        f"{_points(min(twice - now, room))}."
+        f"Adding {how} more like these would gain about {points(like)}; {how} as accurate that "
+        f"{'errs' if more == 1 else 'err'} independently, {points(max(other, 0.0))}; twice as many like these, "
+        f"{points(min(twice - now, room))}."
     )
     gain = {"one_more": like, "independent": other, "twice": min(twice - now, room)}
     return Finding("more_learners", "info", text, {"added": more, **gain, "size": size})
@@ -210,10 +209,10 @@ def _prediction(a: Assessment) -> Finding | None:
     if np.isnan(a.prediction.mixed) or a.n_learners < 3:
         return None
     gap = a.votes.hard.value - a.prediction.mixed
-    if abs(gap) <= _noise(a.votes.hard) + 0.01:
+    if abs(gap) <= noise(a.votes.hard) + 0.01:
         return None
     text = (
-        f"The hard vote is {_points(abs(gap))} {'above' if gap > 0 else 'below'} what its learners' accuracies "
+        f"The hard vote is {points(abs(gap))} {'above' if gap > 0 else 'below'} what its learners' accuracies "
         "and error correlations predict: the errors coincide in a way that pairwise correlations do not show."
     )
     return Finding("prediction_off", "info", text, {"gap": gap})
@@ -224,10 +223,7 @@ def _least(a: Assessment) -> Finding | None:
     if a.n_learners < 2 or np.isnan(a.correlations.error_correlation):
         return None
     c, low = a.correlations.error_correlation, _least_correlation(a)
-    # Of independent learners, the correlations of the pairs have a standard deviation of 1 / sqrt(n).
-    n = float(np.mean(a.coverage.shared[np.triu_indices(a.n_learners, 1)]))
-    chance = 3 / np.sqrt(n * a.n_learners * (a.n_learners - 1) / 2)
-    if not c < min(0.2 * low, -chance):
+    if not c < min(0.2 * low, -_chance(a)):
         return None
     text = (
         f"The errors are negatively correlated (correlation of being correct {c:.3f}; the lowest possible for equal "
@@ -236,84 +232,14 @@ def _least(a: Assessment) -> Finding | None:
     return Finding("opposed_errors", "info", text, {"error_correlation": c, "least": low})
 
 
-def _sample(a: Assessment) -> Finding | None:
-    """Find too few samples for firm conclusions."""
-    noise = _noise(a.vote)
-    n = a.coverage.n_voted
-    if n >= 100 and noise <= 0.05:
-        return None
-    text = (
-        f"With {n} samples the vote's accuracy is known to within {_points(noise)} only; "
-        "small differences mean nothing."
-    )
-    return Finding("small_sample", "info", text, {"n_samples": n, "half_width": noise})
-
-
-def _missing(a: Assessment) -> Finding | None:
-    """Report that votes are missing, and what follows from it."""
-    found = a.coverage
-    if found.complete:
-        return None
-    least, nobody = int(np.argmin(found.answered)), int(found.voters[0])
-    lowest = float(found.answered[least] / a.n_samples)
-    text = (
-        f"{100 * (1 - found.share):.1f} % of the votes are missing; {a.learners[least]} answered least, "
-        f"{100 * lowest:.1f} % of the samples. Each learner is judged on what it answered."
-    )
-    if nobody:
-        text += f" {_samples(nobody)} without any vote, counted neither as right nor as wrong."
-    if not found.voters[-1]:
-        text += " No sample was answered by all, so measures of the whole ensemble at once are undefined."
-    numbers = {"missing": 1 - found.share, "learner": least, "answered": lowest, "no_votes": nobody}
-    return Finding("missing_votes", "info", text, numbers)
-
-
-def _few_shared(a: Assessment) -> Finding | None:
-    """Find pairs of learners that share too few samples for a correlation."""
-    pairs = np.argwhere(np.triu(a.coverage.shared < min(FEWEST_SHARED, a.n_samples), k=1)).tolist()
-    if a.coverage.complete or not pairs:
-        return None
-    n_pairs = a.n_learners * (a.n_learners - 1) // 2
-    if len(pairs) == n_pairs:
-        text = f"No two learners share {FEWEST_SHARED} samples: how their errors correlate cannot be told."
-    else:
-        text = (
-            f"{len(pairs)} of {n_pairs} pairs of learners share fewer than {FEWEST_SHARED} samples, such as "
-            f"{_names(a, pairs[0])}: how they correlate cannot be told, and the means leave them out."
-        )
-    return Finding("few_shared", "warning", text, {"pairs": pairs})
-
-
-def _correlation_sample(a: Assessment) -> Finding | None:
-    """Report how many samples would tell how much the learners err together."""
-    needed = a.effective.samples_needed
-    if a.n_samples < FEW or not needed > a.n_samples:
-        return None
-    known = CLOSE * float(np.sqrt(needed / a.n_samples))
-    size = float(f"{needed:.2g}")  # an estimate itself
-    text = (
-        f"With {a.n_samples:,} samples the correlation of being correct is known to ± {known:.2f}; about {size:,.0f} "
-        f"would bring it to ± {CLOSE}."
-    )
-    return Finding("more_samples", "info", text, {"half_width": known, "samples_needed": int(needed)})
-
-
 def _healthy(a: Assessment) -> Finding | None:
     """Find a vote that is clearly better than any learner."""
     best = a.best_learner
     gain = float(a.coverage.vote_on[best] - a.accuracies[best])
     if a.n_learners < 2 or a.against_best != "better" or a.vote.low <= a.by_class.baseline < 1:
         return None
-    text = f"Voting pays: {_points(gain)} over the best learner{_where(a)}, beyond chance."
+    text = f"Voting pays: {points(gain)} over the best learner{_where(a)}, beyond chance."
     return Finding("voting_pays", "good", text, {"gain": gain})
-
-
-def _training(a: Assessment) -> Finding | None:
-    """Report that the samples were trained on, if the caller declared it."""
-    if a.samples != "training":
-        return None
-    text = "The learners were trained on these samples: expect lower accuracies on new data."
-    return Finding("training_samples", "info", text, {"n_samples": a.n_samples})
 
 
 RULES: Sequence[Callable[[Assessment], Finding | None]] = (
@@ -329,11 +255,7 @@ RULES: Sequence[Callable[[Assessment], Finding | None]] = (
     _more_learners,
     _prediction,
     _least,
-    _missing,
-    _few_shared,
-    _sample,
-    _correlation_sample,
-    _training,
+    *SAMPLE_RULES,
     _healthy,
 )
 
@@ -343,37 +265,17 @@ def _where(a: Assessment) -> str:
     return "" if a.coverage.complete else " on what that one answered"
 
 
-def _samples(number: int) -> str:
-    return "1 sample is" if number == 1 else f"{number} samples are"
-
-
-def _noise(vote: Estimate) -> float:
-    """Return the uncertainty of a vote's accuracy: half its interval."""
-    return (vote.high - vote.low) / 2
-
-
 def _limit(a: Assessment) -> float:
     """Return the number of standard errors that counts as evidence; it grows with the number of learners tested."""
     return float(np.sqrt(2 * np.log(20 * a.n_learners)))
 
 
+def _chance(a: Assessment) -> float:
+    """Return three standard errors of the error correlation of independent learners."""
+    # The correlations of the pairs have a standard deviation of 1 / sqrt(n).
+    pairs = np.triu_indices(a.n_learners, 1)
+    return float(3 / np.sqrt(a.coverage.shared[pairs].sum()))
+
+
 def _least_correlation(a: Assessment) -> float:
     return float(error_correlation_bounds(float(a.accuracies.mean()), a.n_learners).low)
-
-
-def _names(a: Assessment, learners: Sequence[int]) -> str:
-    return name_learners(a.learners, learners)
-
-
-def name_learners(every: Sequence[str], learners: Sequence[int]) -> str:
-    """Return the names of some learners as words of a sentence."""
-    names = [every[i] for i in learners]
-    if 1 < len(names) <= _NAMED:
-        return f"{', '.join(names[:-1])} and {names[-1]}"
-    return listed(names, _NAMED)
-
-
-def _points(share: float) -> str:
-    points = 100 * share
-    digits = 1 if abs(points) >= 0.1 or points == 0 else 2
-    return f"{points:.{digits}f} point{'' if f'{points:.{digits}f}' == '1.0' else 's'}"

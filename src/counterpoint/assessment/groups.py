@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from counterpoint._validation import FloatArray, IntArray
+from counterpoint.assessment.estimates import Difference, Estimate
 from counterpoint.measures import Reliability
 from counterpoint.theory import VoteCurve
 
@@ -24,49 +25,12 @@ __all__ = [
     "EffectiveVotes",
     "Estimate",
     "Finding",
+    "Intervals",
     "ProbabilitySummary",
     "SubsetVotes",
     "VotePrediction",
     "VoteSummary",
 ]
-
-
-class Estimate(NamedTuple):
-    """A share of the samples with its 95 % interval (Wilson's, which holds near 0 and 1 too).
-
-    Examples
-    --------
-    >>> str(Estimate(0.9, 0.85, 0.94))
-    '0.900 (0.850 to 0.940)'
-    """
-
-    value: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        return f"{self.value:.3f} ({self.low:.3f} to {self.high:.3f})"
-
-
-class Difference(NamedTuple):
-    """A change of the vote's accuracy, and its standard error.
-
-    Examples
-    --------
-    >>> str(Difference(0.009, 0.003))
-    '+0.9 ± 0.3 points'
-    """
-
-    value: float
-    error: float
-
-    def __str__(self) -> str:
-        return f"{100 * self.value:+.1f} ± {100 * self.error:.1f} points"
-
-    @property
-    def is_gain(self) -> bool:
-        """Whether it is a gain of more than 2.6 standard errors: of equal learners, one in fifty looks like that."""
-        return bool(self.value > 2.6 * self.error)
 
 
 class SubsetVotes(NamedTuple):
@@ -325,7 +289,8 @@ class EffectiveVotes:
     Attributes
     ----------
     votes : Estimate
-        The number of independent learners of the mean accuracy whose vote is as accurate.
+        The number of independent learners of the mean accuracy whose vote is as accurate. Of a vote that is never
+        wrong only the lower end is known.
     kish : Estimate
         Kish's number, ``N / (1 + (N - 1) c)``, from the mean correlation c of being correct alone. Where votes are
         missing, N is the mean number of learners that answer.
@@ -342,6 +307,26 @@ class EffectiveVotes:
     error_correlation: Estimate
     mean_accuracy: Estimate
     samples_needed: float
+
+
+@dataclass(frozen=True, eq=False)
+class Intervals:
+    """What else is known with a 95 % interval; samples that belong together are allowed for.
+
+    Attributes
+    ----------
+    r_tl, r_ll : Estimate
+        The mean truth-learner and learner-learner correlations.
+    optimality : Estimate
+        ``r_tl`` as a share of its bound.
+    predicted : Estimate
+        The accuracy of the hard vote that theory predicts for learners with their own accuracies.
+    """
+
+    r_tl: Estimate
+    r_ll: Estimate
+    optimality: Estimate
+    predicted: Estimate
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from counterpoint._validation import check_labels, short
+from counterpoint.outputs import check_truth
 
-__all__ = ["LearnerOutputs", "learner_outputs", "named_outputs"]
+__all__ = ["LearnerOutputs", "abstentions", "learner_outputs", "named_outputs"]
 
 
 class LearnerOutputs(NamedTuple):
@@ -61,6 +62,20 @@ def named_outputs(outputs: Any, learners: Sequence[str] | None) -> tuple[Any, Se
     else:
         return outputs, learners
     return outputs, [str(name) for name in names] if learners is None else learners
+
+
+def abstentions(abstain: Any, y_true: ArrayLike | None = None) -> list[Any]:
+    """Return the labels that mean no vote; they cannot be true."""
+    if abstain is None:
+        return []
+    found = check_labels([abstain] if np.ndim(abstain) == 0 else abstain, "abstain")
+    if found.ndim != 1:
+        raise TypeError(f"`abstain` must be a label or a row of labels; got {abstain!r}.")
+    labels: list[Any] = found.tolist()
+    true = set() if y_true is None else set(check_truth(y_true).tolist())
+    if both := sorted(set(labels) & true):
+        raise ValueError(f"`abstain` must not be a label of `y_true`; got {both[0]!r}.")
+    return labels
 
 
 def learner_outputs(estimator: Any, X: Any) -> LearnerOutputs:

@@ -9,9 +9,10 @@ from dataclasses import replace
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
-from counterpoint.assessment.findings import SEVERITIES, name_learners
+from counterpoint.assessment.findings import SEVERITIES
 from counterpoint.assessment.groups import Finding
 from counterpoint.assessment.regression_result import RegressionAssessment, significant
+from counterpoint.assessment.sample_findings import name_learners
 
 __all__ = ["with_regression_findings"]
 

@@ -19,6 +19,7 @@ from counterpoint.assessment.groups import (
     EffectiveVotes,
     Estimate,
     Finding,
+    Intervals,
     ProbabilitySummary,
     VotePrediction,
     VoteSummary,
@@ -69,6 +70,8 @@ class Assessment(AssessmentBase):
         How many independent learners the hard vote is worth.
     prediction : VotePrediction
         The accuracy of the vote that theory predicts, also for other numbers of learners.
+    intervals : Intervals
+        The correlations, optimality and the predicted vote with their 95 % intervals.
     certificates : Certificates
         Upper bounds on the error of the hard vote.
     probabilities : ProbabilitySummary
@@ -112,6 +115,7 @@ class Assessment(AssessmentBase):
     changes: Changes
     effective: EffectiveVotes
     prediction: VotePrediction
+    intervals: Intervals
     certificates: Certificates
     probabilities: ProbabilitySummary
     measures: Mapping[str, float]
@@ -166,31 +170,53 @@ class Assessment(AssessmentBase):
         return "worse" if behind > ahead and p * self.n_learners < SURE else "alike"
 
     @property
+    def counted(self) -> str:
+        """The samples with a vote, as words."""
+        n = self.coverage.n_voted
+        return "1 sample" if n == 1 else f"{n} samples"
+
+    @property
     def verdict(self) -> str:
         """How good the vote is, against its learners, and how many independent votes it is worth."""
         vote, accuracies = self.vote, self.accuracies
+        samples = self.counted.replace(" ", " training ") if self.samples == "training" else self.counted
+        right = (
+            f"is right on {100 * vote.value:.1f} % of {samples} "
+            f"(95 % interval {100 * vote.low:.1f} to {100 * vote.high:.1f})"
+        )
+        if self.n_learners == 1:
+            return f"{self.learners[0]}, the only learner, {right}.{self._baseline()}"
         against = {"better": "better than", "worse": "worse than", "alike": "not to be told apart from"}[
             self.against_best
         ]
-        against = f"{against if self.n_learners > 1 else 'as good as'} its best learner"
+        against += " its best learner"
         best = f"{100 * accuracies[self.best_learner]:.1f} %"
         if not self.coverage.complete:
             against += " on what that one answered"
             best = f"{100 * self.coverage.vote_on[self.best_learner]:.1f} % against its {best}"
-        worth = self.effective.votes
-        independent = (
-            ""
-            if np.isnan(worth.value)
-            else f" {'It' if self.voting == 'hard' else 'The hard vote'} is worth {worth.value:.1f} independent votes "
-            f"(95 % interval {worth.low:.1f} to {worth.high:.1f})."
-        )
-        learners = "1 learner" if self.n_learners == 1 else f"{self.n_learners} learners"
-        samples = "training samples" if self.samples == "training" else "samples"
         return (
-            f"The {self.voting} vote of {learners} is right on {100 * vote.value:.1f} % of {self.coverage.n_voted} "
-            f"{samples} (95 % interval {100 * vote.low:.1f} to {100 * vote.high:.1f}), {against} "
-            f"({best}; mean {100 * accuracies.mean():.1f} %).{independent}"
+            f"The {self.voting} vote of {self.n_learners} learners {right}, {against} "
+            f"({best}; mean {100 * accuracies.mean():.1f} %).{self._baseline()}{self._worth()}"
         )
+
+    def _baseline(self) -> str:
+        """Return a sentence about the most frequent class if always answering it is as good."""
+        found = self.by_class
+        if self.n_classes < 2 or found.baseline == 1 or self.vote.value > found.baseline:
+            return ""
+        often = self.classes[int(np.argmax(found.shares))]
+        return f" Always answering {often} would be right on {100 * found.baseline:.1f} %."
+
+    def _worth(self) -> str:
+        """Return how many independent votes the hard vote is worth, as a sentence."""
+        worth, it = self.effective.votes, "It" if self.voting == "hard" else "The hard vote"
+        if self.n_learners == self.n_classes == 2 and self.coverage.complete:
+            return " Two votes are worth one: where they differ, the tie is shared."
+        if np.isnan(worth.low):
+            return ""
+        if np.isnan(worth.value):
+            return f" {it} is worth at least {worth.low:.1f} independent votes (95 % confidence)."
+        return f" {it} is worth {worth.value:.1f} independent votes (95 % interval {worth.count_range()})."
 
     def __repr__(self) -> str:
         return f"<Assessment {self.name!r}: {self.n_learners} learners, {self.voting} vote {self.vote}>"
@@ -230,10 +256,10 @@ class Assessment(AssessmentBase):
         return [
             ("learners x samples, classes", f"{self.n_learners} x {self.n_samples}, {self.n_classes}"),
             *self._coverage_rows(),
-            ("truth-learner correlation r_TL", rounded(self.r_tl)),
-            ("learner-learner correlation r_LL", rounded(self.r_ll)),
+            ("truth-learner correlation r_TL", _interval(self.intervals.r_tl, self.r_tl)),
+            ("learner-learner correlation r_LL", _interval(self.intervals.r_ll, self.r_ll)),
             ("highest r_TL at this r_LL (Theorem 2)", rounded(self.correlations.bound)),
-            ("optimality: r_TL over that bound", rounded(self.optimality)),
+            ("optimality: r_TL over that bound", _interval(self.intervals.optimality, self.optimality)),
             ("accuracy of a learner: lowest, mean, highest", ", ".join(map(rounded, self._accuracy_range()))),
             ("hard vote", str(self.votes.hard)),
             *self._probability_rows(),
@@ -242,12 +268,12 @@ class Assessment(AssessmentBase):
                 f"{rounded(self.by_class.baseline)}; {rounded(self.by_class.balanced_accuracy)}",
             ),
             ("best weights, judged on other samples", _changed(self.changes.reweighting)),
-            ("correlation of being correct", _interval(self.effective.error_correlation)),
-            ("effective votes, by accuracy", _count(self.effective.votes)),
-            ("effective votes, by error correlation (Kish)", _count(self.effective.kish)),
+            ("correlation of being correct", _interval(self.effective.error_correlation, np.nan)),
+            ("effective votes, by accuracy", self.effective.votes.as_count()),
+            ("effective votes, by error correlation (Kish)", self.effective.kish.as_count()),
             (
-                "vote predicted: equal, own; if independent",
-                f"{rounded(self.prediction.equal)}, {rounded(self.prediction.mixed)}; "
+                "vote predicted; if independent",
+                f"{_interval(self.intervals.predicted, self.prediction.mixed)}; "
                 f"{rounded(self.prediction.independent)}",
             ),
             *self._agreement_rows(),
@@ -297,12 +323,9 @@ class Assessment(AssessmentBase):
         return float(self.accuracies.min()), float(self.accuracies.mean()), float(self.accuracies.max())
 
 
-def _interval(one: Estimate) -> str:
-    return "undefined" if np.isnan(one.value) else str(one)
-
-
-def _count(one: Estimate) -> str:
-    return "undefined" if np.isnan(one.value) else f"{one.value:.1f} ({one.low:.1f} to {one.high:.1f})"
+def _interval(one: Estimate, value: float) -> str:
+    """Return a number with its interval, or without where that is not known."""
+    return rounded(value) if np.isnan(one.low) else str(one)
 
 
 def _changed(change: Difference) -> str:

@@ -8,9 +8,10 @@ import numpy as np
 
 from counterpoint._validation import FloatArray, IntArray
 from counterpoint.assessment.base import AssessmentBase, rounded
-from counterpoint.assessment.findings import SEVERITIES, name_learners
+from counterpoint.assessment.findings import SEVERITIES
 from counterpoint.assessment.groups import Estimate, Finding
 from counterpoint.assessment.regression_result import significant
+from counterpoint.assessment.sample_findings import name_learners
 
 __all__ = ["SCORE_SCHEMA", "ScoreAssessment", "with_score_findings"]
 

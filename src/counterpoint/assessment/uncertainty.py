@@ -9,12 +9,13 @@ whose distribution is less skewed. The covariance of V, p and z is that of the j
 after the other. With many groups, sums over the influence of each sample give the same in less time.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
+from scipy.special import betaincinv, gammaincinv, ndtr, stdtrit
 
 from counterpoint._validation import FloatArray
 from counterpoint.assessment.groups import Coverage, Estimate
@@ -28,10 +29,12 @@ from counterpoint.outputs import (
     vote_scores,
 )
 
-__all__ = ["Uncertainty", "uncertainty"]
+__all__ = ["Uncertainty", "covariance_of_means", "from_z", "interval_limit", "slope", "to_z", "uncertainty"]
 
 MOST_GROUPS = 2000  # more are no different from many
 MOST_ENTRIES = 10**6  # of a table of all pairs and groups
+_FEW_ERRORS = 5  # of the vote: fewer are far from normal
+_FEW_JOINT = 10  # errors of two learners together, likewise
 _EDGE = 1e-6  # from the limits of c, where z is infinite
 
 
@@ -50,6 +53,9 @@ class Uncertainty(NamedTuple):
         The learners with a c.
     freedom : int
         The degrees of freedom of the covariance, G - 1.
+    joint, per_joint : float
+        How often two learners err together, over all pairs (or are right together, if that is rarer), and by how much
+        c rises with each time.
     """
 
     vote: float
@@ -59,18 +65,27 @@ class Uncertainty(NamedTuple):
     covariance: FloatArray
     n_learners: int
     freedom: int
+    joint: float
+    per_joint: float
 
     @property
     def limit(self) -> float:
         """Half the width of a 95 % interval, in standard errors."""
-        return float(stdtrit(self.freedom, 0.975))
+        return _limit(self.freedom)
 
     def correlation_interval(self) -> Estimate:
         """Return c with its 95 % interval."""
         z = to_z(self.correlation, self.n_learners) - self.bias
         half = self.limit * np.sqrt(self.covariance[2, 2])
         low, high = (from_z(end, self.n_learners) for end in (z - half, z + half))
-        return Estimate(self.correlation, min(low, self.correlation), max(high, self.correlation))
+        if (
+            self.joint < _FEW_JOINT
+        ):  # the jackknife sees no spread in what hardly happens: a rate, by Jeffreys
+            fewest, most = gammaincinv(self.joint + 0.5, [0.025, 0.975]) - self.joint
+            low = min(low, self.correlation + self.per_joint * min(fewest, 0.0))
+            high = max(high, self.correlation + self.per_joint * most)
+        low = max(low, -1 / (self.n_learners - 1))
+        return Estimate(self.correlation, min(low, self.correlation), min(max(high, self.correlation), 1.0))
 
     def accuracy_interval(self) -> Estimate:
         """Return p with its 95 % interval."""
@@ -79,7 +94,8 @@ class Uncertainty(NamedTuple):
 
     def correlation_error(self) -> float:
         """Return the standard error of c itself."""
-        return float(np.sqrt(self.covariance[2, 2]) / slope(self.correlation, self.n_learners))
+        error = float(np.sqrt(self.covariance[2, 2]) / slope(self.correlation, self.n_learners))
+        return max(error, self.per_joint * math.sqrt(self.joint + 0.5)) if self.joint < _FEW_JOINT else error
 
     def draws(self, number: int) -> FloatArray:
         """Return plausible V and p, (number, 2), the estimates first."""
@@ -88,7 +104,25 @@ class Uncertainty(NamedTuple):
         around *= np.sqrt(self.freedom / rng.chisquare(self.freedom, size=(number - 1, 1)))
         middle = np.array([self.vote, self.accuracy])
         plausible: FloatArray = np.clip(np.vstack([middle, middle + around]), 0, 1)
+        if self.vote < 1 and self.covariance[0, 0] > 0:
+            trials, normal = self.vote * (1 - self.vote) / self.covariance[0, 0], around[:, 0]
+            normal = normal / np.sqrt(self.covariance[0, 0])
+        else:
+            trials, normal = float(self.freedom + 1), rng.normal(size=number - 1)
+        wrong = (1 - self.vote) * trials
+        if wrong < _FEW_ERRORS:  # far from normal: the interval of Jeffreys
+            plausible[1:, 0] = 1 - betaincinv(wrong + 0.5, trials - wrong + 0.5, ndtr(-normal))
         return plausible
+
+
+def interval_limit(read: Outputs, groups: NDArray[np.intp] | None) -> float:
+    """Return half the width of a 95 % interval over samples or groups, in standard errors."""
+    n_groups = read.n_samples if groups is None else int(groups.max()) + 1
+    return _limit(max(n_groups - 1, 1))
+
+
+def _limit(freedom: int) -> float:
+    return float(stdtrit(freedom, 0.975))
 
 
 def to_z(c: FloatArray | float, n_learners: int) -> FloatArray:
@@ -100,6 +134,7 @@ def to_z(c: FloatArray | float, n_learners: int) -> FloatArray:
 
 def from_z(z: float, n_learners: int) -> float:
     """Return the correlation that belongs to a z."""
+    z = float(np.clip(z, -500, 500))  # further than any correlation
     return float(-np.expm1(-z) / (1 + (n_learners - 1) * np.exp(-z)))
 
 
@@ -147,10 +182,24 @@ def uncertainty(
         covariance = around.T @ around * (len(left_out) - 1) / max(len(left_out), 1)
         bias = float((n_groups - 1) * (left_out[:, 2].mean() - to_z(c, n_defined)))
     else:
-        covariance = _covariance(read, groups, _influence(read, counts, errors, coverage, vote))
+        covariance = covariance_of_means(read, groups, _influence(read, counts, errors, coverage, vote), 3)
         scale = np.array([1.0, 1.0, slope(c, n_defined)])
         covariance = covariance * scale[:, None] * scale
-    return Uncertainty(vote, p, c, bias, covariance, n_defined, max(n_groups - 1, 1))
+    freedom = max(n_groups - 1, 1)
+    return Uncertainty(vote, p, c, bias, covariance, n_defined, freedom, *_joint(counts, defined))
+
+
+def _joint(counts: Correctness, defined: NDArray[np.bool_]) -> tuple[float, float]:
+    """Return how often pairs of learners err together, or are right together, and what one more adds to c."""
+    assert counts.both_right is not None
+    pairs = np.triu(defined)
+    shared, both_right, right, other = (
+        counted[pairs].astype(np.float64)
+        for counted in (counts.shared, counts.both_right, counts.shared_right, counts.shared_right.T)
+    )
+    both_wrong = shared - right - other + both_right
+    spread = np.sqrt(right * (shared - right) * other * (shared - other)) / shared
+    return float(min(both_right.sum(), both_wrong.sum())), float(np.mean(1 / spread) / len(shared))
 
 
 def _without_each_group(
@@ -212,14 +261,14 @@ def _mean_correlation(both: FloatArray, one: FloatArray, other: FloatArray, shar
     return mean_defined(ratio(both * shared - one * other, spread), axis=0)
 
 
-def _covariance(
-    read: Outputs, groups: NDArray[np.intp] | None, each_of: Callable[[slice], FloatArray]
+def covariance_of_means(
+    read: Outputs, groups: NDArray[np.intp] | None, each_of: Callable[[slice], FloatArray], number: int
 ) -> FloatArray:
-    """Return the covariance of the means of some values of each sample."""
+    """Return the covariance of the means of some values of each sample, (number, number)."""
     n_groups = 0 if groups is None else int(groups.max()) + 1
-    sums, squares, total = np.zeros((max(n_groups, 1), 3)), np.zeros((3, 3)), np.zeros(3)
+    sums, squares, total = np.zeros((max(n_groups, 1), number)), np.zeros((number, number)), np.zeros(number)
     for block in read.blocks():
-        each = each_of(block)  # (3, B)
+        each = each_of(block)  # (number, B)
         total += each.sum(axis=1)
         if groups is None:
             squares += each @ each.T

@@ -30,15 +30,15 @@ from counterpoint.outputs import (
 Z = 1.959964  # two-sided 95 %
 
 
-def wilson_interval(share: float, n: int) -> tuple[float, float]:
+def wilson_interval(share: float, n: float) -> tuple[float, float]:
     """Return Wilson's 95 % interval for a share of n samples.
 
     Parameters
     ----------
     share : float
         The share.
-    n : int
-        The number of samples.
+    n : float
+        The number of samples, or of independent ones that they are worth.
 
     Returns
     -------

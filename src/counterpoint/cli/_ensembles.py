@@ -34,7 +34,6 @@ from counterpoint.cli._reading import (
 )
 
 if TYPE_CHECKING:
-    from counterpoint._validation import FloatArray
     from counterpoint.assessment import Assessment
     from counterpoint.assessment.base import AssessmentBase
     from counterpoint.io import Predictions
@@ -176,7 +175,7 @@ def compare(
     as_markdown: Markdown = False,
 ) -> None:
     """Compare ensembles side by side, one file of predictions each, and test every two on the same samples."""
-    from counterpoint.assessment import VoteComparison
+    from counterpoint.assessment import VoteComparison, equal_credit
     from counterpoint.report import EnsembleReport
 
     _check_one_format(as_json, as_markdown)
@@ -190,7 +189,8 @@ def compare(
         check_known(read, path)
         assessments.append(_assess(path, read, voting, given))
         truths.append(read.y_true)
-        by_file.append(_credit(read, voting))
+        assert read.y_true is not None
+        by_file.append(equal_credit(read.y_true, read.outputs, read.labels, voting))
     report = EnsembleReport(assessments)
     comparison = None
     if _same_samples(predictions, truths) and len(predictions) > 1:
@@ -206,18 +206,6 @@ def compare(
 
         show_comparison(report.assessments, comparison)
     _write_page(html, report, quiet=as_json or as_markdown)
-
-
-def _credit(read: "Predictions", voting: str) -> "FloatArray":
-    """Return the credit of the equal vote on each sample, NaN where nobody voted."""
-    import numpy as np
-
-    from counterpoint.outputs import Outputs, RunningVote, split_missing
-
-    assert read.y_true is not None
-    array, missing = split_missing(read.outputs)
-    outputs = Outputs(array, read.y_true, read.labels, missing=missing)
-    return RunningVote(outputs, voting, np.ones(outputs.n_learners)).credit()
 
 
 def _same_samples(paths: Sequence[Path], truths: Sequence[Any]) -> bool:

@@ -43,12 +43,26 @@ def assess_scores_with_truth(
                 f"{shown(path)} must hold scores on the scale of the truth, or probabilities of one of two labels; "
                 f"got {len(classes)} labels and scores from {read.outputs.min():.6g} to {read.outputs.max():.6g}."
             )
+        complete = np.asarray(~np.ma.getmaskarray(read.outputs).any(axis=0))
+        if not complete.all():
+            left = f"{int(np.sum(~complete))} of {len(complete)} samples"
+            echo(f"{shown(path)}: left out {left}, which lack the score of a learner.", err=True)
         with about(path):
-            return assess_regression(read.y_true, read.outputs, learners=read.learners, name=name)
+            return assess_regression(
+                read.y_true[complete], read.outputs[:, complete], learners=read.learners, name=name
+            )
     echo(f"The scores are read as probabilities of {_plain(classes[1])!r}.", err=True)
     both = np.ma.stack([1 - read.outputs, read.outputs], axis=2)
     with about(path):
-        return assess(read.y_true, both, labels=classes, voting=voting, learners=read.learners, name=name)
+        return assess(
+            read.y_true,
+            both,
+            labels=classes,
+            voting=voting,
+            learners=read.learners,
+            groups=read.groups,
+            name=name,
+        )
 
 
 def _are_probabilities(read: "Predictions", classes: Any) -> bool:

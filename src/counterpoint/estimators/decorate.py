@@ -61,9 +61,9 @@ class DecorateClassifier(ClassifierMixin, BaseEstimator):
     ----------
     estimators_ : list of classifiers
         The learners. They see numbers, as described in the notes, and the position in ``classes_`` for a label.
-    training_errors_ : ndarray of shape (n_iter_,)
+    training_errors_ : ndarray of shape (n_rounds,)
         The error of the ensemble on the training rows after each round. It never rises.
-    rejected_ : ndarray of bool, shape (n_iter_,)
+    rejected_ : ndarray of bool, shape (n_rounds,)
         Whether the candidate of each round was rejected.
     n_iter_ : int
         The number of rounds.
@@ -71,7 +71,7 @@ class DecorateClassifier(ClassifierMixin, BaseEstimator):
         The labels, sorted.
     n_features_in_ : int
         The number of columns.
-    feature_names_in_ : ndarray of str, shape (n_features_in_,)
+    feature_names_in_ : ndarray of str, shape (n_features,)
         The names of the columns, where all are strings.
 
     Notes

@@ -37,7 +37,7 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     Attributes
     ----------
-    is_categorical_ : ndarray of bool, shape (n_features_in_,)
+    is_categorical_ : ndarray of bool, shape (n_features,)
         Which columns are nominal.
     categories_ : list of ndarray
         The values of each nominal column, None for a missing one.

@@ -15,6 +15,7 @@ __all__ = [
     "likely_items",
     "likely_truths",
     "listed",
+    "long_table_hint",
     "named_columns",
     "truth_hint",
 ]
@@ -50,7 +51,9 @@ _TRUTHS = [
         "answer",
         "correct",
     ),
+    *("diagnosis", "outcome", "expert"),
 ]
+_JUDGES = ["judge", "model", "annotator", "rater", "reader", "worker", "coder", "grader", "evaluator"]
 _ITEMS = [
     *("id", "item", "itemid", "sample", "sampleid", "question", "questionid", "example", "exampleid"),
     *("row", "rowid", "uid", "uuid"),
@@ -178,6 +181,13 @@ def likely_items(names: Sequence[str]) -> list[str]:
     ['item_id']
     """
     return _usual(names, _ITEMS)
+
+
+def long_table_hint(names: Sequence[str]) -> str:
+    """Return a hint for a table with a column of judges, with a space before it, or an empty string."""
+    if not (judges := _usual(names, _JUDGES)):
+        return ""
+    return f" If {short(judges[0])} names the judge of each row, the table is long: name its item, judge and label."
 
 
 def _usual(names: Sequence[str], usual: Sequence[str]) -> list[str]:

@@ -24,7 +24,7 @@ from counterpoint.io.cells import (
     label_values,
     text_array,
 )
-from counterpoint.io.names import check_column, choose_learners, listed, named_columns
+from counterpoint.io.names import check_column, choose_learners, listed, long_table_hint, named_columns
 
 __all__ = [
     "Wanted",
@@ -277,6 +277,7 @@ def _check_votes(
             f"{cells.path}: column {short(column.name)} must hold the labels of {whose}; {len(strange)} of its "
             f"{len(column.present())} labels are not among them, such as {short(column.labels[column.codes[row]])} in "
             f"{cells.row(row)}. If it is not a learner, drop it; if it is, name the learners."
+            f"{long_table_hint(list(cells.labels))}"
         )
 
 

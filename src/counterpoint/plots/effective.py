@@ -131,11 +131,8 @@ class EffectiveVotesDisplay:
 
         with house_style():
             ax = new_axes(6.4, 3.1) if ax is None else ax
-            value, low, high = self.votes
-            ax.set_title(
-                f"{self.n_learners} {noun}, {value:.1f} effective votes (95 %: {low:.1f} to {high:.1f})",
-                loc="left",
-            )
+            worth = f"{self.votes.value:.1f} effective votes (95 %: {self.votes.count_range()})"
+            ax.set_title(f"{self.n_learners} {noun}, {worth}", loc="left")
             below = make_axes_locatable(ax).append_axes("bottom", "150%", pad=0.15)
             self._draw_circles(ax)
             self._draw_accuracies(below, noun)

@@ -129,10 +129,11 @@ def _tiles(a: Assessment) -> list[tuple[str, str, str]]:
         ),
         (
             f"Effective votes of {a.n_learners:,}",
-            number(votes.value, 1),
+            votes.as_count() if math.isnan(votes.value) else number(votes.value, 1),
             "needs learners that are sometimes wrong, and better than chance"
-            if math.isnan(votes.value)
-            else f"independent learners that vote as well, 95 % interval {votes.low:.1f} to {votes.high:.1f}",
+            if math.isnan(votes.low)
+            else "independent learners that vote as well, 95 % "
+            + ("confidence" if math.isnan(votes.value) else f"interval {votes.count_range()}"),
         ),
         (
             "Error correlation",
@@ -288,7 +289,7 @@ def _comparison(
                 "best": percent(float(a.accuracies.max())),
                 "r_tl": number(a.r_tl),
                 "r_ll": number(a.r_ll),
-                "effective": number(a.effective.votes.value, 1),
+                "effective": a.effective.votes.as_count().split(" (")[0],
                 "error_correlation": number(a.correlations.error_correlation, 2),
                 "warnings": sum(finding.severity == "warning" for finding in a.findings),
             }

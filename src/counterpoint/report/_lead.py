@@ -79,6 +79,13 @@ def _worth(a: Assessment) -> Sentence:
     if a.n_learners == 1:
         return []
     votes, n = a.effective.votes, a.n_learners
+    if math.isnan(votes.value) and votes.low > 0:
+        never = f"The vote is never wrong here: the {n:,} learners are worth at least "
+        return [
+            (never, False),
+            (f"{number(votes.low, 1)} independent votes", True),
+            (" (95 % confidence).", False),
+        ]
     if math.isnan(votes.value):
         return [
             (f"How many independent votes the {n:,} learners are worth cannot be told: {_unknown(a)}.", False)
@@ -86,7 +93,7 @@ def _worth(a: Assessment) -> Sentence:
     told = [
         (f"The {n:,} learners are worth ", False),
         (f"{number(votes.value, 1)} independent votes", True),
-        (f" (95 % confidence: {number(votes.low, 1)} to {number(votes.high, 1)})", False),
+        (f" (95 % confidence: {votes.count_range()})", False),
     ]
     if a.effective.error_correlation.low > 0 and votes.value < n:
         would = a.prediction.independent
@@ -115,7 +122,7 @@ def _changes(a: Assessment) -> Sentence:
         like, other = (_gain(more.numbers[key]) for key in ("one_more", "independent"))
         told = [(f"{one} like these would add ", False), (like, True), (f"; {who}, ", False), (other, True)]
         told.append((".", False))
-    if drop := found.get("leave_out"):
+    if (drop := found.get("leave_out")) and drop.severity == "warning":
         gain, error = 100 * drop.numbers["gain"], 100 * drop.numbers["error"]
         first, *others = drop.numbers["learners"]
         who = f"{len(others) + 1} learners" if others else shorten(a.learners[first], 60)
@@ -146,7 +153,8 @@ def effective_figure(a: Assessment) -> dict[str, Any] | None:
     votes = a.effective.votes
     if math.isnan(votes.value) or not _is_informative(a):
         return None
-    most = max(a.n_learners, math.ceil(votes.high))
+    high = min(votes.high, _MOST_DOTS) if votes.value < _MOST_DOTS else votes.high
+    most = max(a.n_learners, math.ceil(votes.value if math.isnan(high) else high))
     bar = most > _MOST_DOTS
     step = _WIDTH / most if bar else min(_STEP, _WIDTH / most)
     return {
@@ -159,9 +167,9 @@ def effective_figure(a: Assessment) -> dict[str, Any] | None:
         "length": round(step * a.n_learners, 1),
         "value": round(step * votes.value, 1),
         "low": round(step * votes.low, 1),
-        "high": round(step * votes.high, 1),
+        "high": round(step * (most if math.isnan(votes.high) else min(votes.high, most)), 1),
         "text": f"{a.n_learners:,} learners, worth {number(votes.value, 1)} independent votes",
-        "interval": f"95 %: {number(votes.low, 1)} to {number(votes.high, 1)}",
+        "interval": f"95 %: {votes.count_range()}",
         "bars": [
             (kind, round(_WIDTH * share, 1), f"right on {percent(share)}: {words}")
             for kind, share, words in (
