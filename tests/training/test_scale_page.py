@@ -128,3 +128,14 @@ def test_a_lost_process_ends_the_job_and_torchrun_resumes_it(tmp_path):
     expected, found = (torch.load(tmp_path / f"{name}.end") for name in ("whole", "again"))
     for name, value in found.items():
         assert torch.equal(value, expected[name])
+
+
+def test_the_memory_and_the_threads_are_those_of_the_record():
+    found = json.loads((ROOT / "results" / "bench_large_tables.json").read_text(encoding="utf-8"))
+    size = {(one["way"], one["rows"]): f"{one['extra_bytes'] / 1e6:.0f} MB" for one in found["tables"]}
+    for rows in (100_000, 1_000_000):
+        assert f"| {rows:,} | {size['fit', rows]} | {size['estimator', rows]} |" in PAGE
+    ratios = [one["seconds"]["2"] / one["seconds"]["1"] for one in found["threads_busy"]]
+    assert f"took {min(ratios):.0f} to {max(ratios):.0f} times as long" in PAGE
+    off = [one["chosen_over_best"] for one in (*found["threads"], *found["threads_busy"])]
+    assert sum(one > 1.1 for one in off) == 2  # the largest setting
