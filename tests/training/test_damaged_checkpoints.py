@@ -79,8 +79,11 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before_with_a_warning(tmp_pat
     train(path, parts, epochs=3)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["run", "run.previous"]
     path.write_bytes(flipped(path.read_bytes(), 4000))
-    with pytest.warns(UserWarning, match=r"which is damaged or something else\. The one before was used\.$"):
+    with pytest.warns(
+        UserWarning, match=r"which is damaged or something else\. The one before was used\.$"
+    ) as told:
         history = train(path, again, epochs=4)
+    assert told[0].filename == __file__  # the call of fit
     assert len(history) == 4
     for name, value in whole.state_dict().items():
         assert torch.equal(value, again.state_dict()[name])

@@ -126,7 +126,7 @@ def load_latest(path: str | os.PathLike[str]) -> tuple[dict[str, Any], bool]:
             state = load_checkpoint(_previous(check_path(path, "path")))
         except (ValueError, OSError):
             raise error from None
-        warnings.warn(f"{error} The one before was used.", stacklevel=4)  # at fit's call
+        warnings.warn(f"{error} The one before was used.", stacklevel=6)  # at fit's call
         return state, False
 
 

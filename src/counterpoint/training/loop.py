@@ -1,7 +1,7 @@
 """One visible loop that trains an ensemble."""
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -194,12 +194,23 @@ def fit(
     )
     saved = run.load(checkpoint) if checkpoint is not None and resumes else None
     run.prepare_vote()
-
     ensemble.train()
+    _train(run, saved, checkpoint)
+    run.calibrate()
+    if run.readout is not None and not run.was_finished:
+        run.save(checkpoint)
+    if given is not ensemble and isinstance(ensemble, ParallelEnsemble):
+        given.load_state_dict(whole_state(ensemble))
+    return state.history
+
+
+def _train(run: Run, saved: Mapping[str, Any] | None, checkpoint: str | os.PathLike[str] | None) -> None:
+    """Train until the run is finished, from the state that was saved, and end with the best weights."""
+    state = run.state
     with ExitStack() as ending:
-        ending.enter_context(run.loss.on(axes))
+        ending.enter_context(run.loss.on(run.axes))
         ending.enter_context(run.naming_lost_processes())
-        for callback in everybody:
+        for callback in run.callbacks:
             call(hooks([callback], "on_train_begin"), state)
             for hook in hooks([callback], "on_train_end"):
                 ending.callback(hook, state)
@@ -215,9 +226,3 @@ def fit(
                 run.end_epoch(record)
             run.save(checkpoint)
         run.keep_best()
-    run.calibrate()
-    if run.readout is not None and not run.was_finished:
-        run.save(checkpoint)
-    if given is not ensemble and isinstance(ensemble, ParallelEnsemble):
-        given.load_state_dict(whole_state(ensemble))
-    return state.history

@@ -182,7 +182,7 @@ class Run:
         record = {"epoch": state.epoch, **tally.means(), "lr": lr}
         for complaint in self.watch.complaints(tally) if self.axes.is_main else ():
             warnings.warn(
-                f"{complaint} (epoch {state.epoch}).", LearnerWarning, stacklevel=3
+                f"{complaint} (epoch {state.epoch}).", LearnerWarning, stacklevel=4
             )  # at fit's call
         return record
 
