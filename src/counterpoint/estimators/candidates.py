@@ -19,6 +19,7 @@ __all__ = [
     "Scores",
     "choose_diversity",
     "most_accurate",
+    "parameters_of",
     "results",
     "verdict",
 ]
@@ -42,6 +43,18 @@ class Scores(NamedTuple):
     brier_score: Any
     calibration_error: Any
     learner_train_accuracy: Any
+
+
+def parameters_of(search: Any, weight_decay: float | None, epochs: int | None) -> dict[str, Any]:
+    """Return the parameters of a candidate that its search has; None is the first weight decay, the most epochs."""
+    shared: dict[str, Any] = search.get_params(deep=False)
+    for name in ("diversities", "cv", "random_state"):
+        del shared[name]
+    first = float(np.ravel(search.weight_decay)[0])
+    return shared | {
+        "weight_decay": first if weight_decay is None else weight_decay,
+        "epochs": np.max(search.epochs) if epochs is None else epochs,
+    }
 
 
 def most_accurate(accuracy: FloatArray, log_loss: FloatArray, test_share: float) -> int:

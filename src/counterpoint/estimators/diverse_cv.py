@@ -22,6 +22,7 @@ from counterpoint.estimators.candidates import (
     Scores,
     choose_diversity,
     most_accurate,
+    parameters_of,
     results,
     verdict,
 )
@@ -238,13 +239,7 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
         -------
         DiverseEnsembleClassifier
         """
-        shared = self.get_params(deep=False)
-        for name in ("diversities", "cv", "random_state"):
-            del shared[name]
-        shared["weight_decay"] = (
-            float(np.ravel(self.weight_decay)[0]) if weight_decay is None else weight_decay
-        )
-        shared["epochs"] = np.max(self.epochs) if epochs is None else epochs
+        shared = parameters_of(self, weight_decay, epochs)
         return DiverseEnsembleClassifier(
             **shared, diversity=diversity, early_stopping=False, random_state=random_state
         )

@@ -19,7 +19,7 @@ from counterpoint.estimators._path import epochs_to_try, score_path
 from counterpoint.estimators._rows import Rows, check_sample_weight, distinct_rows
 from counterpoint.estimators._search_fold import RegressionFold, score_regression_folds
 from counterpoint.estimators._seeds import draw_seeds
-from counterpoint.estimators.candidates import Candidate, choose_diversity, verdict
+from counterpoint.estimators.candidates import Candidate, choose_diversity, parameters_of, verdict
 from counterpoint.estimators.diverse_regressor import DiverseEnsembleRegressor
 from counterpoint.estimators.paired import PairedTest
 from counterpoint.training import SquaredErrorLoss
@@ -214,13 +214,7 @@ class DiverseEnsembleRegressorCV(FittedRegressor):
         -------
         DiverseEnsembleRegressor
         """
-        shared = self.get_params(deep=False)
-        for name in ("diversities", "cv", "random_state"):
-            del shared[name]
-        shared["weight_decay"] = (
-            float(np.ravel(self.weight_decay)[0]) if weight_decay is None else weight_decay
-        )
-        shared["epochs"] = np.max(self.epochs) if epochs is None else epochs
+        shared = parameters_of(self, weight_decay, epochs)
         return DiverseEnsembleRegressor(
             **shared, diversity=diversity, early_stopping=False, random_state=random_state
         )
