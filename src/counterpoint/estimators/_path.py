@@ -17,7 +17,6 @@ from counterpoint.training import (
     can_train_together,
     fit_groups,
 )
-from counterpoint.training.device import threads_for
 
 __all__ = ["epochs_to_try", "epochs_up_to", "score_path", "train_path"]
 
@@ -112,10 +111,7 @@ def train_path(
         def report(epoch: int, grouped: GroupedEnsembles, places: list[int] = places) -> None:
             on_epoch(places, epoch, grouped)
 
-        weights = sum(p.numel() for network in folds[0].networks for p in network.parameters())
-        batch = max(len(folds[k].y) for k in places) / int(schedule.n_batches or 1)
-        with threads_for(int(len(groups) * weights * batch), folds[0].device):
-            fit_groups(groups, schedule, on_epoch=report, progress=progress)
+        fit_groups(groups, schedule, on_epoch=report, progress=progress)
 
 
 def epochs_up_to(largest: int, warmup_epochs: int = 0) -> list[int]:

@@ -10,7 +10,6 @@ from counterpoint.estimators._settings import check_loss, count_batch
 from counterpoint.estimators._table_batches import TableBatches
 from counterpoint.exceptions import LearnerWarning
 from counterpoint.training import History, IndependentLoss, autocast, fit, seeded
-from counterpoint.training.device import threads_for
 
 __all__ = ["train_networks"]
 
@@ -40,13 +39,7 @@ def train_networks(
         ensemble.voting = estimator.voting  # the parameter may have changed
         ensemble.readout = None  # fit adds one if the loss needs it
     history = History()
-    work = size * sum(p.numel() for p in ensemble.parameters())
-    with (
-        seeded(device, seed),
-        threads_for(work, device),
-        autocast("float32", device),
-        warnings.catch_warnings(),
-    ):
+    with seeded(device, seed), autocast("float32", device), warnings.catch_warnings():
         check_loss(estimator._loss(), ensemble, x, y, weight)
         # After a few small batches a learner may still be near its start; the check is at the end.
         warnings.simplefilter("ignore", LearnerWarning)

@@ -6,12 +6,10 @@ from contextlib import contextmanager
 
 import torch
 
-__all__ = ["pick_device", "seeded", "threads_for"]
+__all__ = ["pick_device", "seeded"]
 
 # Initial weights and dropout draw from torch's global generator, which all threads share.
 _TURN = threading.RLock()
-# Multiplications in a forward pass that occupy a thread. With fewer, threads wait for each other longer than they work.
-_WORK_OF_A_THREAD = 2**26
 
 
 def pick_device(device: str | torch.device) -> torch.device:
@@ -73,35 +71,3 @@ def seeded(device: torch.device, random_state: int) -> Iterator[None]:
         # torch.manual_seed would also set the generators of GPUs, which are not restored
         (torch.default_generator if device.type == "cpu" else torch).manual_seed(random_state)
         yield
-
-
-@contextmanager
-def threads_for(work: int, device: torch.device) -> Iterator[None]:
-    """Limit the threads of torch for a block to what its work can occupy, and restore their number afterwards.
-
-    Parameters
-    ----------
-    work : int
-        Number of multiplications in a forward pass: parameters of all networks times samples in a batch.
-    device : torch.device
-        Device of the networks; nothing changes unless it is the CPU.
-
-    Examples
-    --------
-    >>> import torch
-    >>> before = torch.get_num_threads()
-    >>> with threads_for(1_000, torch.device("cpu")):
-    ...     torch.get_num_threads()
-    1
-    >>> torch.get_num_threads() == before
-    True
-    """
-    before = torch.get_num_threads()
-    if device.type != "cpu" or before == 1:
-        yield
-        return
-    torch.set_num_threads(max(1, min(before, work // _WORK_OF_A_THREAD)))
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -25,6 +25,7 @@ from counterpoint.training.group_steps import GroupLoss, Steps, adamw, trained_p
 from counterpoint.training.grouped_ensembles import Group, GroupedEnsembles
 from counterpoint.training.losses import IndependentLoss
 from counterpoint.training.precision import autocast
+from counterpoint.training.threads import Threads, work_of
 
 __all__ = [
     "BatchFold",
@@ -143,11 +144,18 @@ def fit_groups(
     grouped = GroupedEnsembles(groups)
     batches, steps = _batches(grouped, schedule), _steps(grouped, schedule, optimizer, scheduler)
     device = grouped.device
-    with seeded(device, grouped.folds[0].random_state), autocast("float32", device), torch.enable_grad():
+    with (
+        seeded(device, grouped.folds[0].random_state),
+        Threads(device) as threads,
+        autocast("float32", device),
+        torch.enable_grad(),
+    ):
         lower = autocast(precision, device)
         for epoch in _epochs(schedule.epochs, progress):
             group_loss = GroupLoss([_loss_in(group, epoch) for group in groups], grouped.n_learners, device)
             for batch in batches:
+                if not threads.chosen:
+                    threads.choose(work_of(grouped.networks, batch.x[0]))
                 target, weight = _per_group(batch, grouped.fold_of)
                 with lower:
                     logits = grouped.forward(batch)

@@ -141,6 +141,9 @@ def fit(
     together with the generators of NumPy, Python and the ``DataLoader``, to their saved states. A killed run that
     resumes ends with the same weights, bit for bit on the CPU. Resuming a finished run returns its history.
 
+    On the CPU the number of torch's threads is chosen by the size of the networks and of the first batch, at most what
+    ``torch.set_num_threads`` or the environment variable ``OMP_NUM_THREADS`` says, and restored at the end.
+
     On a ``mesh`` each process trains some of the learners, on its rows of each batch, and the result is that of one
     process: every process ends with the whole ensemble. Batches must be the same on all processes, unless they come
     from a ``DataLoader`` with a ``DistributedSampler``. An ensemble that is inside ``DistributedDataParallel`` already
@@ -195,8 +198,9 @@ def fit(
     saved = run.load(checkpoint) if checkpoint is not None and resumes else None
     run.prepare_vote()
     ensemble.train()
-    _train(run, saved, checkpoint)
-    run.calibrate()
+    with run.threads:
+        _train(run, saved, checkpoint)
+        run.calibrate()
     if run.readout is not None and not run.was_finished:
         run.save(checkpoint)
     if given is not ensemble and isinstance(ensemble, ParallelEnsemble):

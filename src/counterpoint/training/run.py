@@ -56,6 +56,7 @@ from counterpoint.training.precision import autocast, gradients_enabled
 from counterpoint.training.readout import Readout
 from counterpoint.training.regression_tally import is_regression, make_tally
 from counterpoint.training.tally import NotFiniteError, Tally
+from counterpoint.training.threads import Threads, work_of
 from counterpoint.training.watch import LearnerWatch
 
 __all__ = ["Run"]
@@ -91,7 +92,7 @@ class Run:
         check_patience(self.patience, self.validation)
         self.by_batch = steps_by_batch(state.scheduler, self.scheduler_steps)
         self.device = next(state.ensemble.parameters()).device
-        self.autocast = autocast(self.precision, self.device)
+        self.autocast, self.threads = autocast(self.precision, self.device), Threads(self.device)
         self.generators = find_generators(self.batches)
         self.loss = as_ensemble_loss(state.loss)
         self.ignored: int | None = getattr(self.loss, "ignore_index", None)
@@ -221,6 +222,8 @@ class Run:
         on_device = iter_on_device(batches, self.device, name, self.axes, own=own, unpack=self.unpack)
         for parts in _together(on_device, size):
             self.state.batch += 1
+            if not self.threads.chosen:
+                self.threads.choose(work_of(self.bare, parts[0][0]))
             self.axes.idle = self.axes.idle and len(parts) == 1  # else its weights tell
             logits, y, weight, loss = step(parts)
             tally.add(logits, y, weight[0] if weight else None, loss)
