@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from counterpoint.training import pick_device
-from counterpoint.training.device import threads_for
 
 
 @pytest.mark.parametrize("name", ["cpu", "cpu:0", torch.device("cpu")])
@@ -42,17 +41,3 @@ def test_a_device_on_which_nothing_runs_is_refused(kind):
 def test_what_is_no_device_is_refused(given):
     with pytest.raises(ValueError, match=r"^`device` must be 'auto' or a device of torch; got .*\.$"):
         pick_device(given)
-
-
-@pytest.mark.parametrize(("work", "expected"), [(1_000, 1), (3 * 2**26, 3), (2**40, 4)])
-def test_threads_are_as_many_as_the_work_occupies_and_are_restored(work, expected):
-    before = torch.get_num_threads()
-    torch.set_num_threads(4)
-    try:
-        with threads_for(work, torch.device("cpu")):
-            assert torch.get_num_threads() == expected
-        assert torch.get_num_threads() == 4
-        with threads_for(work, torch.device("meta")):
-            assert torch.get_num_threads() == 4
-    finally:
-        torch.set_num_threads(before)
