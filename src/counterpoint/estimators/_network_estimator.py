@@ -126,9 +126,10 @@ class NetworkEstimator(BaseEstimator):
     @torch.no_grad()
     def _raw_logits(self, x: Tensor) -> Tensor:
         """Return the outputs of the networks, before the read-out, with a column for each class, or for numbers."""
-        filled = F.pad(x, (0, 0, 0, -len(x) % _BLOCK))
+        *blocks, last = torch.split(x, _BLOCK)
+        blocks.append(F.pad(last, (0, 0, 0, _BLOCK - len(last))))
         with autocast("float32", x.device):
-            logits = torch.cat([self.ensemble_(block) for block in torch.split(filled, _BLOCK)], 1)
+            logits = torch.cat([self.ensemble_(block) for block in blocks], 1)
         return two_columns(logits[:, : len(x)], self.ensemble_.activation)
 
     def __sklearn_tags__(self) -> Any:

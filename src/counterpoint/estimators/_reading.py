@@ -1,5 +1,6 @@
 """Tables of any kind as matrices of numbers: nominal values by number, missing numbers as NaN."""
 
+from collections.abc import Iterator
 from types import MappingProxyType
 from typing import Any
 
@@ -21,9 +22,10 @@ from counterpoint.estimators._nominal import (
     to_frame,
 )
 
-__all__ = ["find_values", "read_rows"]
+__all__ = ["find_values", "read_rows", "row_parts"]
 
 _NUMBERS = MappingProxyType({"dtype": [np.float64, np.float32], "ensure_all_finite": "allow-nan"})
+_PART = 2**16  # rows that are read at once: in double precision they take more room than what is made of them
 # What pandas finds in columns of Python objects.
 _NUMERIC_OBJECTS = ("integer", "floating", "mixed-integer-float", "decimal")
 _NOMINAL_OBJECTS = ("string", "boolean", "mixed", "mixed-integer", "empty")
@@ -60,6 +62,12 @@ def read_rows(owner: Any, X: Any, categories: Categories, *y: Any, reset: bool) 
         if y:
             return check_X_y(numbers, *y, estimator=owner, **_NUMBERS)
         return check_array(numbers, estimator=owner, input_name="X", **_NUMBERS)
+
+
+def row_parts(n_rows: int) -> Iterator[slice]:
+    """Yield the parts in which the rows of a large table are read; a small one is one part."""
+    for start in range(0, max(n_rows, 1), _PART):
+        yield slice(start, start + _PART)
 
 
 def _check_dense(X: Any) -> Any:

@@ -10,9 +10,11 @@ from sklearn.utils.class_weight import compute_class_weight
 from torch import Tensor
 
 from counterpoint._validation import FloatArray, IntArray, check_interval, check_labels, check_number
+from counterpoint.estimators._reading import row_parts
 from counterpoint.estimators.table_encoder import TableEncoder
 
 __all__ = [
+    "PickedRows",
     "Rows",
     "check_class_weight",
     "check_classes",
@@ -21,20 +23,41 @@ __all__ = [
     "distinct_rows",
 ]
 
-_PART = 2**16  # rows that are encoded at once: in double precision they take more room than the result
 _ORDINARY = 20  # the binary exponent of weights that are used as they are
+
+
+class PickedRows:
+    """Some rows of a table, read when they are needed: a large or a memory-mapped table is not copied."""
+
+    def __init__(self, table: NDArray[Any], places: IntArray) -> None:
+        self.table, self.places = table, places
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def __getitem__(self, key: Any) -> NDArray[Any]:
+        rows, *columns = key if isinstance(key, tuple) else (key,)
+        found: NDArray[Any] = np.asarray(self.table[(self.places[rows], *columns)])
+        return found
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.asarray(self[:], dtype=dtype)
+
+    def take(self, index: IntArray, axis: int = 0) -> "PickedRows":
+        """Return some of these rows."""
+        return PickedRows(self.table, self.places[index])
 
 
 class Rows(NamedTuple):
     """Rows of a table, as its encoder reads them, with their classes, as codes, or numbers, and weights."""
 
-    X: NDArray[Any]  # (n, n_features)
+    X: NDArray[Any] | PickedRows  # (n, n_features)
     codes: NDArray[Any]  # (n,), whole numbers, or those to predict
     weight: FloatArray  # (n,)
 
     def take(self, index: IntArray) -> "Rows":
         """Return some of the rows."""
-        return Rows(self.X[index], self.codes[index], self.weight[index])
+        return Rows(self.X.take(index, axis=0), self.codes[index], self.weight[index])
 
     def set_aside(self, fraction: float, seed: int) -> tuple["Rows", "Rows | None"]:
         """Return the rows to train on and a validation set, a share of each class, or None if the fraction is 0."""
@@ -77,18 +100,17 @@ class Rows(NamedTuple):
         Only the ratios of weights matter. They are divided by the largest, so that small ones do not underflow in
         float32.
         """
-        with np.errstate(over="ignore"):
-            parts = [
-                np.asarray(encoder._encode(self.X[start : start + _PART]), dtype=np.float32)
-                for start in range(0, max(len(self.X), 1), _PART)
-            ]
-        X = np.concatenate(parts) if len(parts) > 1 else np.array(parts[0])
-        if (bad := ~np.isfinite(X)).any():
-            row, column = np.argwhere(bad)[0]  # numeric columns come first
-            feature = encoder._numeric[column]
-            raise ValueError(
-                f"`X` must hold numbers that float32 can; got {self.X[row, feature]:.6g} in feature {feature}."
-            )
+        X = np.empty((len(self.X), encoder._n_out), dtype=np.float32)
+        for part in row_parts(len(X)):
+            with np.errstate(over="ignore"):
+                X[part] = encoder._encode(self.X[part])
+            if (bad := ~np.isfinite(X[part])).any():
+                row, column = np.argwhere(bad)[0]  # numeric columns come first
+                feature = encoder._numeric[column]
+                got = self.X[part.start + row, feature]
+                raise ValueError(
+                    f"`X` must hold numbers that float32 can; got {got:.6g} in feature {feature}."
+                )
         x = torch.from_numpy(X).to(device)
         weight = None
         if self.weight.size and np.ptp(self.weight):
@@ -145,23 +167,34 @@ def distinct_rows(X: NDArray[Any], codes: IntArray | FloatArray, weight: FloatAr
     So a row of weight 2 is exactly the same as the row twice, a row of weight 0 the same as no row, and the order of
     the rows does not matter. Missing values are equal.
     """
-    if not (kept := weight > 0).all():
-        X, codes, weight = X[kept], codes[kept], weight[kept]
-    keys = [codes, *X.T]
-    order = np.lexsort(keys[::-1])  # of indices: the table itself is copied once, at the end
-    begins = np.zeros(len(order), dtype=bool)
-    begins[:1] = True
-    for key in keys:
-        values = key[order]
-        begins[1:] |= (values[1:] != values[:-1]) & ~(
-            (values[1:] != values[1:]) & (values[:-1] != values[:-1])
-        )
-    where = np.empty(len(order), dtype=np.intp)
-    where[order] = np.cumsum(begins) - 1
+    X = np.asarray(X)
+    order, begins = np.flatnonzero(weight > 0), None
+    for key in (codes, *X.T):
+        order, begins = _refine(order, begins, key)
+    numbers = np.cumsum(begins) - 1
+    summed: FloatArray = np.bincount(numbers, weight[order]).astype(np.float64, copy=False)
     first = order[begins]
-    table = np.asarray(X[first], dtype=np.float64)
-    summed: FloatArray = np.bincount(where, weight, minlength=len(first)).astype(np.float64, copy=False)
-    return Rows(table, codes[first], summed)
+    return Rows(PickedRows(X, first), codes[first], summed)
+
+
+def _refine(
+    order: IntArray, begins: NDArray[np.bool_] | None, key: NDArray[Any]
+) -> tuple[IntArray, NDArray[np.bool_]]:
+    """Return an order of rows, and where runs of equal rows begin, by one more key: only equal rows are sorted on."""
+    if begins is None:
+        begins = np.zeros(len(order), dtype=bool)
+        begins[:1] = True
+    ends = np.append(begins[1:], True)[: len(order)]
+    tied = np.flatnonzero(~(begins & ends))  # in runs of two rows or more
+    rows, runs = order[tied], np.cumsum(begins)[tied]
+    values = key[rows]
+    again = np.lexsort((values, runs))
+    rows, values = rows[again], values[again]  # the runs stay where they are
+    differ = values[1:] != values[:-1]
+    differ &= ~((values[1:] != values[1:]) & (values[:-1] != values[:-1]))  # missing values are equal
+    order[tied] = rows
+    begins[tied[1:]] |= differ
+    return order, begins
 
 
 def _held_out(codes: IntArray | FloatArray, fraction: float, rng: np.random.RandomState) -> NDArray[np.bool_]:

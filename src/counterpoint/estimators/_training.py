@@ -13,6 +13,8 @@ from counterpoint.training import History, IndependentLoss, autocast, fit, seede
 
 __all__ = ["train_networks"]
 
+_ROWS_AT_ONCE = 2**16  # of a validation set: the activations of more would take more room than the table
+
 
 def train_networks(
     estimator: Any,
@@ -32,8 +34,10 @@ def train_networks(
     batches = TableBatches(x, y, weight, size, torch.Generator().manual_seed(seed))
     more: dict[str, Any] = {"optimizer": optimizer, "precision": "float32", "progress": estimator.verbose > 0}
     if held is not None:
-        validation = [tensor for tensor in estimator._tensors(held) if tensor is not None]
-        more |= {"validation": [validation], "metric": "loss", "patience": patience}
+        whole = [tensor for tensor in estimator._tensors(held) if tensor is not None]
+        parts = -(-len(whole[1]) // _ROWS_AT_ONCE)
+        validation = list(zip(*(tensor.tensor_split(parts) for tensor in whole), strict=True))
+        more |= {"validation": validation, "metric": "loss", "patience": patience}
     warmup = int(getattr(estimator, "warmup_epochs", 0)) if epochs > 1 else 0
     if hasattr(estimator, "voting"):  # a classifier
         ensemble.voting = estimator.voting  # the parameter may have changed

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from counterpoint._validation import FloatArray, IntArray, check_flag, check_number, check_whole
 from counterpoint.estimators._nominal import Categories
 from counterpoint.estimators._one_hot import NominalColumn, count_values
-from counterpoint.estimators._reading import find_values, read_rows
+from counterpoint.estimators._reading import find_values, read_rows, row_parts
 
 __all__ = ["TableEncoder"]
 
@@ -199,18 +199,26 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def _learn(self, table: FloatArray, weight: FloatArray | None = None) -> Self:
         """Learn from a matrix that was read."""
-        gaps = np.isnan(table)
+        width = self.n_features_in_
+        any_missing, all_missing = np.zeros(width, dtype=bool), np.ones(width, dtype=bool)
+        for part in row_parts(len(table)):
+            gaps = np.isnan(table[part])
+            any_missing |= gaps.any(axis=0)
+            all_missing &= gaps.all(axis=0)
         each = np.ones(len(table)) if weight is None else weight
         least = self.min_frequency if self.min_frequency >= 1 else self.min_frequency * each.sum()
         nominal = [
             NominalColumn.of(values, count_values(table[:, j], each, len(values)), least, self.max_categories)
             for j, values in self._known.items()
         ]
-        self._set_columns(nominal, np.flatnonzero(gaps.any(axis=0) & ~gaps.all(axis=0)))
+        self._set_columns(nominal, np.flatnonzero(any_missing & ~all_missing))
         self._scale(table, weight)
-        filled = self._filled(self._numbers(table))
-        shares = np.linspace(0, 1, int(self.n_pieces) + 1)
-        self._knots = [np.unique(np.quantile(numbers, shares)) for numbers in filled.T]
+        if self.n_pieces:
+            shares = np.linspace(0, 1, int(self.n_pieces) + 1)
+            self._knots = [
+                np.unique(np.quantile(_fill(np.asarray(table[:, j], dtype=np.float64), mean), shares))
+                for j, mean in zip(self._numeric, self._means, strict=True)
+            ]
         return self
 
     def _set_columns(self, nominal: list[NominalColumn], missing: IntArray) -> None:
@@ -239,46 +247,48 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def _scale(
         self, table: FloatArray, weight: FloatArray | None, scaler: StandardScaler | None = None
     ) -> None:
-        numbers = self._numbers(table)
-        is_present = ~np.isnan(numbers)
-        each = np.ones((len(table), 1)) if weight is None else weight[:, None]
-        mass = (each * is_present).sum(axis=0)
-        with np.errstate(over="ignore", invalid="ignore"):
-            total = (each * (numbers if is_present.all() else np.where(is_present, numbers, 0))).sum(axis=0)
+        mass, total = np.zeros(len(self._numeric)), np.zeros(len(self._numeric))
+        for part in row_parts(len(table)):
+            numbers = self._numbers(table[part])
+            is_present = ~np.isnan(numbers)
+            each = np.ones((len(numbers), 1)) if weight is None else weight[part, None]
+            mass += (each * is_present).sum(axis=0)
+            with np.errstate(over="ignore", invalid="ignore"):
+                present = numbers if is_present.all() else np.where(is_present, numbers, 0)
+                total += (each * present).sum(axis=0)
         known = np.full(len(mass), np.nan) if scaler is None else self._means.copy()
         self._means = np.divide(total, mass, out=known, where=mass > 0)
-        self.scaler_ = self._fit_scaler(numbers, weight, scaler) if self.standardize else None
+        self.scaler_ = self._fit_scaler(table, weight, scaler) if self.standardize else None
         if scaler is not None and self.scaler_ is not None:  # the means of all rows so far
             self._means = np.where(np.isnan(self._means), np.nan, self.scaler_.mean_)
 
     def _fit_scaler(
-        self, numbers: FloatArray, weight: FloatArray | None, known: StandardScaler | None
+        self, table: FloatArray, weight: FloatArray | None, known: StandardScaler | None
     ) -> StandardScaler | None:
-        if not numbers.shape[1]:
+        if not len(self._numeric):
             return None
         scaler = StandardScaler() if known is None else copy.deepcopy(known)
         with np.errstate(over="ignore", invalid="ignore"):
-            scaler.partial_fit(self._filled(numbers), sample_weight=weight)
+            for part in row_parts(len(table)):
+                own = None if weight is None else weight[part]
+                scaler.partial_fit(_fill(self._numbers(table[part]), self._means), sample_weight=own)
         if (bad := ~np.isfinite(scaler.var_)).any():
-            column = int(np.flatnonzero(bad)[0])
-            value = numbers[~np.isnan(numbers[:, column]), column][0]
+            feature = self._numeric[np.flatnonzero(bad)[0]]
+            values = table[:, feature]
             raise ValueError(
-                f"`X` must hold numbers whose variance is finite; got {value:.6g} in feature {self._numeric[column]}."
+                "`X` must hold numbers whose variance is finite; got "
+                f"{values[~np.isnan(values)][0]:.6g} in feature {feature}."
             )
         return scaler
 
     def _numbers(self, table: FloatArray) -> FloatArray:
-        """Return the numeric columns of a matrix that was read."""
-        return table[:, self._numeric] if self._known else table
-
-    def _filled(self, numbers: FloatArray) -> FloatArray:
-        """Return numeric columns with means for missing numbers, and zeros for columns without any value."""
-        gaps = np.isnan(numbers) | np.isnan(self._means)
-        return np.where(gaps, np.nan_to_num(self._means), numbers) if gaps.any() else numbers
+        """Return the numeric columns of a matrix that was read, in double precision."""
+        numbers = table[:, self._numeric] if self._known else table
+        return np.asarray(numbers, dtype=np.float64)
 
     def _encode(self, table: FloatArray) -> FloatArray:
         """Return a matrix that was read as numbers for networks."""
-        filled = self._filled(self._numbers(table))
+        filled = _fill(self._numbers(table), self._means)
         scaled: FloatArray = filled if self.scaler_ is None else self.scaler_.transform(filled)
         if self._n_out == len(self._numeric):
             return scaled
@@ -288,3 +298,9 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         ]
         values = [column.encode(table[:, j]) for j, column in zip(self._known, self._nominal, strict=True)]
         return np.hstack([scaled, *pieces, np.isnan(table[:, self.missing_features_]), *values])
+
+
+def _fill(numbers: FloatArray, means: FloatArray) -> FloatArray:
+    """Return numeric columns with means for missing numbers, and zeros for columns without any value."""
+    gaps = np.isnan(numbers) | np.isnan(means)
+    return np.where(gaps, np.nan_to_num(means), numbers) if gaps.any() else numbers
