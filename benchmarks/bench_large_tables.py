@@ -1,4 +1,4 @@
-"""Train on a memory-mapped table, and with one and several threads: ``python benchmarks/bench_large_tables.py``.
+"""Train on a memory-mapped table: ``python benchmarks/bench_large_tables.py``.
 
 Each run is a process of its own. Memory is the largest that it holds of its own (RssAnon), beside the pages of the
 mapped file, less what it held before training. Tables are trained with one thread.
@@ -19,12 +19,10 @@ import torch
 
 from benchmarks.bench_assess import MemoryWatch
 from counterpoint import DiverseEnsembleClassifier, DiversityLoss, Ensemble, __version__, fit
-from counterpoint.training.device import threads_for
+from counterpoint.training import mlp
 
 N_FEATURES = 20
 NETWORKS = {"n_estimators": 3, "hidden_layer_sizes": (16,)}
-# (networks, hidden units, batch): below what occupies a second thread, about it, and well above
-WORK = [(5, 16, 64), (15, 64, 256), (15, 128, 1024), (15, 512, 1024)]
 
 
 class Mapped(torch.utils.data.Dataset):
@@ -42,15 +40,10 @@ class Mapped(torch.utils.data.Dataset):
         return torch.from_numpy(self.X[rows]), torch.from_numpy(self.y[rows]).long()
 
 
-def networks(n: int, hidden: int) -> Ensemble:
+def networks() -> Ensemble:
     """Return networks for the table."""
     torch.manual_seed(0)
-    layers = (torch.nn.Linear(N_FEATURES, hidden), torch.nn.ReLU(), torch.nn.Linear(hidden, 2))
-    return Ensemble([torch.nn.Sequential(*(type(one)(*_sizes(one)) for one in layers)) for _ in range(n)])
-
-
-def _sizes(layer: torch.nn.Module) -> tuple[int, ...]:
-    return (layer.in_features, layer.out_features) if isinstance(layer, torch.nn.Linear) else ()
+    return Ensemble([mlp([N_FEATURES, *NETWORKS["hidden_layer_sizes"], 2]) for _ in range(NETWORKS["n_estimators"])])
 
 
 def write_table(path: Path, rows: int) -> None:
@@ -72,7 +65,7 @@ def train_one(path: Path, way: str) -> dict:
     if way == "fit":
         loader = torch.utils.data.DataLoader(Mapped(X, y), 4096, shuffle=True, collate_fn=lambda batch: batch)
         options = {"optimizer": torch.optim.Adam, "epochs": 1, "progress": False}
-        fit(networks(3, 16), loader, loss=DiversityLoss(), **options)
+        fit(networks(), loader, loss=DiversityLoss(), **options)
     else:
         DiverseEnsembleClassifier(**NETWORKS, epochs=1, random_state=0).fit(X, y)
     watch.running = False
@@ -86,58 +79,9 @@ def train_one(path: Path, way: str) -> dict:
     }
 
 
-def time_steps(ensemble: Ensemble, batch: int, most: int, repeats: int) -> dict[str, list[float]]:
-    """Return the times of steps by number of threads."""
-    x, y = torch.randn(batch, N_FEATURES), torch.randint(2, (batch,))
-    optimizer, loss = torch.optim.Adam(ensemble.parameters()), DiversityLoss()
-    times: dict[str, list[float]] = {str(threads): [] for threads in range(1, most + 1)}
-    for repeat in range(repeats + 1):
-        for threads in range(1, most + 1):  # in turn, so that a busy moment does not hit one alone
-            torch.set_num_threads(threads)
-            for _ in range(5):
-                start = time.perf_counter()
-                optimizer.zero_grad()
-                loss(ensemble(x), y).backward()
-                optimizer.step()
-                if repeat:  # the first is to warm up
-                    times[str(threads)].append(time.perf_counter() - start)
-    return times
-
-
-def time_threads(most: int, *, busy: bool) -> list[dict]:
-    """Return the time of a step by number of threads, and with the number that is chosen.
-
-    On a busy machine, where as many other processes work as there are cores, it is the median; else the shortest, which
-    is what an idle machine can do.
-    """
-    others = [
-        subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(most if busy else 0)
-    ]
-    rows = []
-    try:
-        for n, hidden, batch in WORK:
-            ensemble = networks(n, hidden)
-            times = time_steps(ensemble, batch, most, repeats=5 if busy else 30)
-            seconds = {threads: float(np.median(one) if busy else min(one)) for threads, one in times.items()}
-            torch.set_num_threads(most)
-            work = batch * sum(p.numel() for p in ensemble.parameters())
-            with threads_for(work, torch.device("cpu")):
-                chosen = torch.get_num_threads()
-            row = {"networks": n, "hidden": hidden, "batch": batch, "work": work, "seconds": seconds}
-            over = seconds[str(chosen)] / min(seconds.values())
-            rows.append(row | {"chosen": chosen, "chosen_over_best": over})
-            print(rows[-1], flush=True)
-    finally:
-        for other in others:
-            other.kill()
-            other.wait()
-    return rows
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, nargs="+", default=[100_000, 1_000_000])
-    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--rows", type=int, nargs="+", default=[100_000, 1_000_000, 10_000_000])
     parser.add_argument("--one", nargs=2, metavar=("FILE", "WAY"), help=argparse.SUPPRESS)
     parser.add_argument("--out", type=Path, default=Path("results/bench_large_tables.json"))
     args = parser.parse_args()
@@ -159,8 +103,6 @@ def main() -> None:
     record = {
         "config": {"features": N_FEATURES, "dtype": "float32", **NETWORKS},
         "tables": found,
-        "threads": time_threads(args.threads, busy=False),
-        "threads_busy": time_threads(args.threads, busy=True),
         "versions": {
             "counterpoint": __version__,
             "torch": torch.__version__,

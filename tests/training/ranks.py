@@ -12,6 +12,7 @@ SECONDS = 60
 IMPORTS = [
     "pytest",
     "torch._dynamo",
+    "torch.distributed.fsdp",
     "torch.distributed.tensor",
     "counterpoint.training",
     "counterpoint.training.mesh",

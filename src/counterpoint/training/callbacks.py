@@ -17,6 +17,7 @@ from counterpoint.training.ensemble_loss import as_ensemble_loss
 from counterpoint.training.history import History
 from counterpoint.training.mesh import LOCAL, Axes
 from counterpoint.training.regression_tally import make_tally
+from counterpoint.training.sharding import as_whole
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -133,7 +134,7 @@ class ClipGradients(Callback):
             nn.utils.clip_grad_norm_(parameters, self.max_norm)
             return
         gradients = [p.grad for p in parameters if p.grad is not None]
-        own = torch.stack([gradient.square().sum() for gradient in gradients]).sum()
+        own = as_whole(torch.stack([gradient.square().sum() for gradient in gradients]).sum())
         factor = self.max_norm / (state.axes.sum_learners(own.detach()).sqrt() + 1e-6)
         for gradient in gradients:
             gradient.mul_(factor.clamp(max=1.0))

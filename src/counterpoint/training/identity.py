@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from counterpoint._validation import find_fault
 from counterpoint.training.callbacks import State
 from counterpoint.training.modules import bare_name, unwrap
+from counterpoint.training.sharding import unsharded_name
 
 __all__ = ["check_identity", "restoring", "run_identity"]
 
@@ -49,7 +50,7 @@ def run_identity(state: State) -> dict[str, Any]:
             name: _text(value) for name, value in ensemble.state_dict().items() if "readout." not in name
         },
         "layers": {
-            bare_name(name): _ADDRESS.sub("", f"{type(module).__name__}({module.extra_repr()})")
+            bare_name(name): _ADDRESS.sub("", f"{unsharded_name(module)}({module.extra_repr()})")
             for name, module in ensemble.named_modules()
             if name and name != "readout"  # a compiled part comes after its wrapper, in its place
         },

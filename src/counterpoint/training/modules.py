@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from counterpoint.training.sharding import local_part
+
 __all__ = [
     "all_finite",
     "bare_name",
@@ -136,5 +138,6 @@ def copy_state(module: nn.Module) -> dict[str, Any]:
 
 
 def all_finite(module: nn.Module) -> bool:
-    """Return True if all parameters are finite."""
-    return bool(torch.stack([p.detach().isfinite().all() for p in module.parameters()]).all())
+    """Return True if all parameters are finite, as far as they are on this process."""
+    parts = [local_part(p.detach()) for p in module.parameters()]
+    return bool(torch.stack([part.isfinite().all() for part in parts]).all())

@@ -14,6 +14,8 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
+from counterpoint._validation import check_flag
+from counterpoint.training import sharding
 from counterpoint.training.ensemble import Ensemble, Voters
 from counterpoint.training.mesh import LOCAL, Axes, as_axes
 from counterpoint.training.modules import bare_name, unwrap
@@ -46,11 +48,14 @@ class ParallelEnsemble(Voters):
         The whole ensemble.
     axes : Axes
         The mesh.
+    sharded : bool, default=False
+        Whether the weights of a learner are spread over the data axis.
 
     Attributes
     ----------
     part : Module
-        The learners of this process, inside ``DistributedDataParallel`` if there is a data axis.
+        The learners of this process, inside ``DistributedDataParallel`` if there is a data axis and they are not
+        sharded over it.
 
     Examples
     --------
@@ -62,7 +67,7 @@ class ParallelEnsemble(Voters):
     (True, 5)
     """
 
-    def __init__(self, ensemble: Ensemble, axes: Axes) -> None:
+    def __init__(self, ensemble: Ensemble, axes: Axes, *, sharded: bool = False) -> None:
         if ensemble.n_learners < axes.n_learner_ranks:
             raise ValueError(
                 f"`ensemble` must have a learner for each of the {axes.n_learner_ranks} processes of its axis; "
@@ -80,7 +85,7 @@ class ParallelEnsemble(Voters):
         body = ensemble.body
         own.body = body.part(self.start, stop) if isinstance(body, Stacked) else body[self.start : stop]
         own.to(ensemble.weights.device).train(ensemble.training)
-        self.part: nn.Module = _averaged(own, axes)
+        self.part: nn.Module = sharding.shard(own, axes) if sharded else _averaged(own, axes)
 
     def forward(self, x: Any) -> Tensor:
         """Return the outputs of the learners of this process; of a list of views, each learner takes its own."""
@@ -105,7 +110,7 @@ class ParallelEnsemble(Voters):
         return found.train(self.training)
 
 
-def parallelize(ensemble: nn.Module, mesh: Any) -> nn.Module:
+def parallelize(ensemble: nn.Module, mesh: Any, *, shard: bool = False) -> nn.Module:
     """Spread an ensemble over a mesh: its learners over one axis, copies of them over the other.
 
     Parameters
@@ -115,16 +120,20 @@ def parallelize(ensemble: nn.Module, mesh: Any) -> nn.Module:
         spread, and need a mesh with a data axis alone.
     mesh : DeviceMesh or ProcessGroup
         A mesh with the dimensions ``"learners"`` and ``"data"``, or one of them; a process group is a data axis.
+    shard : bool, default=False
+        Spread the weights over the data axis, in place of copies, by ``torch.distributed.fsdp.fully_shard``: for
+        networks that do not fit on one device. Needs torch 2.6.
 
     Returns
     -------
     Module
         A :class:`ParallelEnsemble` if learners are spread, else the ensemble inside ``DistributedDataParallel``, or
-        itself if the mesh is a single process.
+        itself if it is sharded or the mesh is a single process.
 
     Notes
     -----
-    :func:`fit` with ``mesh`` calls it. In a training loop of your own, give the loss the same ``mesh``. Networks may
+    :func:`fit` with ``mesh`` calls it, without ``shard``; give it a sharded ensemble. Weights that are sharded are
+    gathered for each pass, so all processes must take part in every prediction, too. In a training loop of your own, give the loss the same ``mesh``. Networks may
     differ. Batch normalisation takes its statistics from the samples of one process; ``torch.nn.SyncBatchNorm`` takes
     those of all.
 
@@ -134,23 +143,25 @@ def parallelize(ensemble: nn.Module, mesh: Any) -> nn.Module:
     >>> parallelize(ensemble, "local") is ensemble
     True
     """
-    axes = as_axes(mesh)
+    axes, sharded = as_axes(mesh), check_flag(shard, "shard")
     if axes.learners is None:
-        return _averaged(ensemble, axes)
+        return sharding.shard(ensemble, axes) if sharded else _averaged(ensemble, axes)
     if not isinstance(ensemble, Ensemble):
         raise TypeError(
             f"`ensemble` must be an Ensemble, for its learners to be spread; got {type(ensemble).__name__}."
         )
-    return ParallelEnsemble(ensemble, axes)
+    return ParallelEnsemble(ensemble, axes, sharded=sharded)
 
 
 def axes_of(ensemble: nn.Module) -> Axes:
-    """Return the processes that a module trains with: those of a mesh, or of a ``DistributedDataParallel`` in it."""
+    """Return the processes that a module trains with: those of a mesh, or of DDP or FSDP in it."""
     bare = unwrap(ensemble)
     if isinstance(bare, ParallelEnsemble):
         return bare.axes
     found = [module for module in ensemble.modules() if isinstance(module, DistributedDataParallel)]
-    return Axes(found[0].process_group) if found else LOCAL
+    if found:
+        return Axes(found[0].process_group)
+    return sharding.sharded_axes(ensemble) or LOCAL
 
 
 def whole_state(ensemble: nn.Module, state: _State | None = None) -> dict[str, Any]:
@@ -165,8 +176,9 @@ def whole_state(ensemble: nn.Module, state: _State | None = None) -> dict[str, A
     """
     bare = unwrap(ensemble)
     state = bare.state_dict() if state is None else state
+    state = {name: sharding.as_whole(value) for name, value in state.items()}
     if not isinstance(bare, ParallelEnsemble) or not state:
-        return dict(state)
+        return state
     inner = _prefix(bare)
     body = {
         name.removeprefix(inner): value for name, value in state.items() if name.startswith(f"{inner}body.")
@@ -178,28 +190,31 @@ def whole_state(ensemble: nn.Module, state: _State | None = None) -> dict[str, A
 def load_whole_state(ensemble: nn.Module, state: _State) -> None:
     """Load the state dict of a whole ensemble into the part of this process."""
     bare = unwrap(ensemble)
-    if isinstance(bare, ParallelEnsemble):
-        state = part_state(bare, state)
-    bare.load_state_dict(state)
+    bare.load_state_dict(part_state(bare, state))
 
 
 def part_state(bare: nn.Module, state: _State) -> dict[str, Any]:
     """Return the state dict of the part of this process, given that of the whole ensemble."""
+    own = bare.state_dict()
     if not isinstance(bare, ParallelEnsemble) or not state:
-        return dict(state)
-    inner, own = _prefix(bare), bare.state_dict()
+        return {name: sharding.as_sharded(value, own.get(name)) for name, value in state.items()}
+    inner = _prefix(bare)
     body = {name: value for name, value in state.items() if name.startswith("body.")}
     rest = {name: value for name, value in state.items() if not name.startswith("body.")}
     kept = {
         name: value for name, value in own.items() if name.startswith("part.")
     }  # the part has a vote of its own
-    return kept | rest | {f"{inner}{name}": value for name, value in _cut(bare, body).items()}
+    found = kept | rest | {f"{inner}{name}": value for name, value in _cut(bare, body).items()}
+    return {name: sharding.as_sharded(value, own.get(name)) for name, value in found.items()}
 
 
 def whole_optimizer_state(optimizer: Optimizer, ensemble: nn.Module, loss: nn.Module) -> dict[str, Any]:
     """Return the state of an optimizer by the names of parameters in the whole ensemble; all processes must call it."""
     held, names = optimizer.state_dict(), _names(optimizer, ensemble, loss)
-    state = {names[i]: value for i, value in held["state"].items()}
+    state = {
+        names[i]: {key: sharding.as_whole(value) for key, value in entry.items()}
+        for i, entry in held["state"].items()
+    }
     bare = unwrap(ensemble)
     if isinstance(bare, ParallelEnsemble):
         flat = {f"{name}\n{key}": value for name, entry in state.items() for key, value in entry.items()}
@@ -222,9 +237,13 @@ def load_optimizer_state(optimizer: Optimizer, ensemble: nn.Module, loss: nn.Mod
             state.setdefault(parameter, {})[key] = value
     own = optimizer.state_dict()["param_groups"]
     groups = [{**old, "params": new["params"]} for old, new in zip(saved["groups"], own, strict=True)]
-    optimizer.load_state_dict(
-        {"state": {i: state[n] for i, n in enumerate(names) if n in state}, "param_groups": groups}
-    )
+    every = [p for group in optimizer.param_groups for p in group["params"]]
+    parts = {
+        i: {key: sharding.as_sharded(value, p) for key, value in state[name].items()}
+        for i, (name, p) in enumerate(zip(names, every, strict=True))
+        if name in state
+    }
+    optimizer.load_state_dict({"state": parts, "param_groups": groups})
 
 
 def _averaged(module: nn.Module, axes: Axes) -> nn.Module:
