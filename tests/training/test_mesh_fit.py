@@ -180,13 +180,12 @@ def test_one_process_may_stop_all(found):
     assert len(found[0]["both", "views"]["history"]["epoch"]) == 2
 
 
-def resume_all(rank, folder):
+def resume_all(rank, folder, ways):
     """Return the weights of runs that began on one mesh and ended on another; None is a process by itself."""
     found = {}
     x, y = samples()
     options = {"loss": CorrelationLoss(0.8), "optimizer": adam, "progress": False, "validation": split(x, y)}
     options |= {"scheduler": lambda optimizer: torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)}
-    ways = {stacked: (("both", "learners"), (None, "data")), mixed: (("learners", None),)}
     for make, meshes in ways.items():
         for first, second in ((None, None), *meshes):
             path = f"{folder}/{make.__name__}-{first}-{second}"
@@ -205,14 +204,44 @@ def resume_all(rank, folder):
     return found
 
 
-def test_a_checkpoint_resumes_on_any_other_mesh_and_on_one_process(ranks, tmp_path):
-    for rank in ranks(resume_all, str(tmp_path)):
+SOME = {stacked: (("both", "learners"), (None, "data")), mixed: (("learners", None),)}
+LAYOUTS = (None, *SHAPES)
+EVERY = dict.fromkeys((stacked, mixed), [(a, b) for a in LAYOUTS for b in LAYOUTS if a != b])
+
+
+@pytest.mark.parametrize("ways", [SOME, pytest.param(EVERY, marks=pytest.mark.slow)], ids=["some", "every"])
+def test_a_checkpoint_resumes_on_any_other_mesh_and_on_one_process(ranks, tmp_path, ways):
+    for rank in ranks(resume_all, str(tmp_path), ways):
         for (make, *path), state in rank.items():
             expected = rank[make, None, None]
             assert state.keys() == expected.keys()
             for name, value in state.items():
                 tolerance = 1e-5 if "readout" in name else 1e-12
                 np.testing.assert_allclose(value, expected[name], rtol=0, atol=tolerance, err_msg=str(path))
+
+
+def dropping(rank, folder, shape):
+    """Return the weights of a run with dropout, at once and interrupted."""
+    x, y = samples()
+    options = {"loss": DiversityLoss(), "optimizer": adam, "progress": False, "mesh": mesh_of(shape)}
+    found = []
+    for name, parts in (("whole", (3,)), ("parts", (1, 3))):
+        for epochs in parts:
+            torch.manual_seed(5)
+            nets = [nn.Sequential(nn.Linear(3, 8), nn.Dropout(0.5), nn.Linear(8, 3)).double() for _ in range(4)]
+            ensemble = Ensemble(nets)
+            torch.manual_seed(rank if epochs == parts[0] else 1000)  # each process drops units of its own
+            file = f"{folder}/{name}"
+            fit(ensemble, split(x, y), epochs=epochs, checkpoint=file, resume=epochs != parts[0], **options)
+        found.append({k: v.numpy() for k, v in ensemble.state_dict().items()})
+    return found
+
+
+@pytest.mark.parametrize("shape", ["data", pytest.param("both", marks=pytest.mark.slow)])
+def test_a_resumed_run_draws_the_dropout_of_each_process(ranks, tmp_path, shape):
+    for whole, parts in ranks(dropping, str(tmp_path), shape):
+        for name, value in whole.items():
+            np.testing.assert_allclose(parts[name], value, rtol=0, atol=1e-14)  # DDP sums in another order
 
 
 def wrapped_alone(rank):

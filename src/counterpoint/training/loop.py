@@ -219,7 +219,7 @@ def _train(run: Run, saved: Mapping[str, Any] | None, checkpoint: str | os.PathL
             for hook in hooks([callback], "on_train_end"):
                 ending.callback(hook, state)
         if saved is not None:
-            run.restore_random(saved["random"], checkpoint)
+            run.restore_random(saved, checkpoint)
         else:
             run.save(checkpoint)
         while not run.is_finished():

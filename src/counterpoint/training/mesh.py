@@ -172,6 +172,17 @@ class Axes:
         dist.all_gather_object(found, value, group=group)
         return found
 
+    def every(self, value: T) -> list[list[T]]:
+        """Return the values of all processes, by their places along the learner and the data axis."""
+        return self.each(self.each(value, self.data), self.learners)
+
+    def own_of(self, every: list[list[T]] | None) -> T | None:
+        """Return the value of this process, of those of a mesh of these sizes; None if the sizes are others."""
+        sizes = None if every is None else [len(row) for row in every]
+        if every is None or sizes != [self.n_data] * self.n_learner_ranks:
+            return None
+        return every[self.learner_rank][self.data_rank]
+
     def same(self, value: T) -> T:
         """Return the value that the main process has."""
         for group in (self.learners, self.data):

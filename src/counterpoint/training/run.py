@@ -328,7 +328,7 @@ class Run:
         """Write a checkpoint from which the run resumes exactly, on any mesh: it is that of the whole ensemble."""
         if path is None:
             return
-        state = self.state
+        state, random = self.state, rng_state(self.device, self.generators)
         saved = {
             "identity": self.identity,
             "ensemble": whole_state(self.bare, self.last if len(state.history) else None),
@@ -340,7 +340,8 @@ class Run:
             "history": state.history.to_dict(),
             "watch": self.watch.state(),
             "stop": state.stop,
-            "random": rng_state(self.device, self.generators),
+            "random": random,
+            "random_of_each": self.axes.every(random) if self.axes else None,
         }
         self.axes.once(lambda: save_checkpoint(path, saved, previous=self.keeps_previous))
         self.keeps_previous = True
@@ -364,9 +365,10 @@ class Run:
         self.was_finished = saved["readout"] is not None and self.is_finished()
         return saved
 
-    def restore_random(self, random: Mapping[str, Any], path: str | os.PathLike[str] | None) -> None:
-        """Restore the random generators to those of a checkpoint."""
+    def restore_random(self, saved: Mapping[str, Any], path: str | os.PathLike[str] | None) -> None:
+        """Restore the random generators to those of a checkpoint: of this process, or on another mesh of the first."""
         with restoring(path or ""):
+            random = self.axes.own_of(saved.get("random_of_each")) or saved["random"]
             restore_rng_state(random, self.device, self.generators)
 
 
