@@ -22,6 +22,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from counterpoint import assess, assess_estimator
+from counterpoint.assessment import weights
 from counterpoint.assessment.learners import learner_outputs
 
 X, CODES = make_classification(300, 8, n_informative=5, n_classes=3, random_state=0)
@@ -317,3 +318,28 @@ def test_an_ensemble_may_say_itself_with_which_probabilities_its_learners_vote(p
     assert learners.voting == "soft"
     assert learners.names == ("L1", "L2", "L3", "L4")
     np.testing.assert_array_equal(learners.outputs, Sharpening(proba).vote_learners(X)[0])
+
+
+@pytest.mark.parametrize(("n_learners", "n_samples"), [(250, 2_000), (300, 150)])
+def test_many_learners_have_the_weights_of_nnls(n_learners, n_samples, monkeypatch):
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 2, n_samples)
+    right = rng.random((n_learners, n_samples)) < np.where(rng.random(n_samples) < 0.3, 0.5, 0.8)
+    matrix = np.corrcoef(np.vstack([truth, np.where(right, truth, 1 - truth)]))
+    refused = []
+    monkeypatch.setattr(weights, "nnls", lambda *given: refused.append(given))
+    found, ceiling = weights.vote_weights(matrix[0, 1:], matrix[1:, 1:])
+    assert not refused  # it would take much longer
+    monkeypatch.undo()
+    monkeypatch.setattr(weights, "_MANY", n_learners)
+    expected, same = weights.vote_weights(matrix[0, 1:], matrix[1:, 1:])
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    assert 0 < (found > 0).sum() < n_learners
+    assert ceiling == same
+
+
+def test_equal_learners_are_left_to_nnls():
+    matrix = np.ones((250, 250))  # singular on any two learners
+    found, _ = weights.vote_weights(np.full(250, 0.5), matrix)
+    assert found.sum() == pytest.approx(1)
+    assert found.min() >= 0
