@@ -43,7 +43,9 @@ class Mapped(torch.utils.data.Dataset):
 def networks() -> Ensemble:
     """Return networks for the table."""
     torch.manual_seed(0)
-    return Ensemble([mlp([N_FEATURES, *NETWORKS["hidden_layer_sizes"], 2]) for _ in range(NETWORKS["n_estimators"])])
+    return Ensemble(
+        [mlp([N_FEATURES, *NETWORKS["hidden_layer_sizes"], 2]) for _ in range(NETWORKS["n_estimators"])]
+    )
 
 
 def write_table(path: Path, rows: int) -> None:

@@ -42,7 +42,9 @@ FEATURES, ROWS, EPOCHS = 6, 100, 3
 def main() -> None:
     """Count, model, and write the record."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--device", choices=("cpu", "cuda"), help="compare training on one device with one process")
+    parser.add_argument(
+        "--device", choices=("cpu", "cuda"), help="compare training on one device with one process"
+    )
     parser.add_argument("--out", type=Path, default=None)
     args = parser.parse_args()
     if args.device is not None:
@@ -149,12 +151,23 @@ def agreement(device: str) -> dict[str, Any]:
             torch.multiprocessing.spawn(_compare, (processes, device, sizes, folder), nprocs=processes)
             found = [json.loads(path.read_text(encoding="utf-8")) for path in Path(folder).glob("*.json")]
         for row in found[0]:
-            same = [one for part in found for one in part if all(one[key] == row[key] for key in ("loss", "dtype"))]
+            same = [
+                one
+                for part in found
+                for one in part
+                if all(one[key] == row[key] for key in ("loss", "dtype"))
+            ]
             worst = {key: max(one[key] for one in same) for key in row if key not in ("loss", "dtype")}
             rows.append({"mesh": name, "processes": processes, **row, **worst})
             print(rows[-1], flush=True)
     kind = torch.cuda.get_device_name() if device == "cuda" else "CPU"
-    return {"version": __version__, "torch": torch.__version__, "device": kind, "backend": "gloo", "rows": rows}
+    return {
+        "version": __version__,
+        "torch": torch.__version__,
+        "device": kind,
+        "backend": "gloo",
+        "rows": rows,
+    }
 
 
 def _compare(rank: int, processes: int, device: str, sizes: tuple[int, int], folder: str) -> None:

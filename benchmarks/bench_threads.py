@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
 import torch
 
@@ -76,7 +77,9 @@ def turn(step: Any, count: int) -> float:
     return (time.perf_counter() - start) / count
 
 
-def measure(ensemble: Ensemble, x: torch.Tensor, y: torch.Tensor, counts: list[int], turns: int) -> dict[str, Any]:
+def measure(
+    ensemble: Ensemble, x: torch.Tensor, y: torch.Tensor, counts: list[int], turns: int
+) -> dict[str, Any]:
     """Return the times of a step by number of threads, and of the number that training chooses."""
     optimizer, loss = torch.optim.Adam(ensemble.parameters()), DiversityLoss()
     cpu, work = torch.device("cpu"), work_of(ensemble, x)
@@ -114,7 +117,10 @@ def main() -> None:
     parser.add_argument("--idle-only", action="store_true", help="leave out the part beside busy processes")
     parser.add_argument("--out", type=Path, default=Path("results/bench_threads.json"))
     args = parser.parse_args()
-    cores = os.cpu_count() or 1
+    cores, load = (
+        joblib.cpu_count(),
+        os.getloadavg()[0],
+    )  # the cores of this process: `taskset` may leave it fewer
     counts = [threads for threads in (1, 2, 4, 8, 16) if threads <= cores]
     found: dict[str, list[Any]] = {"idle": [], "busy": []}
     for part in ("idle",) if args.idle_only else ("idle", "busy"):
@@ -132,7 +138,7 @@ def main() -> None:
                 other.wait()
     record = {
         "cores": cores,
-        "load_before": os.getloadavg()[0],
+        "load_before": load,
         **found,
         "versions": {
             "counterpoint": __version__,

@@ -17,7 +17,12 @@ from torch import nn
 
 from counterpoint import assess_estimator
 from counterpoint.datasets import load
-from counterpoint.estimators import DiverseEnsembleClassifier, DiverseEnsembleClassifierCV, TableEncoder
+from counterpoint.estimators import (
+    DiverseEnsembleClassifier,
+    DiverseEnsembleClassifierCV,
+    _reading,
+    _training,
+)
 from counterpoint.estimators._rows import distinct_rows
 from counterpoint.exceptions import LearnerWarning
 from counterpoint.measures import combine, log_loss
@@ -69,21 +74,38 @@ def test_distinct_rows_are_those_of_numpy(seed):
     np.testing.assert_array_equal(found.weight, np.bincount(where.ravel(), weight[kept]))
 
 
-def test_a_large_table_is_copied_a_few_times_at_most():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(100_000, 20))
-    codes, weight = (X[:, 0] > 0).astype(np.int64), np.ones(len(X))
+def test_a_large_table_is_held_once(monkeypatch):
+    monkeypatch.setattr(_reading, "_PART", 2**11)
+    X = np.random.default_rng(0).normal(size=(60_000, 40)).astype(np.float32)
+    y = (X[:, 0] > 0).astype(np.int8)
+    model = small(epochs=1, batch_size=4_096)
+    model.fit(X[:100], y[:100])  # what the first call imports and keeps
     tracemalloc.start()
     try:
-        rows = distinct_rows(X, codes, weight)
+        model.fit(X, y)
         assert tracemalloc.get_traced_memory()[1] < 1.6 * X.nbytes
-        encoder = TableEncoder().fit(X)
-        tracemalloc.reset_peak()
-        before = tracemalloc.get_traced_memory()[0]
-        rows.tensors(encoder, torch.device("cpu"))
-        assert tracemalloc.get_traced_memory()[1] - before < 2.5 * X.nbytes
     finally:
         tracemalloc.stop()
+
+
+def test_a_table_in_parts_is_the_table_as_a_whole(monkeypatch, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 4)).round(1).astype(np.float32)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    X[:, 3] = rng.integers(0, 5, len(X))
+    y = (X[:, 0] > 0).astype(np.int64)
+    np.save(tmp_path / "X.npy", X)
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    settings = {"categorical_features": [3], "n_pieces": 3, "epochs": 3, "validation_fraction": 0.2}
+    whole = small(**settings).fit(X, y)
+    monkeypatch.setattr(_reading, "_PART", 64)
+    monkeypatch.setattr(_training, "_ROWS_AT_ONCE", 20)
+    parts = small(**settings).fit(mapped, y)
+    np.testing.assert_allclose(parts.encoder_.transform(X), whole.encoder_.transform(X), atol=1e-12)
+    np.testing.assert_allclose(parts.predict_proba(mapped), whole.predict_proba(X), atol=1e-5)
+    np.testing.assert_allclose(parts.history_["val_loss"], whole.history_["val_loss"], atol=1e-6)
+    double = small(**settings).fit(X.astype(np.float64), y)
+    np.testing.assert_array_equal(double.predict_proba(X), parts.predict_proba(X))
 
 
 @pytest.mark.parametrize(

@@ -206,7 +206,7 @@ def resume_all(rank, folder, ways):
 
 SOME = {stacked: (("both", "learners"), (None, "data")), mixed: (("learners", None),)}
 LAYOUTS = (None, *SHAPES)
-EVERY = dict.fromkeys((stacked, mixed), [(a, b) for a in LAYOUTS for b in LAYOUTS if a != b])
+EVERY = {make: [(a, b) for a in LAYOUTS for b in LAYOUTS if a != b] for make in (stacked, mixed)}
 
 
 @pytest.mark.parametrize("ways", [SOME, pytest.param(EVERY, marks=pytest.mark.slow)], ids=["some", "every"])
@@ -228,7 +228,9 @@ def dropping(rank, folder, shape):
     for name, parts in (("whole", (3,)), ("parts", (1, 3))):
         for epochs in parts:
             torch.manual_seed(5)
-            nets = [nn.Sequential(nn.Linear(3, 8), nn.Dropout(0.5), nn.Linear(8, 3)).double() for _ in range(4)]
+            nets = [
+                nn.Sequential(nn.Linear(3, 8), nn.Dropout(0.5), nn.Linear(8, 3)).double() for _ in range(4)
+            ]
             ensemble = Ensemble(nets)
             torch.manual_seed(rank if epochs == parts[0] else 1000)  # each process drops units of its own
             file = f"{folder}/{name}"

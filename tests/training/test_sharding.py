@@ -100,7 +100,9 @@ def train(rank, folder):
         whole = make()
         whole.load_state_dict(whole_state(spread))
         found[name, shape] = outcome(whole, history)
-        found[name, f"{shape} predicts"] = float((spread.predict_proba(x) - whole.predict_proba(x)).abs().max())
+        found[name, f"{shape} predicts"] = float(
+            (spread.predict_proba(x) - whole.predict_proba(x)).abs().max()
+        )
         later = make()
         single = options(CorrelationLoss(0.8, mesh="local"), **more)
         history = fit(later, split(x, y), epochs=3, checkpoint=own, resume=True, **single)
@@ -145,7 +147,7 @@ def wrapped(rank):
     with pytest.raises(TypeError, match=r"use `parallelize\(ensemble, mesh, shard=True\)`"):
         fit(old, own, loss=CorrelationLoss(0.8), **basic)
     two = fully_shard(Ensemble([nn.Linear(3, 3).double() for _ in range(8)]), mesh=mesh_of("both"))
-    with pytest.raises(ValueError, match="over one mesh with one dimension, .*; got 2 dimensions"):
+    with pytest.raises(ValueError, match=r"over one mesh with one dimension, .*; got 2 dimensions"):
         fit(two, own, loss=CorrelationLoss(0.8), **basic)
     with pytest.raises(TypeError, match="`shard` must be"):
         parallelize(stacked(), mesh_of("data"), shard="yes")

@@ -7,7 +7,17 @@ import torch
 from torch import nn
 
 from counterpoint import DiverseEnsembleClassifier
-from counterpoint.training import Callback, DiversityLoss, Ensemble, Fold, Group, Schedule, fit, fit_groups, mlp
+from counterpoint.training import (
+    Callback,
+    DiversityLoss,
+    Ensemble,
+    Fold,
+    Group,
+    Schedule,
+    fit,
+    fit_groups,
+    mlp,
+)
 from counterpoint.training import threads as module
 from counterpoint.training.threads import Threads, work_of
 

@@ -1,6 +1,7 @@
 """The weights of the learners with which their weighted sum correlates most with the truth."""
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, lapack, solve_triangular
 from scipy.optimize import nnls
 
@@ -87,7 +88,7 @@ def _exchanged_in_blocks(matrix: FloatArray, r: FloatArray) -> FloatArray | None
     return w.clip(min=0.0)
 
 
-def _solved(matrix: FloatArray, r: FloatArray, inside: FloatArray, ridge: float) -> FloatArray | None:
+def _solved(matrix: FloatArray, r: FloatArray, inside: NDArray[np.bool_], ridge: float) -> FloatArray | None:
     """Return the w that is 0 outside and solves M w = r inside, or None if M is singular there."""
     w, places = np.zeros(len(r)), np.flatnonzero(inside)
     if len(places):

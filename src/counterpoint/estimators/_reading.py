@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from pandas.api.types import infer_dtype, is_bool_dtype, is_numeric_dtype
 from scipy.sparse import issparse
 from sklearn.utils import check_array, check_X_y
@@ -22,13 +22,38 @@ from counterpoint.estimators._nominal import (
     to_frame,
 )
 
-__all__ = ["find_values", "read_rows", "row_parts"]
+__all__ = ["PickedRows", "Table", "find_values", "read_rows", "row_parts"]
 
 _NUMBERS = MappingProxyType({"dtype": [np.float64, np.float32], "ensure_all_finite": "allow-nan"})
 _PART = 2**16  # rows that are read at once: in double precision they take more room than what is made of them
 # What pandas finds in columns of Python objects.
 _NUMERIC_OBJECTS = ("integer", "floating", "mixed-integer-float", "decimal")
 _NOMINAL_OBJECTS = ("string", "boolean", "mixed", "mixed-integer", "empty")
+
+
+class PickedRows:
+    """Some rows of a table, read when they are needed: a large or a memory-mapped table is not copied."""
+
+    def __init__(self, table: NDArray[Any], places: NDArray[np.int64]) -> None:
+        self.table, self.places = table, places
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def __getitem__(self, key: Any) -> NDArray[Any]:
+        rows, *columns = key if isinstance(key, tuple) else (key,)
+        found: NDArray[Any] = np.asarray(self.table[(self.places[rows], *columns)])
+        return found
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.asarray(self[:], dtype=dtype)
+
+    def take(self, index: NDArray[np.int64], axis: int = 0) -> "PickedRows":
+        """Return some of these rows."""
+        return PickedRows(self.table, self.places[index])
+
+
+Table = NDArray[Any] | PickedRows
 
 
 def find_values(X: Any, categorical_features: ArrayLike | str | None) -> Categories:

@@ -10,11 +10,10 @@ from sklearn.utils.class_weight import compute_class_weight
 from torch import Tensor
 
 from counterpoint._validation import FloatArray, IntArray, check_interval, check_labels, check_number
-from counterpoint.estimators._reading import row_parts
+from counterpoint.estimators._reading import PickedRows, Table, row_parts
 from counterpoint.estimators.table_encoder import TableEncoder
 
 __all__ = [
-    "PickedRows",
     "Rows",
     "check_class_weight",
     "check_classes",
@@ -26,32 +25,10 @@ __all__ = [
 _ORDINARY = 20  # the binary exponent of weights that are used as they are
 
 
-class PickedRows:
-    """Some rows of a table, read when they are needed: a large or a memory-mapped table is not copied."""
-
-    def __init__(self, table: NDArray[Any], places: IntArray) -> None:
-        self.table, self.places = table, places
-
-    def __len__(self) -> int:
-        return len(self.places)
-
-    def __getitem__(self, key: Any) -> NDArray[Any]:
-        rows, *columns = key if isinstance(key, tuple) else (key,)
-        found: NDArray[Any] = np.asarray(self.table[(self.places[rows], *columns)])
-        return found
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        return np.asarray(self[:], dtype=dtype)
-
-    def take(self, index: IntArray, axis: int = 0) -> "PickedRows":
-        """Return some of these rows."""
-        return PickedRows(self.table, self.places[index])
-
-
 class Rows(NamedTuple):
     """Rows of a table, as its encoder reads them, with their classes, as codes, or numbers, and weights."""
 
-    X: NDArray[Any] | PickedRows  # (n, n_features)
+    X: Table  # (n, n_features)
     codes: NDArray[Any]  # (n,), whole numbers, or those to predict
     weight: FloatArray  # (n,)
 
@@ -161,29 +138,26 @@ def coded_rows(X: NDArray[Any], y: NDArray[Any], classes: NDArray[Any], weight: 
     return distinct_rows(X, np.searchsorted(classes, y).clip(max=len(classes) - 1), weight)
 
 
-def distinct_rows(X: NDArray[Any], codes: IntArray | FloatArray, weight: FloatArray) -> Rows:
+def distinct_rows(X: Table, codes: IntArray | FloatArray, weight: FloatArray) -> Rows:
     """Return each distinct row with a weight that is not zero once, in sorted order, with its weights summed.
 
     So a row of weight 2 is exactly the same as the row twice, a row of weight 0 the same as no row, and the order of
     the rows does not matter. Missing values are equal.
     """
     X = np.asarray(X)
-    order, begins = np.flatnonzero(weight > 0), None
+    order = np.flatnonzero(weight > 0)
+    begins = np.zeros(len(order), dtype=bool)
+    begins[:1] = True
     for key in (codes, *X.T):
-        order, begins = _refine(order, begins, key)
+        _refine(order, begins, key)
     numbers = np.cumsum(begins) - 1
     summed: FloatArray = np.bincount(numbers, weight[order]).astype(np.float64, copy=False)
     first = order[begins]
     return Rows(PickedRows(X, first), codes[first], summed)
 
 
-def _refine(
-    order: IntArray, begins: NDArray[np.bool_] | None, key: NDArray[Any]
-) -> tuple[IntArray, NDArray[np.bool_]]:
-    """Return an order of rows, and where runs of equal rows begin, by one more key: only equal rows are sorted on."""
-    if begins is None:
-        begins = np.zeros(len(order), dtype=bool)
-        begins[:1] = True
+def _refine(order: IntArray, begins: NDArray[np.bool_], key: NDArray[Any]) -> None:
+    """Sort rows, in place, by one more key: those in runs of equal rows, whose beginnings are known."""
     ends = np.append(begins[1:], True)[: len(order)]
     tied = np.flatnonzero(~(begins & ends))  # in runs of two rows or more
     rows, runs = order[tied], np.cumsum(begins)[tied]
@@ -194,7 +168,6 @@ def _refine(
     differ &= ~((values[1:] != values[1:]) & (values[:-1] != values[:-1]))  # missing values are equal
     order[tied] = rows
     begins[tied[1:]] |= differ
-    return order, begins
 
 
 def _held_out(codes: IntArray | FloatArray, fraction: float, rng: np.random.RandomState) -> NDArray[np.bool_]:

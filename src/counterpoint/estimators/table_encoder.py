@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from counterpoint._validation import FloatArray, IntArray, check_flag, check_number, check_whole
 from counterpoint.estimators._nominal import Categories
 from counterpoint.estimators._one_hot import NominalColumn, count_values
-from counterpoint.estimators._reading import find_values, read_rows, row_parts
+from counterpoint.estimators._reading import Table, find_values, read_rows, row_parts
 
 __all__ = ["TableEncoder"]
 
@@ -197,7 +197,7 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                 self.feature_names_in_ = owner.feature_names_in_
         return found
 
-    def _learn(self, table: FloatArray, weight: FloatArray | None = None) -> Self:
+    def _learn(self, table: Table, weight: FloatArray | None = None) -> Self:
         """Learn from a matrix that was read."""
         width = self.n_features_in_
         any_missing, all_missing = np.zeros(width, dtype=bool), np.ones(width, dtype=bool)
@@ -230,23 +230,21 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self._numeric = np.flatnonzero(~self.is_categorical_)
         self._knots = [np.zeros(1) for _ in self._numeric]  # no pieces
 
-    def _rescaled(self, table: FloatArray, weight: FloatArray, *, standardize: bool | None = None) -> Self:
+    def _rescaled(self, table: Table, weight: FloatArray, *, standardize: bool | None = None) -> Self:
         """Return an encoder with the same columns, but the means and scales of these rows."""
         other: Self = copy.copy(self)
         other.standardize = self.standardize if standardize is None else standardize
         other._scale(table, weight)
         return other
 
-    def _continued(self, table: FloatArray, weight: FloatArray) -> Self:
+    def _continued(self, table: Table, weight: FloatArray) -> Self:
         """Return an encoder with the same columns, but the means and scales of all rows so far."""
         other: Self = copy.copy(self)
         if self.scaler_ is not None:
             other._scale(table, weight, self.scaler_)
         return other
 
-    def _scale(
-        self, table: FloatArray, weight: FloatArray | None, scaler: StandardScaler | None = None
-    ) -> None:
+    def _scale(self, table: Table, weight: FloatArray | None, scaler: StandardScaler | None = None) -> None:
         mass, total = np.zeros(len(self._numeric)), np.zeros(len(self._numeric))
         for part in row_parts(len(table)):
             numbers = self._numbers(table[part])
@@ -263,7 +261,7 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             self._means = np.where(np.isnan(self._means), np.nan, self.scaler_.mean_)
 
     def _fit_scaler(
-        self, table: FloatArray, weight: FloatArray | None, known: StandardScaler | None
+        self, table: Table, weight: FloatArray | None, known: StandardScaler | None
     ) -> StandardScaler | None:
         if not len(self._numeric):
             return None

@@ -133,9 +133,9 @@ def parallelize(ensemble: nn.Module, mesh: Any, *, shard: bool = False) -> nn.Mo
     Notes
     -----
     :func:`fit` with ``mesh`` calls it, without ``shard``; give it a sharded ensemble. Weights that are sharded are
-    gathered for each pass, so all processes must take part in every prediction, too. In a training loop of your own, give the loss the same ``mesh``. Networks may
-    differ. Batch normalisation takes its statistics from the samples of one process; ``torch.nn.SyncBatchNorm`` takes
-    those of all.
+    gathered for each pass, so all processes must take part in every prediction, too. In a training loop of your own,
+    give the loss the same ``mesh``. Networks may differ. Batch normalisation takes its statistics from the samples of
+    one process; ``torch.nn.SyncBatchNorm`` takes those of all.
 
     Examples
     --------

@@ -81,7 +81,12 @@ def as_whole(value: Any) -> Any:
 
 def as_sharded(value: Any, like: Any) -> Any:
     """Return a whole tensor as the part of this process, if another one of its shape is such a part."""
-    if not _is_sharded(like) or _is_sharded(value) or not isinstance(value, Tensor) or value.shape != like.shape:
+    if (
+        not _is_sharded(like)
+        or _is_sharded(value)
+        or not isinstance(value, Tensor)
+        or value.shape != like.shape
+    ):
         return value
     from torch.distributed.tensor import distribute_tensor
 
@@ -90,13 +95,15 @@ def as_sharded(value: Any, like: Any) -> Any:
 
 def local_part(value: Tensor) -> Tensor:
     """Return the part of a tensor that is on this process."""
-    return value.to_local() if _is_sharded(value) else value  # type: ignore[attr-defined, no-any-return]
+    return value.to_local() if _is_sharded(value) else value  # type: ignore[attr-defined]
 
 
 def unsharded_name(module: nn.Module) -> str:
     """Return the name of the kind of a module, which sharding changes."""
     name = type(module).__name__
-    return type(module).__mro__[2].__name__ if name.startswith("FSDP") and hasattr(module, "unshard") else name
+    return (
+        type(module).__mro__[2].__name__ if name.startswith("FSDP") and hasattr(module, "unshard") else name
+    )
 
 
 def _is_sharded(value: Any) -> bool:

@@ -107,7 +107,9 @@ def work_of(networks: nn.Module, x: Any) -> int:
     True
     """
     while not isinstance(x, Tensor):
-        parts = list(x.values() if isinstance(x, Mapping) else x) if isinstance(x, Mapping | list | tuple) else []
+        parts = (
+            list(x.values() if isinstance(x, Mapping) else x) if isinstance(x, Mapping | list | tuple) else []
+        )
         x = parts[0] if parts else torch.zeros(1, 1)
     rows, pixels = (len(x) if x.dim() else 1), 1.0
     if x.dim() == 3:  # sequences, in either order of their axes
