@@ -341,7 +341,7 @@ class Run:
             "watch": self.watch.state(),
             "stop": state.stop,
             "random": random,
-            "random_of_each": self.axes.every(random) if self.axes else None,
+            **({"random_of_each": self.axes.every(random)} if self.axes else {}),
         }
         self.axes.once(lambda: save_checkpoint(path, saved, previous=self.keeps_previous))
         self.keeps_previous = True
