@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import torch.distributed.fsdp
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "scale.md").read_text(encoding="utf-8")
@@ -38,6 +39,25 @@ def test_the_four_runs_differ_by_one_argument_and_end_alike(ranks):
             for name, value in end.items():
                 tolerance = 1e-4 if "readout" in name else 1e-6  # of single precision
                 np.testing.assert_allclose(value, rank[0][name], rtol=tolerance, atol=tolerance)
+
+
+def run_sharded(rank):
+    """Return the weights after the run of the page with sharded weights."""
+    from counterpoint.training.parallel import whole_state
+
+    space = {}
+    exec(BLOCKS[0] + BLOCKS[5].replace("epochs=3", "epochs=3, progress=False"), space)
+    return {name: value.numpy() for name, value in whole_state(space["sharded"]).items()}
+
+
+def test_the_run_with_sharded_weights_ends_as_the_others_do(ranks):
+    if not hasattr(torch.distributed.fsdp, "fully_shard"):
+        pytest.skip("fully_shard came with torch 2.6")
+    expected = ranks(run_blocks)[0][0]
+    for found in ranks(run_sharded):
+        for name, value in expected.items():
+            tolerance = 1e-4 if "readout" in name else 1e-6
+            np.testing.assert_allclose(found[name], value, rtol=tolerance, atol=tolerance)
 
 
 def count(rank):

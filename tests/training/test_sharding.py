@@ -131,6 +131,7 @@ def test_fit_ends_with_the_weights_and_decisions_of_one_process_and_resumes_on_o
 
 def wrapped(rank):
     """Return the distance from one process of an ensemble that the user has sharded, and what is refused."""
+    from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
     from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 
     x, y = samples(44)
@@ -152,6 +153,8 @@ def wrapped(rank):
     with pytest.raises(TypeError, match="`shard` must be"):
         parallelize(stacked(), mesh_of("data"), shard="yes")
     ours, theirs = whole_state(inner), whole_state(alone)
+    torchs = get_model_state_dict(inner, options=StateDictOptions(full_state_dict=True))  # as the page says
+    assert all(torch.equal(torchs[k], ours[k]) for k in theirs if k.startswith("body."))
     return max(float((ours[k] - theirs[k]).abs().max()) for k in theirs if k.startswith("body."))
 
 
