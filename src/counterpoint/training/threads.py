@@ -79,7 +79,9 @@ class Threads:
         if not self.chosen:
             self.chosen = True
             most = min(_OPEN[0], joblib.cpu_count())
-            torch.set_num_threads(max(1, min(most, work // _WORK_OF_A_THREAD)))
+            number = max(1, min(most, work // _WORK_OF_A_THREAD))
+            if number != torch.get_num_threads():
+                torch.set_num_threads(number)
 
 
 def work_of(networks: nn.Module, x: Any) -> int:
