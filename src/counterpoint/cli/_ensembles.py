@@ -1,6 +1,5 @@
 """The commands that judge predictions: assess, compare."""
 
-import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -9,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from counterpoint.cli._options import Json, Markdown
 from counterpoint.cli._panels import assess_scores_with_truth, assess_without_truth
-from counterpoint.cli._printing import echo, echo_data
+from counterpoint.cli._printing import echo, echo_data, has_bars
 from counterpoint.cli._reading import (
     STANDARD_INPUT,
     Abstain,
@@ -67,8 +67,6 @@ Html = Annotated[
         show_default=False,
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
-Markdown = Annotated[bool, typer.Option("--markdown", help="Print Markdown and nothing else.")]
 
 SelectionVoting = Annotated[
     Literal["auto", "hard", "soft", "geometric"],
@@ -151,7 +149,7 @@ def assess(
 
         show_assessment(assessment)
     if isinstance(assessment, Assessment):
-        _write_page(html, EnsembleReport(assessment), quiet=as_json or as_markdown)
+        _write_page(html, EnsembleReport(assessment))
 
 
 def compare(
@@ -205,7 +203,7 @@ def compare(
         from counterpoint.cli._screen import show_comparison
 
         show_comparison(report.assessments, comparison)
-    _write_page(html, report, quiet=as_json or as_markdown)
+    _write_page(html, report)
 
 
 def _same_samples(paths: Sequence[Path], truths: Sequence[Any]) -> bool:
@@ -237,7 +235,7 @@ def _assess(path: Path, read: "Predictions", voting: str, name: str) -> "Assessm
             learners=read.learners,
             groups=read.groups,
             name=name,
-            progress=large and sys.stderr.isatty(),
+            progress=large and has_bars(),
         )
 
 
@@ -269,7 +267,7 @@ def _check_one_format(as_json: bool, as_markdown: bool) -> None:
         raise ValueError("`--json` and `--markdown` must not be given together.")
 
 
-def _write_page(path: Path | None, report: "EnsembleReport", *, quiet: bool) -> None:
-    """Write the page and print its path, on stderr if stdout is for a program."""
+def _write_page(path: Path | None, report: "EnsembleReport") -> None:
+    """Write the page and print its path."""
     if path is not None:
-        echo(f"Wrote {report.write_html(path)}", err=quiet)
+        echo(f"Wrote {report.write_html(path)}")
