@@ -67,6 +67,15 @@ Html = Annotated[
         show_default=False,
     ),
 ]
+Card = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="CARD",
+        dir_okay=False,
+        help="Write a model card in Markdown to this file; an existing one is replaced.",
+        show_default=False,
+    ),
+]
 
 SelectionVoting = Annotated[
     Literal["auto", "hard", "soft", "geometric"],
@@ -115,6 +124,7 @@ def assess(
         typer.Option(help="Name of the ensemble; by default the name of the file.", show_default=False),
     ] = None,
     html: Html = None,
+    card: Card = None,
     as_json: Json = False,
     as_markdown: Markdown = False,
 ) -> None:
@@ -124,6 +134,7 @@ def assess(
 
     _check_one_format(as_json, as_markdown)
     check_output(html, [predictions], "--html")
+    check_output(card, [predictions], "--card")
     layout = Layout(item, judge, label, file_format, group, abstain or (), scores)
     called = title(predictions) if name is None else name
     assessment: AssessmentBase
@@ -137,8 +148,8 @@ def assess(
         judged = assess_scores_with_truth if scores else _assess
         assessment = judged(predictions, read, voting, called)
     if not isinstance(assessment, Assessment):
-        if as_markdown or html is not None:
-            option = "--markdown" if as_markdown else "--html"
+        given = {"--markdown": as_markdown, "--html": html is not None, "--card": card is not None}
+        for option in (option for option, wanted in given.items() if wanted):
             raise ValueError(f"`{option}` needs labels with a truth; print the text, or use --json.")
     elif as_markdown:
         echo_data(EnsembleReport(assessment).markdown())
@@ -150,6 +161,7 @@ def assess(
         show_assessment(assessment)
     if isinstance(assessment, Assessment):
         _write_page(html, EnsembleReport(assessment))
+        write_card(card, EnsembleReport(assessment))
 
 
 def compare(
@@ -271,3 +283,13 @@ def _write_page(path: Path | None, report: "EnsembleReport") -> None:
     """Write the page and print its path."""
     if path is not None:
         echo(f"Wrote {report.write_html(path)}")
+
+
+def write_card(path: Path | None, report: "EnsembleReport") -> None:
+    """Write the model card and print its path."""
+    from counterpoint._files import replacing
+
+    if path is not None:
+        with replacing(path) as file:
+            file.write(report.model_card().encode())
+        echo(f"Wrote {path}")

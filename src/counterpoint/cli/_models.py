@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from counterpoint.cli._ensembles import Card, write_card
 from counterpoint.cli._options import Json
 from counterpoint.cli._printing import as_text, console, echo, echo_json, has_bars, write_csv
 from counterpoint.io import TABLE_FORMATS, WRITABLE_TABLE_FORMATS, check_suffix, format_names
@@ -83,19 +84,22 @@ def fit(
     test_share: Annotated[float, typer.Option(help="Share of the rows held out for the assessment.")] = 0.2,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of every random draw.")] = 0,
     html: Annotated[Path | None, _PAGE] = None,
+    card: Card = None,
     as_json: Json = False,
 ) -> None:
     """Train an ensemble of networks on a table, assess it on held-out rows, and save it."""
     from counterpoint._validation import check_number, check_path
     from counterpoint.io import read_training_table
     from counterpoint.models import check_destination, fit_table
+    from counterpoint.report import EnsembleReport
 
     check_number(test_share, "--test-share", 0, 1, closed=False)
     if search and diversity is not None:
         raise ValueError("`--diversity` and `--search` must not be given together.")
     check_destination(out)
-    if html is not None:
-        check_path(html, "--html")
+    for option, path in (("--html", html), ("--card", card)):
+        if path is not None:
+            check_path(path, option)
     table = read_training_table(data, target, drop=drop or (), progress=has_bars())
     if not as_json:
         _show_table(table)
@@ -112,6 +116,7 @@ def fit(
     if not as_json:
         _show_fit(found)
     page = _write(found, out, html)
+    write_card(card, EnsembleReport(found.assessment))
     if as_json:
         echo_json(
             {
