@@ -105,7 +105,9 @@ def fold_long_tables(app: Any, doctree: Any) -> None:
 
     for table in list(doctree.findall(nodes.table)):
         place = first = table.parent.index(table)
-        while first and isinstance(table.parent[first - 1], nodes.comment | nodes.raw):  # the marks of generated parts
+        while first and isinstance(
+            table.parent[first - 1], nodes.comment | nodes.raw
+        ):  # the marks of generated parts
             first -= 1
         caption = table.parent[first - 1] if first else None
         bold = [one.astext() for one in caption.findall(nodes.strong)] if caption else []
