@@ -104,15 +104,19 @@ def fold_long_tables(app: Any, doctree: Any) -> None:
     from docutils import nodes
 
     for table in list(doctree.findall(nodes.table)):
-        place = table.parent.index(table)
-        caption = table.parent[place - 1] if place else None
+        place = first = table.parent.index(table)
+        while first and isinstance(
+            table.parent[first - 1], nodes.comment | nodes.raw
+        ):  # the marks of generated parts
+            first -= 1
+        caption = table.parent[first - 1] if first else None
         bold = [one.astext() for one in caption.findall(nodes.strong)] if caption else []
         is_caption = isinstance(caption, nodes.paragraph) and bold == [caption.astext()]
         rows = next(iter(table.findall(nodes.tbody)))
         if is_caption and len(rows) > longest_open_table:
             summary = f"<summary>{html.escape(caption.astext())} ({len(rows)} rows)</summary>"
             opening = nodes.raw("", f'<details class="long-table">{summary}', format="html")
-            table.parent[place - 1 : place + 1] = [opening, table, nodes.raw("", "</details>", format="html")]
+            table.parent[first - 1 : place + 1] = [opening, table, nodes.raw("", "</details>", format="html")]
 
 
 def trim_code(app: Any, doctree: Any) -> None:

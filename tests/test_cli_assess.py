@@ -454,6 +454,17 @@ def test_the_documentation_shows_what_the_commands_print(tmp_path, monkeypatch, 
         assert [line.rstrip() for line in printed.splitlines()] == shown.splitlines(), command
 
 
+def test_a_model_card_is_written_for_labels_with_a_truth(votes_csv, tmp_path, capsys):
+    card = tmp_path / "cards" / "CARD.md"
+    assert main([*arguments(votes_csv), "--card", str(card), "--name", "panel"]) == 0
+    assert f"Wrote {card}" in capsys.readouterr().out
+    assert "# Model card: panel\n" in card.read_text(encoding="utf-8")
+    card.unlink()
+    assert main(["assess", str(votes_csv), "--no-truth", "--card", str(card)]) == 2
+    assert "`--card` needs labels with a truth" in capsys.readouterr().err
+    assert not card.exists()
+
+
 def test_a_pipe_gets_no_colour_and_no_progress(votes_csv):
     code = "import sys; from counterpoint.cli import main; sys.exit(main())"
     result = subprocess.run(

@@ -5,8 +5,12 @@ import runpy
 from pathlib import Path
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pytest
+from sklearn.datasets import load_iris
+from sklearn.tree import DecisionTreeClassifier
 
+from counterpoint import read_predictions
 from tests.test_public_names import NAMES
 
 ROOT = Path(__file__).parents[1]
@@ -91,3 +95,46 @@ def test_an_example_runs_and_draws(path, monkeypatch):
     assert figures
     for figure in figures:
         figure.canvas.draw()
+
+
+RUN_BY_TESTS = {  # pages with code that doctest does not run, and the tests that run it
+    "command-line.md": ["test_cli_assess.py", "test_cli_fit.py", "test_docs.py"],
+    "datasets.md": ["test_docs.py"],
+    "scale.md": ["training/test_other_loops.py", "training/test_scale_page.py"],
+    "vision.md": ["vision/test_example.py"],
+}
+
+
+def test_every_block_of_python_is_run():
+    for page in (*DOCS.glob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"):
+        blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+        if not all(block.startswith(">>> ") for block in blocks):
+            assert page.name in RUN_BY_TESTS, f"{page.name} has code that nothing runs"
+            for test in RUN_BY_TESTS[page.name]:
+                assert page.name in (ROOT / "tests" / test).read_text(encoding="utf-8")
+
+
+def block_with(page, words):
+    found = re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(encoding="utf-8"), re.DOTALL)
+    (block,) = (block for block in found if words in block)
+    return block
+
+
+def test_the_code_that_loads_images_loads_those_of_a_folder(tmp_path, monkeypatch):
+    labels = np.arange(20) % 10
+    parts = {"x_train": np.zeros((20, 32, 32, 3), np.uint8), "y_train": labels}
+    np.savez(tmp_path / "cifar10.npz", **parts, x_test=parts["x_train"], y_test=labels)
+    monkeypatch.setenv("COUNTERPOINT_DATA", str(tmp_path))
+    names = {}
+    exec(block_with("datasets.md", "load_cifar10"), names)
+    assert names["images"].x_train.shape == (4, 32, 32, 3)
+
+
+def test_the_code_that_saves_arrays_saves_what_assess_reads(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    X, y = load_iris(return_X_y=True)
+    models = [DecisionTreeClassifier(max_depth=depth, random_state=0).fit(X, y) for depth in (1, 2)]
+    exec(block_with("command-line.md", "np.savez"), {"np": np, "X": X, "y": y, "models": models})
+    read = read_predictions("predictions.npz", "y_true")
+    assert read.outputs.shape == (2, 150, 3)
+    assert (read.y_true == y).all()

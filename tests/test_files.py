@@ -237,3 +237,45 @@ def test_a_full_device_is_an_error_that_leaves_nothing(tmp_path):
         pytest.skip("needs /dev/full")
     with pytest.raises(OSError, match="No space left on device"):
         write("/dev/full", b"1" * 10)
+
+
+def test_files_and_folders_are_replaced_where_there_are_no_locks_and_open_files_cannot_be_renamed(
+    tmp_path, monkeypatch
+):
+    """As on Windows: there is no fcntl, and a file can be renamed only once it is closed."""
+    monkeypatch.setattr("counterpoint._files.fcntl", None)
+    opened = []
+    reopen, rename = os.fdopen, Path.replace
+
+    def fdopen(*arguments):
+        opened.append(reopen(*arguments))
+        return opened[-1]
+
+    def replace(path, target):
+        assert all(file.closed for file in opened)
+        return rename(path, target)
+
+    monkeypatch.setattr(os, "fdopen", fdopen)
+    monkeypatch.setattr(Path, "replace", replace)
+    for content in (b"old", b"new"):
+        write(tmp_path / "a", content)
+        with replacing_folder(tmp_path / "model") as folder:
+            write(folder / "b", content)
+    keep_previous(tmp_path / "a", tmp_path / "a.previous")
+    restore_folder(tmp_path / "model")
+    assert names(tmp_path) == ["a", "a.previous", "model"]
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "model" / "b").read_bytes() == b"new"
+
+
+def test_no_file_of_the_repository_has_a_name_that_some_system_refuses():
+    root = Path(__file__).parents[1]
+    reserved = {"con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(1, 10))}
+    for top in ("src", "tests", "docs/images", "examples", "results", "paper", "benchmarks"):
+        paths = [path.relative_to(root).as_posix() for path in (root / top).rglob("*")]
+        assert len({path.lower() for path in paths}) == len(paths)
+        for path in paths:
+            name = path.rpartition("/")[2]
+            assert not set(name) & set('<>:"\\|?*'), path
+            assert name.partition(".")[0].lower() not in reserved, path
+            assert not name.endswith((".", " ")), path
+            assert len(path) < 200, path

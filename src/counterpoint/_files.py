@@ -5,6 +5,7 @@ so the next writer of the same target can tell what a dead one has left behind, 
 """
 
 import errno
+import logging
 import os
 import re
 import secrets
@@ -20,6 +21,8 @@ try:
     import fcntl
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
+
+_log = logging.getLogger(__name__)
 
 _LONGEST = 200  # bytes of a target's name in that of its temporary file; systems allow 255 in all
 _KINDS = {
@@ -62,6 +65,7 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
         if fcntl is None:  # Windows renames only closed files
             part.replace(target)
         _flush_folder(target.parent)
+        _log.debug("wrote %s", target)
     finally:
         part.unlink(missing_ok=True)
 
@@ -82,6 +86,7 @@ def replacing_folder(path: str | Path) -> Iterator[Path]:
                 target.rename(old)
             part.rename(target)
             _flush_folder(target.parent)
+            _log.debug("wrote %s", target)
         except BaseException:
             if old.exists() and not target.exists():
                 old.rename(target)

@@ -4,18 +4,20 @@ import json
 import re
 from dataclasses import FrozenInstanceError, replace
 from datetime import date
+from html import escape
 from html.parser import HTMLParser
 
 import numpy as np
 import pytest
 
+from counterpoint import __version__
 from counterpoint.assessment import Assessment, assess, compare_votes
 from counterpoint.exceptions import UndefinedMeasureWarning
 from counterpoint.measures import MEASURES
 from counterpoint.report import EnsembleReport, _resource
 from counterpoint.report._lead import _filled, effective_figure, lead
 from counterpoint.report._matrix import _STRONG
-from counterpoint.report._words import EXPLANATIONS, number, percent, points, shorten
+from counterpoint.report._words import EXPLANATIONS, interval, number, percent, points, shorten
 
 VOID = {"meta", "link", "input", "br"}
 
@@ -645,3 +647,44 @@ def test_the_verdict_of_a_comparison_is_that_of_the_paired_test():
         assert "a paired test" not in EnsembleReport(assessments).markdown()
     with pytest.raises(TypeError, match=r"^`comparison` must be a VoteComparison; got dict\.$"):
         EnsembleReport(assessments, comparison={})
+
+
+def test_a_model_card_has_the_numbers_of_the_assessment(five):
+    card = EnsembleReport(five, date="2026-01-01").model_card(
+        what="WHAT", use="USE", data="DATA", limits="LIMITS"
+    )
+    front, text = re.fullmatch(r"---\n(.*?)---\n(.*)", card, re.DOTALL).groups()
+    assert json.loads(re.search(r"^model_name: (.*)$", front, re.MULTILINE)[1]) == five.name
+    places = [
+        text.index(words) for words in ("WHAT", "USE", "DATA", "## How good", "## Where it errs", "LIMITS")
+    ]
+    assert places == sorted(places)
+    assert f"| Accuracy of the vote | {percent(five.vote.value)} | {interval(five.vote)} |" in text
+    assert five.verdict in text
+    counts = five.by_class.confusion - np.diag(np.diag(five.by_class.confusion))
+    truth, said = np.unravel_index(counts.argmax(), counts.shape)
+    right, wrong = (escape(five.classes[place], quote=False) for place in (truth, said))
+    assert f"- It takes {right} for {wrong}: " in text
+    for finding in five.findings:
+        if finding.severity == "warning":
+            assert finding.text in text
+    assert card.endswith(f"Made by counterpoint {__version__} on 2026-01-01.\n")
+    assert "\n\n\n" not in card
+
+
+def test_a_model_card_keeps_names_from_being_markup_and_says_what_it_lacks():
+    with pytest.warns(UndefinedMeasureWarning):
+        perfect = assess(
+            ["<b>", "x|y"], [["<b>", "x|y"], ["<b>", "x|y"]], name='a "b"\n# c', samples="training"
+        )
+    card = EnsembleReport(perfect).model_card()
+    assert "<b>" not in card
+    assert "x\\|y" in card
+    assert "\n# c" not in card
+    assert "It makes no error on these samples." in card
+    assert "on new ones they do worse" in card
+
+
+def test_a_model_card_is_about_one_ensemble(five):
+    with pytest.raises(ValueError, match=r"A model card is about one ensemble; this report is on 2\."):
+        EnsembleReport([five, five]).model_card()

@@ -2,6 +2,7 @@
 
 import io
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from counterpoint.training import (
     DiversityLoss,
     DiversityWarmup,
     Ensemble,
+    MLflow,
     NegativeCorrelationLoss,
     ProgressBar,
     TensorBoard,
@@ -206,6 +208,53 @@ def test_missing_tensorboard_is_named_with_its_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorboard", None)
     with pytest.raises(ImportError, match=r"counterpoint\[tensorboard\]"):
         TensorBoard("runs")
+
+
+@pytest.fixture
+def runs(tmp_path, monkeypatch):
+    """Return a client of a folder of runs; new versions of MLflow open one only when asked to."""
+    mlflow = pytest.importorskip("mlflow")
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of MLflow and its dependencies
+        yield mlflow.MlflowClient((tmp_path / "runs").as_uri())
+
+
+def test_mlflow_holds_the_history_and_goes_on_with_a_run(runs):
+    log = MLflow("small", run_name="first", tracking_uri=runs.tracking_uri)
+    validation = [(torch.randn(9, 3), torch.arange(9) % 2)]
+    history = train([log], validation=validation)
+    run = runs.get_run(log.run_id)
+    assert run.info.run_name == "first"
+    assert run.info.status == "FINISHED"
+    assert run.data.params == {"loss": str(CorrelationLoss(0.5)), "epochs": "3"}
+    for tag, column in [("train/r_tl", "r_tl"), ("validation/vote_accuracy", "val_vote_accuracy")]:
+        metrics = runs.get_metric_history(log.run_id, tag)
+        assert [metric.step for metric in metrics] == [1, 2, 3]
+        np.testing.assert_allclose([metric.value for metric in metrics], history[column])
+    train([MLflow("small", run_id=log.run_id, tracking_uri=runs.tracking_uri)], epochs=1)
+    assert len(runs.get_metric_history(log.run_id, "train/r_tl")) == 4
+    assert len(runs.search_runs([run.info.experiment_id])) == 1
+
+
+@pytest.mark.parametrize(("error", "status"), [(ValueError, "FAILED"), (KeyboardInterrupt, "KILLED")])
+def test_mlflow_is_told_how_a_run_ended(error, status, runs):
+    class Failing(Callback):
+        def on_epoch_end(self, state):
+            raise error
+
+    log = MLflow(tracking_uri=runs.tracking_uri)
+    with pytest.raises(error):
+        train([log, Failing()])
+    assert runs.get_run(log.run_id).info.status == status
+
+
+def test_missing_mlflow_is_named_with_its_extra_before_training(monkeypatch):
+    monkeypatch.setitem(sys.modules, "mlflow", None)
+    diary = Diary()
+    with pytest.raises(ImportError, match=r"counterpoint\[mlflow\]"):
+        train([MLflow(), diary])
+    assert diary.pages == []
 
 
 def test_the_progress_bar_shows_the_numbers_on_a_terminal():

@@ -32,6 +32,7 @@ def arena(
     n_jobs: int = 1,
     device: str = "auto",
     smoke: bool = False,
+    progress: bool = True,
 ) -> list[Path]:
     """Run the jobs that are missing, write the report and return its paths.
 
@@ -53,6 +54,8 @@ def arena(
         Where networks train; "auto" is the GPU if there is one.
     smoke : bool, default=False
         Run with a few tiny networks and trees. The numbers mean nothing.
+    progress : bool, default=True
+        Print a line on stderr for each finished job, and on a terminal a bar.
 
     Returns
     -------
@@ -87,7 +90,9 @@ def arena(
         raise ValueError(f"`n_jobs` must be at least 1, or -1 for all cores; got {n_jobs}.")
     for table in tables:
         check_folds(table, settings.n_folds)
-    outcome = run_missing(tables, chosen, n_repeats, out, settings, n_jobs=n_jobs, device=device)
+    outcome = run_missing(
+        tables, chosen, n_repeats, out, settings, n_jobs=n_jobs, device=device, progress=progress
+    )
     paths = write_report(out) if any(open_store(out)) or not outcome.failures else []
     outcome.check()
     return paths
@@ -102,6 +107,7 @@ def run_missing(
     *,
     n_jobs: int = 1,
     device: str = "auto",
+    progress: bool = True,
 ) -> Outcome:
     """Run the jobs that the folder does not hold yet, and return records and failures; for parameters see `arena`."""
     store = open_store(out)
@@ -116,7 +122,7 @@ def run_missing(
     configs = {job.name: job.config(asdict(settings), facts[job.table], pool) for job in jobs}
     check_store(store, settings, facts, skip=configs)
     by_name = {table.name: table for table in tables}
-    with JobRun(configs, store, title=TITLE) as run:
+    with JobRun(configs, store, title=TITLE, progress=progress) as run:
         missing = set(run.missing)
         waiting = [job for job in jobs if job.name in missing]
         combined = [job for job in waiting if METHODS[job.method].combined]

@@ -1,13 +1,13 @@
 """The command line.
 
 Commands import the libraries they need, so that ``counterpoint --help`` is instant. An error prints one red sentence on
-stderr and returns exit code 2; ``--debug`` prints the traceback.
+stderr and returns exit code 2; ``--debug`` prints the traceback. ``_options`` has the options of every command.
 """
 
 import sys
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +15,8 @@ import typer
 
 import counterpoint
 from counterpoint.cli import _arena, _ensembles, _models, _select, _vote
-from counterpoint.cli._printing import as_text
+from counterpoint.cli._options import Json, with_common_options
+from counterpoint.cli._printing import as_text, console, replace_unprintable
 
 __all__ = ["app", "main", "run_app"]
 
@@ -43,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0, or 2 after an error, or 130 if interrupted.
+        0, or 2 after an error, or 130 if interrupted, or 1 if nobody reads the output to its end.
 
     Examples
     --------
@@ -80,6 +81,7 @@ def run_app(program: typer.Typer, name: str, arguments: Sequence[str] | None = N
     options, debug = _split_debug(sys.argv[1:] if arguments is None else arguments)
     # Unlike calling the app, typer.main.get_command does not replace sys.excepthook.
     command = typer.main.get_command(program)
+    replace_unprintable()
     try:
         _check_utf8(options)
         with warnings.catch_warnings():
@@ -119,25 +121,30 @@ def _front(
         typer.echo(context.get_help())
 
 
-@app.command()
 def demo(
     out: Out = Path("out/demo"),
     data: Annotated[str, typer.Option(help="An embedded data set, such as iris.")] = "segment",
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of every random draw.")] = 0,
+    as_json: Json = False,
 ) -> None:
     """Train ensembles of trees and networks, and compare them with the theoretical bound."""
     from counterpoint.cli._demo import demo as run
 
-    run(out, data=data, seed=seed)
+    run(out, data=data, seed=seed, as_json=as_json)
 
 
-app.command(epilog=_ensembles.ASSESS_EXAMPLES)(_ensembles.assess)
-app.command(epilog=_ensembles.COMPARE_EXAMPLES)(_ensembles.compare)
-app.command(epilog=_select.EXAMPLES)(_select.select)
-app.command(epilog=_vote.EXAMPLES)(_vote.vote)
-app.command(epilog=_models.FIT_EXAMPLES)(_models.fit)
-app.command(epilog=_models.PREDICT_EXAMPLES)(_models.predict)
-app.command(epilog=_arena.EXAMPLES)(_arena.arena)
+COMMANDS: dict[Callable[..., None], str | None] = {  # with the examples of their help texts
+    demo: None,
+    _ensembles.assess: _ensembles.ASSESS_EXAMPLES,
+    _ensembles.compare: _ensembles.COMPARE_EXAMPLES,
+    _select.select: _select.EXAMPLES,
+    _vote.vote: _vote.EXAMPLES,
+    _models.fit: _models.FIT_EXAMPLES,
+    _models.predict: _models.PREDICT_EXAMPLES,
+    _arena.arena: _arena.EXAMPLES,
+}
+for _command, _examples in COMMANDS.items():
+    app.command(epilog=_examples)(with_common_options(_command))
 
 
 def _check_utf8(arguments: Sequence[str]) -> None:
@@ -180,7 +187,5 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 
 def _say(text: str, *, style: str) -> None:
     """Print to stderr, in colour on a terminal; do not wrap lines for a pipe."""
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    console.print(as_text(text, style), soft_wrap=not console.is_terminal)
+    screen = console(err=True)
+    screen.print(as_text(text, style), soft_wrap=not screen.is_terminal)

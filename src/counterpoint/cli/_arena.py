@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from counterpoint.cli._printing import echo
+from counterpoint.cli._options import Json
+from counterpoint.cli._printing import echo, echo_json, is_quiet
 from counterpoint.io import TABLE_FORMATS, file_stem, format_names
 
 if TYPE_CHECKING:
@@ -23,6 +24,15 @@ counterpoint arena --suite all --list
 counterpoint arena --suite uci15 --jobs 4"""
 
 DEFAULT_SUITE = "uci15"
+_OF_REPORTS = (
+    "data",
+    "out",
+    "smoke",
+    "report_only",
+    "as_json",
+    "quiet",
+    "verbose",
+)  # where they are, how to print
 # spelled out, since importing them would slow down every command
 METHOD_NAMES = (
     "one-net, independent, bagged, joint, joint-logits, ncl, diversity, diversity-0.5, diversity-0.9, diverse-cv, "
@@ -121,13 +131,18 @@ def arena(
     smoke: Smoke = False,
     report_only: ReportOnly = False,
     list_tables: List = False,
+    as_json: Json = False,
 ) -> None:
     """Compare ensembles on the same folds, and see whether explicit diversity pays."""
     from counterpoint.arena import arena as run
     from counterpoint.arena import list_suite, write_report
 
     if list_tables:
-        _print(list_suite(_checked_suite(suite)))
+        listed = list_suite(_checked_suite(suite))
+        if as_json:
+            echo_json([dict(zip(listed.headings, row, strict=True)) for row in listed.rows])
+        else:
+            _print(listed)
         return
     folder = out or _folder(data, smoke=smoke)
     if report_only:
@@ -145,8 +160,9 @@ def arena(
             n_jobs=jobs,
             device=device,
             smoke=smoke,
+            progress=not is_quiet(),
         )
-    _show(folder, paths)
+    _show(folder, paths, as_json=as_json)
 
 
 def _refuse_settings(context: typer.Context) -> None:
@@ -154,7 +170,7 @@ def _refuse_settings(context: typer.Context) -> None:
     for name in context.params:
         source = context.get_parameter_source(name)
         given = source is not None and source.name == "COMMANDLINE"
-        if given and name not in ("data", "out", "smoke", "report_only"):  # which say where the results are
+        if given and name not in _OF_REPORTS:
             raise ValueError(f"`--{name.replace('_', '-')}` has no meaning with `--report-only`.")
 
 
@@ -224,12 +240,15 @@ def _listed(names: str) -> list[str]:
     return [name.strip() for name in names.split(",")]
 
 
-def _show(folder: Path, paths: list[Path]) -> None:
+def _show(folder: Path, paths: list[Path], *, as_json: bool) -> None:
     import json
 
     from counterpoint.arena import overview
 
     summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+    if as_json:
+        echo_json(summary | {"files": [str(path) for path in paths]})
+        return
     grid = overview(summary)
     if grid.rows:
         _print(grid)

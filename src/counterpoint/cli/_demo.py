@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from counterpoint.assessment import Assessment, assess_estimator
+from counterpoint.cli._printing import console, echo_json
 from counterpoint.cli._screen import rounded
 from counterpoint.datasets import Dataset, load
 from counterpoint.exceptions import LearnerWarning, UndefinedMeasureWarning
@@ -80,14 +81,12 @@ class Trained(NamedTuple):
     comparisons: list[Comparison]
 
 
-def demo(out: Path, *, data: str, seed: int) -> list[Path]:
+def demo(out: Path, *, data: str, seed: int, as_json: bool = False) -> list[Path]:
     """Train, assess, print and write; return the paths of the files."""
-    from rich.console import Console
-
-    console = Console()
+    screen = console()
     dataset = load(data)
     with_networks = find_spec("torch") is not None
-    with console.status(f"loading {data}") as status:
+    with screen.status(f"loading {data}") as status:
         assessments, trajectories, comparisons = train(
             dataset, seed, with_networks=with_networks, on_step=lambda step: status.update(f"{data}: {step}")
         )
@@ -115,19 +114,22 @@ def demo(out: Path, *, data: str, seed: int) -> list[Path]:
             *write_figure(draw(assessments, trajectories, data), out, "tradeoff"),
             *write_record(out, "demo", title=TITLE, config=config, data=numbers),
         ]
-    console.print(
+    if as_json:
+        echo_json({"config": config, **numbers, "files": [str(path) for path in paths]})
+        return paths
+    screen.print(
         f"Each ensemble has {N_LEARNERS} learners, trained on {n_train} rows of {data} ({first.n_classes} classes) and "
         f"judged on the other {first.n_samples}."
     )
-    console.print(tabulate(assessments))  # with an empty line above and below
-    console.print("\n\n".join(explain(assessments, comparisons)), markup=False)
+    screen.print(tabulate(assessments))  # with an empty line above and below
+    screen.print("\n\n".join(explain(assessments, comparisons)), markup=False)
     if not with_networks:
-        console.print(
+        screen.print(
             '\nTo compare ensembles of networks too: pip install "counterpoint[train]".', markup=False
         )
-    console.print()
+    screen.print()
     for path in paths:
-        console.print(str(path), soft_wrap=True, highlight=False, markup=False)
+        screen.print(str(path), soft_wrap=True, highlight=False, markup=False)
     return paths
 
 

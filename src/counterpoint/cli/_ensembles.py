@@ -1,6 +1,5 @@
 """The commands that judge predictions: assess, compare."""
 
-import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -9,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from counterpoint.cli._options import Json, Markdown
 from counterpoint.cli._panels import assess_scores_with_truth, assess_without_truth
-from counterpoint.cli._printing import echo, echo_data
+from counterpoint.cli._printing import echo, echo_data, has_bars
 from counterpoint.cli._reading import (
     STANDARD_INPUT,
     Abstain,
@@ -67,8 +67,15 @@ Html = Annotated[
         show_default=False,
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
-Markdown = Annotated[bool, typer.Option("--markdown", help="Print Markdown and nothing else.")]
+Card = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="CARD",
+        dir_okay=False,
+        help="Write a model card in Markdown to this file; an existing one is replaced.",
+        show_default=False,
+    ),
+]
 
 SelectionVoting = Annotated[
     Literal["auto", "hard", "soft", "geometric"],
@@ -117,6 +124,7 @@ def assess(
         typer.Option(help="Name of the ensemble; by default the name of the file.", show_default=False),
     ] = None,
     html: Html = None,
+    card: Card = None,
     as_json: Json = False,
     as_markdown: Markdown = False,
 ) -> None:
@@ -126,6 +134,7 @@ def assess(
 
     _check_one_format(as_json, as_markdown)
     check_output(html, [predictions], "--html")
+    check_output(card, [predictions], "--card")
     layout = Layout(item, judge, label, file_format, group, abstain or (), scores)
     called = title(predictions) if name is None else name
     assessment: AssessmentBase
@@ -139,8 +148,8 @@ def assess(
         judged = assess_scores_with_truth if scores else _assess
         assessment = judged(predictions, read, voting, called)
     if not isinstance(assessment, Assessment):
-        if as_markdown or html is not None:
-            option = "--markdown" if as_markdown else "--html"
+        given = {"--markdown": as_markdown, "--html": html is not None, "--card": card is not None}
+        for option in (option for option, wanted in given.items() if wanted):
             raise ValueError(f"`{option}` needs labels with a truth; print the text, or use --json.")
     elif as_markdown:
         echo_data(EnsembleReport(assessment).markdown())
@@ -151,7 +160,8 @@ def assess(
 
         show_assessment(assessment)
     if isinstance(assessment, Assessment):
-        _write_page(html, EnsembleReport(assessment), quiet=as_json or as_markdown)
+        _write_page(html, EnsembleReport(assessment))
+        write_card(card, EnsembleReport(assessment))
 
 
 def compare(
@@ -205,7 +215,7 @@ def compare(
         from counterpoint.cli._screen import show_comparison
 
         show_comparison(report.assessments, comparison)
-    _write_page(html, report, quiet=as_json or as_markdown)
+    _write_page(html, report)
 
 
 def _same_samples(paths: Sequence[Path], truths: Sequence[Any]) -> bool:
@@ -237,7 +247,7 @@ def _assess(path: Path, read: "Predictions", voting: str, name: str) -> "Assessm
             learners=read.learners,
             groups=read.groups,
             name=name,
-            progress=large and sys.stderr.isatty(),
+            progress=large and has_bars(),
         )
 
 
@@ -269,7 +279,17 @@ def _check_one_format(as_json: bool, as_markdown: bool) -> None:
         raise ValueError("`--json` and `--markdown` must not be given together.")
 
 
-def _write_page(path: Path | None, report: "EnsembleReport", *, quiet: bool) -> None:
-    """Write the page and print its path, on stderr if stdout is for a program."""
+def _write_page(path: Path | None, report: "EnsembleReport") -> None:
+    """Write the page and print its path."""
     if path is not None:
-        echo(f"Wrote {report.write_html(path)}", err=quiet)
+        echo(f"Wrote {report.write_html(path)}")
+
+
+def write_card(path: Path | None, report: "EnsembleReport") -> None:
+    """Write the model card and print its path."""
+    from counterpoint._files import replacing
+
+    if path is not None:
+        with replacing(path) as file:
+            file.write(report.model_card().encode())
+        echo(f"Wrote {path}")

@@ -1,16 +1,18 @@
 """The commands that train and use a model of a table: fit, predict."""
 
-import sys
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from counterpoint.cli._printing import as_text, echo, write_csv
+from counterpoint.cli._ensembles import Card, write_card
+from counterpoint.cli._options import Json
+from counterpoint.cli._printing import as_text, console, echo, echo_json, has_bars, write_csv
 from counterpoint.io import TABLE_FORMATS, WRITABLE_TABLE_FORMATS, check_suffix, format_names
 
 if TYPE_CHECKING:
+    from counterpoint._validation import FloatArray
     from counterpoint.io import TrainingTable
     from counterpoint.models import TableFit, TablePredictions
 
@@ -82,21 +84,25 @@ def fit(
     test_share: Annotated[float, typer.Option(help="Share of the rows held out for the assessment.")] = 0.2,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of every random draw.")] = 0,
     html: Annotated[Path | None, _PAGE] = None,
+    card: Card = None,
+    as_json: Json = False,
 ) -> None:
     """Train an ensemble of networks on a table, assess it on held-out rows, and save it."""
     from counterpoint._validation import check_number, check_path
     from counterpoint.io import read_training_table
     from counterpoint.models import check_destination, fit_table
+    from counterpoint.report import EnsembleReport
 
     check_number(test_share, "--test-share", 0, 1, closed=False)
     if search and diversity is not None:
         raise ValueError("`--diversity` and `--search` must not be given together.")
     check_destination(out)
-    if html is not None:
-        check_path(html, "--html")
-    terminal = sys.stderr.isatty()
-    table = read_training_table(data, target, drop=drop or (), progress=terminal)
-    _show_table(table)
+    for option, path in (("--html", html), ("--card", card)):
+        if path is not None:
+            check_path(path, option)
+    table = read_training_table(data, target, drop=drop or (), progress=has_bars())
+    if not as_json:
+        _show_table(table)
     found = fit_table(
         table,
         diversity=diversity,
@@ -105,10 +111,22 @@ def fit(
         epochs=epochs,
         test_share=test_share,
         random_state=seed,
-        progress=terminal,
+        progress=has_bars(),
     )
-    _show_fit(found)
-    _write(found, out, html)
+    if not as_json:
+        _show_fit(found)
+    page = _write(found, out, html)
+    write_card(card, EnsembleReport(found.assessment))
+    if as_json:
+        echo_json(
+            {
+                "verdict": found.verdict,
+                "diversity": found.diversity,
+                "assessment": found.assessment.to_dict(),
+                "model": str(out),
+                "report": str(page),
+            }
+        )
 
 
 def predict(
@@ -140,6 +158,7 @@ def predict(
     learners: Annotated[
         bool, typer.Option("--learners", help="Write each network's probabilities instead, for assess.")
     ] = False,
+    as_json: Json = False,
 ) -> None:
     """Predict the classes of new rows with a model."""
     from counterpoint.models import load_model
@@ -154,10 +173,16 @@ def predict(
             f"`--learners` must not be given if a class has a colon, because columns are named learner:class; "
             f"got {str(bad[0])!r}."
         )
-    found = loaded.predict(data, progress=sys.stderr.isatty())
+    found = loaded.predict(data, progress=has_bars())
     for note in found.notes:
         echo(note, err=True)
-    _write_predictions(found, "learners" if learners else "proba" if proba else "votes", out)
+    what = "learners" if learners else "proba" if proba else "votes"
+    if as_json:
+        echo_json(
+            {"predictions": _objects(found, what), "n_judged": found.n_judged, "n_right": found.n_right}
+        )
+    if out is not None or not as_json:
+        _write_predictions(found, what, out)
     if n := found.n_judged:
         echo(f"{found.n_right} of {n} rows are right ({found.n_right / n:.1%}).", err=True)
     if out is not None:
@@ -167,7 +192,6 @@ def predict(
 def _show_table(table: "TrainingTable") -> None:
     """Print the classes and the kinds of the columns."""
     import numpy as np
-    from rich.console import Console
     from rich.table import Table
 
     classes, counts = np.unique(table.y, return_counts=True)
@@ -185,9 +209,9 @@ def _show_table(table: "TrainingTable") -> None:
     for label, value in lines.items():
         if value:
             grid.add_row(as_text(label), as_text(value))
-    console = Console()
-    console.print(grid)
-    console.print()
+    screen = console()
+    screen.print(grid)
+    screen.print()
 
 
 def _listed(names: list[str]) -> str:
@@ -197,24 +221,22 @@ def _listed(names: list[str]) -> str:
 
 def _show_fit(found: "TableFit") -> None:
     """Print the result of the search for a diversity, if any, then the assessment on the held-out rows."""
-    from rich.console import Console
-
     from counterpoint.cli._screen import show_assessment
 
-    console = Console()
+    screen = console()
     if found.verdict is not None:
-        console.print(as_text(found.verdict))
-        console.print()
+        screen.print(as_text(found.verdict))
+        screen.print()
     show_assessment(found.assessment)
-    console.print()
+    screen.print()
     held, rows = found.model.facts["n_held_out"], found.model.facts["n_rows"]
     kind = f"{found.assessment.n_learners} networks, diversity {found.diversity:.2g}, {found.assessment.voting} vote"
     line = f"{kind}. Assessed on {held} held-out rows; the model is trained on all {rows}."
-    console.print(as_text(line, style="dim"))
+    screen.print(as_text(line, style="dim"))
 
 
-def _write(found: "TableFit", out: Path, html: Path | None) -> None:
-    """Write the model and the report, and print their paths."""
+def _write(found: "TableFit", out: Path, html: Path | None) -> Path:
+    """Write the model and the report, print their paths, and return that of the report."""
     from counterpoint._files import replacing
     from counterpoint.models import save_model
     from counterpoint.report import EnsembleReport
@@ -226,7 +248,25 @@ def _write(found: "TableFit", out: Path, html: Path | None) -> None:
     if html is not None:
         with replacing(html) as file:
             file.write(page.encode())
-    echo(f"Wrote {out / 'report.html' if html is None else html}")
+    path = out / "report.html" if html is None else html
+    echo(f"Wrote {path}")
+    return path
+
+
+def _objects(found: "TablePredictions", what: str) -> list[dict[str, Any]]:
+    """Return an object for each row: the prediction, and the probabilities that were asked for."""
+    classes = [str(label) for label in found.classes]
+
+    def named(proba: "FloatArray") -> dict[str, float]:
+        return dict(zip(classes, proba.tolist(), strict=True))
+
+    rows: list[dict[str, Any]] = [{"prediction": label} for label in found.labels.tolist()]
+    for place, row in enumerate(rows):
+        if what == "proba":
+            row["probabilities"] = named(found.proba[place])
+        elif what == "learners":
+            row["learners"] = [named(proba) for proba in found.learners[:, place]]
+    return rows
 
 
 def _write_predictions(found: "TablePredictions", what: str, out: Path | None) -> None:

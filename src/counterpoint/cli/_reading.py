@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal
 
 import typer
 
+from counterpoint.cli._printing import has_bars
 from counterpoint.io import ARRAY_FORMATS, TABLE_FORMATS, file_stem, format_names
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def read_ensemble(
         abstain=layout.abstain,
         scores=layout.scores,
         file_format=layout.file_format,
-        progress=large and sys.stderr.isatty(),
+        progress=large and has_bars(),
     )
 
 

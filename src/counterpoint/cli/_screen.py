@@ -10,7 +10,7 @@ from rich.text import Text
 
 from counterpoint.assessment import Assessment, VoteComparison
 from counterpoint.assessment.base import AssessmentBase
-from counterpoint.cli._printing import as_text
+from counterpoint.cli._printing import as_text, console
 from counterpoint.selection import Selection, points, reverse
 
 _STYLES = {"good": "green", "info": "cyan", "warning": "yellow"}
@@ -32,17 +32,17 @@ def rounded(value: float) -> str:
 
 def show_assessment(assessment: AssessmentBase) -> None:
     """Print the verdict, the main numbers and the advice."""
-    console = Console()
-    console.print(as_text(assessment.name, style="bold underline"))
-    console.print(as_text(assessment.verdict))
-    console.print()
+    screen = console()
+    screen.print(as_text(assessment.name, style="bold underline"))
+    screen.print(as_text(assessment.verdict))
+    screen.print()
     numbers = Table.grid(padding=(0, 2))
     numbers.add_column(style="dim")
     numbers.add_column()
     for label, value in assessment.summary():
         numbers.add_row(as_text(label), as_text(value))
-    console.print(numbers)
-    console.print()
+    screen.print(numbers)
+    screen.print()
     if table := assessment.learner_rows():
         header, *rows = table
         learners = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
@@ -51,14 +51,14 @@ def show_assessment(assessment: AssessmentBase) -> None:
             learners.add_column(title.strip(), no_wrap=True)
         for name, *cells in rows:
             learners.add_row(as_text(name), *cells)
-        console.print(learners)
-        console.print()
+        screen.print(learners)
+        screen.print()
     advice = Table.grid(padding=(0, 2))
     for finding in assessment.findings:
         advice.add_row(
             as_text(finding.severity, style=f"bold {_STYLES[finding.severity]}"), as_text(finding.text)
         )
-    console.print(advice)
+    screen.print(advice)
 
 
 def show_comparison(assessments: Sequence[Assessment], comparison: VoteComparison | None) -> None:
@@ -66,29 +66,29 @@ def show_comparison(assessments: Sequence[Assessment], comparison: VoteCompariso
 
     Below stands what a paired test says of every two, if they were judged on the same samples.
     """
-    console = Console()
+    screen = console()
     rows = [_compared(assessment) for assessment in assessments]
     best = max(assessment.vote.value for assessment in assessments)
     styles = ["bold" if assessment.vote.value == best else "" for assessment in assessments]
-    if _table_width(rows) <= console.width:
+    if _table_width(rows) <= screen.width:
         table = Table(box=None, padding=(0, 1), pad_edge=False, header_style="dim")
         table.add_column("ensemble", overflow="fold", min_width=_NAME_WIDTH)
         for header in _HEADERS:
             table.add_column(header, justify="right", no_wrap=True)
         for assessment, row, style in zip(assessments, rows, styles, strict=True):
             table.add_row(as_text(assessment.name), *row, style=style)
-        console.print(table)
-        console.print()
-        _print_scores(console, assessments)
+        screen.print(table)
+        screen.print()
+        _print_scores(screen, assessments)
     else:
         for assessment, row, style in zip(assessments, rows, styles, strict=True):
-            console.print(as_text(assessment.name, style=f"{style} underline"))
+            screen.print(as_text(assessment.name, style=f"{style} underline"))
             for header, value in (*zip(_HEADERS, row, strict=True), *_scores(assessment)):
                 whole = header.replace("-\n", "").replace("\n", " ")
-                console.print(as_text(f"{whole}: {value}", style=style))
-            console.print()
-    _print_pairs(console, comparison)
-    console.print(
+                screen.print(as_text(f"{whole}: {value}", style=style))
+            screen.print()
+    _print_pairs(screen, comparison)
+    screen.print(
         as_text(
             "size: number of learners; r_TL: correlation of a learner with the truth; r_LL: of two learners; "
             "optimality: r_TL over the most it can be at this r_LL; error corr.: correlation of being correct.",
@@ -97,23 +97,23 @@ def show_comparison(assessments: Sequence[Assessment], comparison: VoteCompariso
     )
 
 
-def _print_pairs(console: Console, comparison: VoteComparison | None) -> None:
+def _print_pairs(screen: Console, comparison: VoteComparison | None) -> None:
     """Print a sentence for every two ensembles, those that can be told apart in bold."""
     if comparison is None:
         return
     for pair in comparison.pairs[:_ROWS]:
-        console.print(as_text(str(pair), style="bold" if pair.apart else ""))
+        screen.print(as_text(str(pair), style="bold" if pair.apart else ""))
     if len(comparison.pairs) > _ROWS:
-        console.print(
+        screen.print(
             as_text(f"... and {len(comparison.pairs) - _ROWS} more; --json has all of them", style="dim")
         )
     if len(comparison.pairs) > 1:
         correction = f"corrected by Holm's method for {len(comparison.pairs)} tests"
-        console.print(as_text(f"p: exact McNemar test, {correction}.", style="dim"))
-    console.print()
+        screen.print(as_text(f"p: exact McNemar test, {correction}.", style="dim"))
+    screen.print()
 
 
-def _print_scores(console: Console, assessments: Sequence[Assessment]) -> None:
+def _print_scores(screen: Console, assessments: Sequence[Assessment]) -> None:
     """Print the scores of the votes' probabilities, for ensembles that have probabilities."""
     scored = [(a, scores) for a in assessments if (scores := _scores(a))]
     if scored:
@@ -124,8 +124,8 @@ def _print_scores(console: Console, assessments: Sequence[Assessment]) -> None:
             table.add_column(header, justify="right", no_wrap=True)
         for a, scores in scored:
             table.add_row(as_text(a.name), a.voting, *(value for _, value in scores))
-        console.print(table)
-        console.print()
+        screen.print(table)
+        screen.print()
 
 
 def _scores(a: Assessment) -> list[tuple[str, str]]:
@@ -150,17 +150,17 @@ def _table_width(rows: Sequence[Sequence[str]]) -> int:
 
 def show_selection(selection: Selection) -> None:
     """Print who stays, what each learner brings, and the panels that were compared."""
-    console = Console()
+    screen = console()
     first, second = selection.summary()
-    console.print(as_text(first, style="bold"))
-    console.print(as_text(second))
-    console.print()
-    _print_learners(console, selection)
-    console.print()
-    _print_panels(console, selection)
+    screen.print(as_text(first, style="bold"))
+    screen.print(as_text(second))
+    screen.print()
+    _print_learners(screen, selection)
+    screen.print()
+    _print_panels(screen, selection)
 
 
-def _print_learners(console: Console, selection: Selection) -> None:
+def _print_learners(screen: Console, selection: Selection) -> None:
     """Print the chosen learners, then the others by what they would bring."""
     chosen = dict(zip(selection.indices.tolist(), selection.weights.tolist(), strict=True))
     others = [i for i in range(selection.n_learners) if i not in chosen]
@@ -186,10 +186,10 @@ def _print_learners(console: Console, selection: Selection) -> None:
             ]
         )
     costs = ["cost"] if with_costs else []
-    _print_rows(console, ["learner", "", "weight", "chosen", *costs, "change, points (95 %)"], rows)
+    _print_rows(screen, ["learner", "", "weight", "chosen", *costs, "change, points (95 %)"], rows)
 
 
-def _print_panels(console: Console, selection: Selection) -> None:
+def _print_panels(screen: Console, selection: Selection) -> None:
     """Print the frontier and the chosen panel, cheapest first."""
     mine = set(selection.indices.tolist())
     shown = {id(panel): panel for panel in selection.frontier}
@@ -206,8 +206,8 @@ def _print_panels(console: Console, selection: Selection) -> None:
         cells = (str(len(panel.indices)), f"{100 * panel.accuracy.value:.1f} %", points(panel.behind), names)
         rows.append([*cost, *(as_text(cell, style=here) for cell in cells)])
     costs = ["cost"] if with_costs else []
-    _print_rows(console, [*costs, "size", "vote", "against the best", "panel"], rows)
-    console.print(
+    _print_rows(screen, [*costs, "size", "vote", "against the best", "panel"], rows)
+    screen.print(
         as_text(
             "chosen: how often a learner is chosen if a fifth of the samples is left out. All accuracies are on "
             "samples that did not choose; the chosen panel is in bold.",
@@ -216,12 +216,12 @@ def _print_panels(console: Console, selection: Selection) -> None:
     )
 
 
-def _print_rows(console: Console, headers: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> None:
+def _print_rows(screen: Console, headers: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> None:
     table = Table(box=None, padding=(0, 1), pad_edge=False, header_style="dim")
     for header in headers:
         table.add_column(header, justify="left" if header in _LEFT else "right", overflow="fold")
     for row in rows[:_ROWS]:
         table.add_row(*row)
-    console.print(table)
+    screen.print(table)
     if len(rows) > _ROWS:
-        console.print(as_text(f"... and {len(rows) - _ROWS} more; --json has all of them", style="dim"))
+        screen.print(as_text(f"... and {len(rows) - _ROWS} more; --json has all of them", style="dim"))

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from counterpoint.cli._ensembles import Json, SelectionVoting
-from counterpoint.cli._printing import echo, echo_data
+from counterpoint.cli._ensembles import SelectionVoting
+from counterpoint.cli._options import Json
+from counterpoint.cli._printing import echo, echo_json
 from counterpoint.cli._reading import (
     Drop,
     File,
@@ -139,15 +140,15 @@ def select(
             costs=prices,
         )
     if as_json:
-        echo_data(json.dumps({"chosen": list(selection.chosen), **selection.to_dict()}, allow_nan=False))
+        echo_json({"chosen": list(selection.chosen), **selection.to_dict()})
     else:
         from counterpoint.cli._screen import show_selection
 
         show_selection(selection)
     if out is not None:
-        _write_chosen(pool.keep(selection.indices), selection, out, truth, item, quiet=as_json)
+        _write_chosen(pool.keep(selection.indices), selection, out, truth, item)
     if figure is not None:
-        _draw(selection, figure, quiet=as_json)
+        _draw(selection, figure)
 
 
 def read_costs(given: str) -> dict[str, float]:
@@ -221,20 +222,20 @@ def _sidecar(out: Path) -> Path:
 
 
 def _write_chosen(
-    chosen: "Predictions", selection: "Selection", out: Path, truth: str, item: str | None, *, quiet: bool
+    chosen: "Predictions", selection: "Selection", out: Path, truth: str, item: str | None
 ) -> None:
     """Write the predictions of the chosen learners and their weights, and print the paths."""
     from counterpoint.io import VoteWeights, storable_truth
 
     name = storable_truth(out, truth)
     chosen.write(out, truth=name, item=None if out.suffix.lower() == ".npz" else item)
-    echo(f"Wrote {out}{'' if name == truth else f', the truth as {name!r}'}", err=quiet)
+    echo(f"Wrote {out}{'' if name == truth else f', the truth as {name!r}'}")
     weights = dict(zip(chosen.learners, selection.weights.round(6).tolist(), strict=True))
     VoteWeights(weights, selection.voting).write(_sidecar(out))
-    echo(f"Wrote {_sidecar(out)}", err=quiet)
+    echo(f"Wrote {_sidecar(out)}")
 
 
-def _draw(selection: "Selection", figure: Path, *, quiet: bool) -> None:
+def _draw(selection: "Selection", figure: Path) -> None:
     """Draw the frontier, and print the path."""
     from matplotlib.figure import Figure as Canvas
 
@@ -245,4 +246,4 @@ def _draw(selection: "Selection", figure: Path, *, quiet: bool) -> None:
         FrontierDisplay.from_selection(selection, ax=canvas.subplots())
         figure.parent.mkdir(parents=True, exist_ok=True)
         canvas.savefig(figure)
-    echo(f"Wrote {figure}", err=quiet)
+    echo(f"Wrote {figure}")

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from counterpoint.cli._ensembles import SelectionVoting
-from counterpoint.cli._printing import echo, write_csv
+from counterpoint.cli._options import Json
+from counterpoint.cli._printing import echo, echo_json, write_csv
 from counterpoint.cli._reading import (
     Abstain,
     Drop,
@@ -94,6 +95,7 @@ def vote(
     method: Method = "vote",
     weights: WeightsFile = None,
     out: Consensus = None,
+    as_json: Json = False,
 ) -> None:
     """Write the label that the learners vote for, with a confidence, for each sample."""
     from counterpoint.io import listed, read_weights
@@ -118,14 +120,17 @@ def vote(
         tied += f"; without a vote: {n_blank}, left blank"
     who = "1 learner votes" if len(read.learners) == 1 else f"{len(read.learners)} learners vote"
     echo(f"{who}, {listed(read.learners)}{tied}.", err=True)
+    if as_json:
+        summary = {"learners": list(read.learners), "n_tied": n_tied, "n_without_vote": n_blank}
+        echo_json(summary | {"votes": _votes(read, item, labels, confidences)})
     rows = _rows(read, item, labels, confidences)
-    if out is None:
-        write_csv(rows)
-        return
-    from counterpoint.io import write_rows
+    if out is not None:
+        from counterpoint.io import write_rows
 
-    write_rows(out, rows)
-    echo(f"Wrote {out}")
+        write_rows(out, rows)
+        echo(f"Wrote {out}")
+    elif not as_json:
+        write_csv(rows)
 
 
 def _estimate(path: Path, read: "Predictions") -> tuple[list[Any], list[float | str], int]:
@@ -165,6 +170,19 @@ def _consensus(
     for sample in np.flatnonzero(np.isnan(proba[:, 0])).tolist():
         labels[sample], confidences[sample] = "", ""
     return labels, confidences, int((leading.sum(axis=0) > 1).sum())
+
+
+def _votes(
+    read: "Predictions", item: str | None, labels: Sequence[Any], confidences: Sequence[float | str]
+) -> list[dict[str, Any]]:
+    """Return an object for each sample; label and confidence are null where nobody voted."""
+    votes: list[dict[str, Any]] = [
+        {"consensus": None, "confidence": None} if share == "" else {"consensus": label, "confidence": share}
+        for label, share in zip(labels, confidences, strict=True)
+    ]
+    if item is None or read.items is None:
+        return votes
+    return [{item: name} | one for name, one in zip(read.items.tolist(), votes, strict=True)]
 
 
 def _rows(

@@ -3,6 +3,7 @@
 import bz2
 import codecs
 import gzip
+import logging
 import lzma
 import os
 import re
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from counterpoint.io.cells import OpenTable
 
 __all__ = ["Source", "as_source", "open_source", "rereadable", "text_encoding"]
+
+_log = logging.getLogger(__name__)
 
 _CHUNK = 2**20
 # What the libraries raise for a damaged file; bz2 raises a plain OSError, without a number.
@@ -98,7 +101,9 @@ def as_source(
         source = _file_source(check_path(path, "path"))
     else:
         source = _stream_source(path)
-    return replace(source, suffix=_suffix(source, formats) if file_format is None else f".{file_format}")
+    suffix = _suffix(source, formats) if file_format is None else f".{file_format}"
+    _log.info("reading %s as %s", source.path, suffix[1:])
+    return replace(source, suffix=suffix)
 
 
 def open_source(source: Source, *, progress: bool) -> "AbstractContextManager[OpenTable]":

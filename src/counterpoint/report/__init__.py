@@ -32,6 +32,7 @@ from counterpoint._validation import (
     check_real,
 )
 from counterpoint.assessment import Assessment, VoteComparison
+from counterpoint.report._card import card_content
 from counterpoint.report._content import content
 from counterpoint.report._words import shorten
 from counterpoint.theory import OperatingPoint
@@ -149,6 +150,50 @@ class EnsembleReport:
     def markdown(self) -> str:
         """Return the verdict, the advice and the tables as Markdown."""
         return _rendered("report.md", self._content())
+
+    def model_card(
+        self,
+        *,
+        what: str | None = None,
+        use: str | None = None,
+        data: str | None = None,
+        limits: str | None = None,
+    ) -> str:
+        """Return a model card as Markdown: what it is, its data, measures with intervals, where it errs, its limits.
+
+        The numbers are those of the assessment. What no assessment knows can be given as Markdown.
+
+        Parameters
+        ----------
+        what : str, optional
+            What the model is and who made it.
+        use : str, optional
+            What it is meant for, and what not.
+        data : str, optional
+            Where the samples of training and assessment are from.
+        limits : str, optional
+            Limits beside those that follow from the assessment.
+
+        Returns
+        -------
+        str
+            A card for one ensemble; a report on several raises ValueError.
+
+        Examples
+        --------
+        >>> from counterpoint import assess
+        >>> report = EnsembleReport(assess([0, 0, 1, 1], [[0, 1, 1, 1], [0, 1, 0, 1]], name="two filters"))
+        >>> card = report.model_card(use="To sort the mail of this team.")
+        >>> [line for line in card.splitlines() if line.startswith("#")]
+        ['# Model card: two filters', '## Data', '## How good it is', '## Where it errs', '## Limits']
+        """
+        if len(self.assessments) > 1:
+            raise ValueError(
+                f"A model card is about one ensemble; this report is on {len(self.assessments)}."
+            )
+        found = card_content(self.assessments[0])
+        given = {"what": what, "use": use, "data": data, "limits_given": limits, "date": self.date}
+        return f"{_rendered('card.md', found | given)}\n"
 
     def to_json(self) -> str:
         """Return the assessments as JSON; ``Assessment.from_dict`` reads each of them."""

@@ -1,8 +1,9 @@
 """Callbacks of the training loop: warm-up of the diversity, gradient clipping, logs, the progress bar."""
 
 import os
+import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ from counterpoint.training.sharding import as_whole
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["Callback", "ClipGradients", "DiversityWarmup", "ProgressBar", "State", "TensorBoard"]
+__all__ = ["Callback", "ClipGradients", "DiversityWarmup", "MLflow", "ProgressBar", "State", "TensorBoard"]
 
 
 @dataclass
@@ -208,16 +209,94 @@ class TensorBoard(Callback):
         """Write the measures of the epoch, those of the validation data under ``validation/``."""
         if self._writer is None:
             return
-        for name, value in state.history[-1].items():
-            if name != "epoch":
-                tag = f"validation/{name[4:]}" if name.startswith("val_") else f"train/{name}"
-                self._writer.add_scalar(tag, value, state.epoch)
+        for tag, value in _tagged(state.history[-1]):
+            self._writer.add_scalar(tag, value, state.epoch)
         self._writer.flush()
 
     def on_train_end(self, state: State) -> None:
         """Close the log."""
         if self._writer is not None:
             self._writer.close()
+
+
+class MLflow(Callback):
+    """Log the history as a run of MLflow.
+
+    Parameters
+    ----------
+    experiment : str, default="Default"
+        Name of the experiment; it is created if it does not exist.
+    run_name : str, optional
+        Name of the run; by default MLflow makes one up.
+    run_id : str, optional
+        The run to go on with, such as that of an interrupted training; by default a new one.
+    tracking_uri : str, optional
+        Where the runs are, such as ``"sqlite:///mlflow.db"`` or a server; by default where MLflow is set to.
+
+    Attributes
+    ----------
+    run_id : str or None
+        The run, known once training begins.
+
+    Notes
+    -----
+    The parameters of the run are the loss and the number of epochs; its metrics are the measures of each epoch, those
+    of validation data under ``validation/``. It ends as ``FAILED`` after an error and as ``KILLED`` after an interrupt.
+    MLflow's own active run is neither read nor changed.
+
+    Examples
+    --------
+    >>> log = MLflow("digits", run_name="ten networks")  # nothing is written before training begins
+    """
+
+    def __init__(
+        self,
+        experiment: str = "Default",
+        *,
+        run_name: str | None = None,
+        run_id: str | None = None,
+        tracking_uri: str | None = None,
+    ) -> None:
+        self.experiment = experiment
+        self.run_name = run_name
+        self.run_id = run_id
+        self.tracking_uri = tracking_uri
+
+    def on_train_begin(self, state: State) -> None:
+        """Open the run, and write its parameters."""
+        mlflow = import_extra("mlflow", "mlflow")
+        self._client = mlflow.MlflowClient(self.tracking_uri) if state.axes.is_main else None
+        if self._client is None:
+            return
+        if self.run_id is not None:
+            self._client.update_run(self.run_id, status="RUNNING")
+            return
+        found = self._client.get_experiment_by_name(self.experiment)
+        number = self._client.create_experiment(self.experiment) if found is None else found.experiment_id
+        self.run_id = self._client.create_run(number, run_name=self.run_name).info.run_id
+        for name, value in (("loss", state.loss), ("epochs", state.epochs)):
+            self._client.log_param(self.run_id, name, value)
+
+    def on_epoch_end(self, state: State) -> None:
+        """Write the measures of the epoch."""
+        if self._client is None:
+            return
+        for tag, value in _tagged(state.history[-1]):
+            self._client.log_metric(self.run_id, tag, value, step=state.epoch)
+
+    def on_train_end(self, state: State) -> None:
+        """Close the run, with how it ended."""
+        if self._client is not None:
+            error = sys.exc_info()[1]
+            status = "FINISHED" if error is None else "FAILED" if isinstance(error, Exception) else "KILLED"
+            self._client.set_terminated(self.run_id, status)
+
+
+def _tagged(record: Mapping[str, float]) -> Iterator[tuple[str, float]]:
+    """Yield the measures of an epoch under ``train/`` and ``validation/``."""
+    for name, value in record.items():
+        if name != "epoch":
+            yield f"validation/{name[4:]}" if name.startswith("val_") else f"train/{name}", value
 
 
 class ProgressBar(Callback):

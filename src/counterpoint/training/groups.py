@@ -1,5 +1,6 @@
 """Many ensembles trained as one batched program."""
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -36,6 +37,8 @@ __all__ = [
     "can_train_together",
     "fit_groups",
 ]
+
+_log = logging.getLogger(__name__)
 
 _SECONDS_BETWEEN_LINES = 5.0  # of progress, where there is no terminal
 
@@ -144,6 +147,7 @@ def fit_groups(
     grouped = GroupedEnsembles(groups)
     batches, steps = _batches(grouped, schedule), _steps(grouped, schedule, optimizer, scheduler)
     device = grouped.device
+    _log.info("training %d ensembles at once for %d epochs on %s", len(groups), schedule.epochs, device)
     with (
         seeded(device, grouped.folds[0].random_state),
         Threads(device) as threads,

@@ -1,5 +1,6 @@
 """One visible loop that trains an ensemble."""
 
+import logging
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
@@ -27,6 +28,8 @@ from counterpoint.training.parallel import ParallelEnsemble, axes_of, paralleliz
 from counterpoint.training.run import Run
 
 __all__ = ["fit"]
+
+_log = logging.getLogger(__name__)
 
 
 def fit(
@@ -228,5 +231,7 @@ def _train(run: Run, saved: Mapping[str, Any] | None, checkpoint: str | os.PathL
                 record = run.train()
                 record |= run.validate()
                 run.end_epoch(record)
+            if run.axes.is_main:
+                _log.info("epoch %d of %d: loss %.4g", state.epoch, state.epochs, record["loss"])
             run.save(checkpoint)
         run.keep_best()
