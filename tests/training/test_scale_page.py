@@ -177,6 +177,21 @@ def test_several_processes_on_one_device_train_as_one_process_does(device):
         assert max(row[f"{what}_difference"] for what in ("loss", "gradient", "weight")) < bound, row
 
 
+def test_the_differences_on_cuda_are_those_of_the_record():
+    rows = json.loads((ROOT / "results" / "mesh_on_one_cuda.json").read_text(encoding="utf-8"))["rows"]
+    assert {row["mesh"] for row in rows} == {"data", "learners", "both"}
+    largest = [
+        max(
+            row[f"{what}_difference"]
+            for row in rows
+            if row["dtype"] == dtype
+            for what in ("loss", "gradient", "weight")
+        )
+        for dtype in ("float32", "float64")
+    ]
+    assert f"to {largest[0]:.1e} in float32 and {largest[1]:.1e} in float64" in " ".join(PAGE.split())
+
+
 RECORDS = sorted((ROOT / "results").glob("bench_threads*.json"))
 
 
