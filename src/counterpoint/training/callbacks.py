@@ -12,6 +12,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from counterpoint._extras import import_extra
+from counterpoint._notebook import progress_bar
 from counterpoint._validation import check_number, check_path, check_whole
 from counterpoint.training.ensemble_loss import as_ensemble_loss
 from counterpoint.training.history import History
@@ -241,7 +242,7 @@ class ProgressBar(Callback):
         """Open the line."""
         from rich import progress
 
-        self._bar = progress.Progress(
+        self._bar = progress_bar(
             progress.TextColumn("epoch {task.fields[epoch]}/{task.total:.0f}"),
             progress.BarColumn(bar_width=20),
             progress.TextColumn("{task.fields[numbers]}"),
