@@ -48,6 +48,12 @@ class State:
     axes : Axes
         The mesh. Callbacks run on every process, with the samples and learners of that process; ``axes.is_main`` is
         true on one.
+
+    Examples
+    --------
+    >>> class StopEarly(Callback):
+    ...     def on_epoch_end(self, state):
+    ...         state.stop = state.epoch == 10
     """
 
     ensemble: nn.Module
