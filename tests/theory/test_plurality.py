@@ -29,6 +29,12 @@ def test_the_credit_is_that_of_an_urn(k, w, n_wrong, alpha):
     assert found == pytest.approx(expected, abs=0.006)
 
 
+@pytest.mark.parametrize("c", [-0.05, 0.0, 0.3, 1.0])
+@pytest.mark.parametrize("p", [0.0, 1.0])
+def test_learners_that_are_never_or_always_right_vote_so(p, c):
+    assert plurality_accuracy(p, c, 5, n_classes=4) == p
+
+
 def test_alike_wrong_votes_are_a_second_class():
     for n in (3, 6, 9):
         same = plurality_accuracy(0.6, 0.2, n, n_classes=7, agreement=1.0)
@@ -54,6 +60,7 @@ def test_unequal_learners_with_equal_means_are_near_equal_ones():
         (lambda: plurality_accuracy(0.6, 0.1, 5, n_classes=1), "`n_classes` must be"),
         (lambda: plurality_accuracy(0.6, 0.1, 0, n_classes=3), "`n_learners` must be"),
         (lambda: plurality_accuracy(0.6, 0.1, 5, n_classes=3, agreement=0.4), "`agreement` must be"),
+        (lambda: plurality_accuracy(0.6, 0.1, 5, n_classes=3, agreement=1.1), "`agreement` must be"),
         (lambda: mixed_vote_accuracy([0.6, 0.7], 0.1, weights=[1, 2], n_classes=3), "`weights` must be None"),
     ],
 )
