@@ -393,3 +393,25 @@ def test_the_text_around_a_table_has_the_errors_of_its_votes(name, group, follow
     for arm in arms:
         error = mean([vote_error(run["data"]["test"]) for run in find_runs(record, group, arm)], 2)
         assert re.search(rf"\b{re.escape(error)}\b", text), (arm, error)
+
+
+def test_what_is_said_of_averaged_logits_is_in_the_records():
+    page = " ".join((ROOT / "docs" / "image-tables.md").read_text(encoding="utf-8").split())
+
+    def error(table, group, arm):
+        record = read(ROOT / "results", table)
+        return mean([vote_error(run["data"]["test"]) for run in find_runs(record, group, arm)], 2)
+
+    ours = [
+        error("table-4", "networks", arm) for arm in ("logits", "dial 0.9", "dial 0.5", "independent", "vote")
+    ]
+    assert (
+        "Averaged logits have the lowest error, {} %, and `DiversityLoss` {} % at 0.9 and {} % at 0.5, "
+        "where independent training has {} % and no further training {} %.".format(*ours)
+    ) in page
+    more = [error("table-6-cifar100", *where) for where in product(("apart", "copies"), TABLE_4.arms[3:6])]
+    words = (
+        "has {1} % apart and {4} % for copies at 0.5, {2} and {5} % at 0.9; averaged logits have "
+        "{0} and {3} %"
+    )
+    assert words.format(*more) in page
