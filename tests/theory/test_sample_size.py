@@ -25,7 +25,7 @@ def test_so_many_samples_give_an_interval_of_that_width(p, c, n_learners):
 
 
 def test_one_sample_tells_that_learners_always_err_together():
-    assert samples_for_error_correlation(0.7, 1.0, 3) == 1
+    assert samples_for_error_correlation(0.75, 1.0, 4) == 1
 
 
 def test_half_the_width_takes_four_times_the_samples():

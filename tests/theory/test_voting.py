@@ -422,6 +422,11 @@ def test_everything_broadcasts():
         (lambda: vote_accuracy(0.5, 0.3, 5, model="logit"), ValueError, r"`model` must be one of"),
         (lambda: vote_accuracy(0.5, 0.3, 5, alpha=0), ValueError, "`alpha` must be strictly between 0 and 1"),
         (
+            lambda: error_correlation(-1.5, 1.0),
+            ValueError,
+            r"`r_tl` must be between -1 and 1; got -1\.5\.",
+        ),
+        (
             lambda: error_correlation(0.9, 0.1),
             ValueError,
             r"`r_ll` must be between 0\.62 and 1 \(two learners with this r_tl\); got 0\.1\.",
