@@ -19,7 +19,7 @@ from counterpoint.estimators import (
 )
 from counterpoint.estimators._path import train_path
 from counterpoint.estimators._rows import Rows
-from counterpoint.estimators.candidates import Candidate, Scores, most_accurate, verdict
+from counterpoint.estimators.candidates import Scores, verdict
 from counterpoint.measures import brier_score, calibration_error, log_loss
 from counterpoint.training import DiversityLoss, Ensemble, Fold, Group, Schedule
 
@@ -34,7 +34,12 @@ def table():
 
 def small(**more):
     settings = {"n_estimators": 3, "hidden_layer_sizes": (8,), "epochs": (8,), "random_state": 0, "cv": 3}
-    settings |= {"diversities": (0.5, 1.0), "learning_rate": 0.01, "weight_decay": 0.1}
+    settings |= {
+        "diversities": (0.5, 1.0),
+        "learning_rate": 0.01,
+        "weight_decay": 0.1,
+        "label_smoothing": 0.0,
+    }
     return DiverseEnsembleClassifierCV(**settings | more)
 
 
@@ -143,7 +148,12 @@ def test_the_results_look_like_those_of_a_grid_search(table):
     assert results["param_diversity"].tolist() == [0.0, 0.5, 1.0]
     assert results["param_weight_decay"].tolist() == [0.1, 0.1, 0.1]
     assert results["param_epochs"].tolist() == [8, 8, 8]
-    assert results["params"][2] == {"diversity": 1.0, "weight_decay": 0.1, "epochs": 8}
+    assert results["params"][2] == {
+        "diversity": 1.0,
+        "weight_decay": 0.1,
+        "label_smoothing": 0.0,
+        "epochs": 8,
+    }
     for name in ("log_loss", "brier_score", "calibration_error"):
         assert (results[f"mean_test_{name}"] > 0).all()
     for params in results["params"]:
@@ -178,7 +188,7 @@ def test_the_verdict_is_that_diversity_pays_where_learners_underfit():
     X, y = segment(4)
     search = tiny(epochs=(30,), learning_rate=0.03, cv=8).fit(X, y)
     assert search.verdict_.startswith("Explicit diversity pays on this data: at diversity 1, weight decay")
-    assert "over 8 folds for one diversity" in search.verdict_
+    assert "over 8 folds for one setting" in search.verdict_
     assert search.test_.p_value < 0.05
 
 
@@ -191,19 +201,6 @@ def tiny(**more):
     settings = {"hidden_layer_sizes": (1,), "diversities": (1.0,), "learning_rate": 0.05, "random_state": 0}
     settings |= {"weight_decay": 0.1, "n_pieces": 0}
     return DiverseEnsembleClassifierCV(**settings | more)
-
-
-def test_a_lead_within_the_standard_error_is_left_for_independent_training(monkeypatch):
-    X, y = load_iris(return_X_y=True)
-    for lead, expected in ((0.01, 0.0), (0.1, 0.5)):
-        # accuracies of the vote: the spread of the differences is 0.03 either way
-        votes = np.array([[0.8, 0.8, 0.8], 0.8 + lead + np.array([-0.03, 0.0, 0.03])])
-        given = scores(votes[:, None])
-        monkeypatch.setattr(DiverseEnsembleClassifierCV, "_scores", lambda *_, given=given: given)
-        search = small(epochs=(1,), diversities=(0.5,)).fit(X, y)
-        assert search.test_.difference == pytest.approx(lead)
-        assert search.best_diversity_ == expected
-        assert search.best_estimator_.diversity == expected
 
 
 def scores(accuracy, log_loss=0.5, learners=0.9):
@@ -226,8 +223,10 @@ GRID = np.array(
 
 
 def scored(monkeypatch, grid, **more):
-    """Return a search whose candidates are given these accuracies; a learner of candidate c is right on c tenths."""
-    given = scores(grid[:, None], learners=np.arange(len(grid))[:, None, None] / 10)
+    """Return a search whose candidates are given these accuracies, and log-losses to match; a learner of candidate c is right on c tenths."""
+    given = scores(
+        grid[:, None], log_loss=1 - grid[:, None], learners=np.arange(len(grid))[:, None, None] / 10
+    )
     monkeypatch.setattr(DiverseEnsembleClassifierCV, "_scores", lambda *_: given)
     settings = {"epochs": (1,), "weight_decay": (0.3, 0.03)} | more
     return small(**settings).fit(*load_iris(return_X_y=True))
@@ -240,33 +239,49 @@ def test_each_candidate_is_judged_at_its_best_weight_decay(monkeypatch):
     assert (search.best_estimator_.diversity, search.best_estimator_.weight_decay) == (1.0, 0.3)
     results = search.cv_results_
     assert results["param_weight_decay"].tolist() == [0.3, 0.03] * 3
-    assert results["params"][1] == {"diversity": 0.0, "weight_decay": 0.03, "epochs": 1}
+    assert results["params"][1] == {
+        "diversity": 0.0,
+        "weight_decay": 0.03,
+        "label_smoothing": 0.0,
+        "epochs": 1,
+    }
     np.testing.assert_allclose(results["mean_learner_train_score"], np.arange(6) / 10)
-    assert "at diversity 1, weight decay 0.3 and 1 epoch, the vote is right on 90.0 %" in search.verdict_
-    assert "trained independently, weight decay 0.03 and 1 epoch, it is 80.0 %" in search.verdict_
-    assert "for the best of 4 pairs of diversity and weight decay: p = 0)" in search.verdict_
+    assert (
+        "at diversity 1, weight decay 0.3, label smoothing 0 and 1 epoch, the vote is right on 90.0 %"
+        in search.verdict_
+    )
+    assert (
+        "trained independently, weight decay 0.03, label smoothing 0 and 1 epoch, it is 80.0 %"
+        in search.verdict_
+    )
+    assert "for the best of 4 settings: p = 0)" in search.verdict_
 
 
 def test_the_verdict_names_the_choice_where_no_difference_can_be_told(monkeypatch):
     noise = np.array([0.1, -0.05, 0.0])
-    votes = np.stack([np.full(3, 0.7), np.full(3, 0.8), 0.81 + noise, 0.6 + noise, 0.7 + noise, 0.7 + noise])
-    search = scored(monkeypatch, votes)
-    assert search.best_diversity_ == 0
-    assert search.verdict_.startswith(
-        "No difference can be told on this data, and independent training is chosen:"
-    )
-    search = scored(monkeypatch, votes + np.array([0, 0, 0.1, 0, 0, 0])[:, None])
-    assert search.best_diversity_ == 0.5
-    assert search.test_.p_value > 0.05
-    assert search.verdict_.startswith(
-        "No difference can be told on this data, and diversity 0.5 is chosen, as it leads"
-    )
+    votes = np.stack([np.full(3, 0.7), np.full(3, 0.8), 0.77 + noise, 0.6 + noise, 0.7 + noise, 0.7 + noise])
+    for lead, chosen in ((0.0, "Independent training"), (0.05, "Diversity 0.5")):
+        search = scored(monkeypatch, votes + np.array([0, 0, lead, 0, 0, 0])[:, None])
+        assert search.test_.p_value > 0.05
+        assert search.verdict_.startswith("No difference can be told on this data: at diversity 0.5,")
+        assert search.verdict_.endswith(f" {chosen} is chosen for the lowest log-loss.")
 
 
-def test_the_epoch_is_the_most_accurate_of_those_with_a_low_log_loss(monkeypatch):
-    # (candidates, epochs, folds): the third epoch is more accurate still, but its log-loss is high
+def test_the_verdict_is_of_accuracies_and_the_choice_of_log_losses(monkeypatch):
+    right = np.array([0.9, 0.92, 0.91])
+    accuracy = np.stack([right - 0.2, right])[:, None]
+    log_loss = np.array([0.3, 0.4])[:, None, None] + np.zeros(3)
+    monkeypatch.setattr(DiverseEnsembleClassifierCV, "_scores", lambda *_: scores(accuracy, log_loss))
+    search = small(epochs=(1,), diversities=(0.5,)).fit(*load_iris(return_X_y=True))
+    assert search.verdict_.startswith("Explicit diversity pays on this data: ")
+    assert search.verdict_.endswith(" Independent training is chosen for the lowest log-loss.")
+    assert search.best_diversity_ == search.best_estimator_.diversity == 0
+
+
+def test_the_epoch_is_that_of_the_lowest_log_loss(monkeypatch):
+    # (candidates, epochs, folds): the third epoch is more accurate, but its log-loss is high
     accuracy = np.array([[0.7, 0.8, 0.9]] * 2)[:, :, None] + np.zeros(3)
-    log_loss = np.array([[0.5, 0.5, 0.9]] * 2)[:, :, None] + np.array([0.0, 0.01, -0.01])
+    log_loss = np.array([[0.5, 0.4, 0.9]] * 2)[:, :, None] + np.array([0.0, 0.01, -0.01])
     monkeypatch.setattr(DiverseEnsembleClassifierCV, "_scores", lambda *_: scores(accuracy, log_loss))
     search = small(epochs=(2, 5, 7), diversities=(0.5,)).fit(*load_iris(return_X_y=True))
     assert search.best_epoch_ == 5
@@ -274,11 +289,24 @@ def test_the_epoch_is_the_most_accurate_of_those_with_a_low_log_loss(monkeypatch
     assert len(search.history_) == search.best_estimator_.epochs == 5
 
 
-def test_of_equal_epochs_the_first_is_taken():
-    accuracy, log_loss = np.full((4, 3), 0.8), np.full((4, 3), 0.5)
-    assert most_accurate(accuracy, log_loss, test_share=0.5) == 0
-    log_loss[2] = 0.4
-    assert most_accurate(accuracy, log_loss, test_share=0.5) == 2
+def test_of_equal_settings_the_first_is_taken(monkeypatch):
+    same = np.full((4, 2, 3), 0.8)
+    monkeypatch.setattr(DiverseEnsembleClassifierCV, "_scores", lambda *_: scores(same, same))
+    search = small(epochs=(1, 2), diversities=(0.5,), weight_decay=(0.1, 1.0)).fit(
+        *load_iris(return_X_y=True)
+    )
+    assert (search.best_index_, search.best_epoch_, search.best_diversity_) == (0, 1, 0.0)
+
+
+def test_label_smoothing_is_tried_with_every_other_setting(table):
+    search = small(epochs=(3,), weight_decay=(0.1, 1.0), label_smoothing=(0.0, 0.3)).fit(*table)
+    results = search.cv_results_
+    assert results["param_label_smoothing"].tolist() == [0.0, 0.3] * 6
+    losses = results["mean_test_log_loss"].reshape(6, 2)
+    assert (losses[:, 0] != losses[:, 1]).all()
+    assert search.best_label_smoothing_ == search.best_estimator_.label_smoothing
+    alone = small(epochs=(3,), weight_decay=(0.1, 1.0), label_smoothing=0.3).fit(*table)
+    np.testing.assert_allclose(alone.cv_results_["mean_test_log_loss"], losses[:, 1])
 
 
 def test_the_scores_of_an_epoch_are_those_of_a_search_that_ends_there(table):
@@ -286,7 +314,7 @@ def test_the_scores_of_an_epoch_are_those_of_a_search_that_ends_there(table):
     seen = []
     for search in (many, one):
         judge = search._judge
-        search._judge = lambda *given, judge=judge: (seen.append(given[2]), judge(*given))
+        search._judge = lambda *given, judge=judge: (seen.append(given[2]), judge(*given))[1]
         search.fit(*table)
     for long, short in zip(*seen, strict=True):
         np.testing.assert_allclose(long[:, 0], short[:, 0])
@@ -357,12 +385,13 @@ def test_networks_that_cannot_be_stacked_have_weight_decays_of_their_own_too(tab
 def test_the_verdict_can_be_that_diversity_costs():
     votes = np.array([[0.9, 0.91, 0.92], [0.7, 0.72, 0.7], [0.8, 0.8, 0.81]])
     test = corrected_paired_test(votes[2] - votes[0], 0.5)
-    text = verdict([Candidate(d, 0.1, 20) for d in (0.0, 0.5, 1.0)], (0, 2, 0), votes, test)
+    tried = [{"diversity": d, "weight_decay": 0.1, "epochs": 20} for d in (0.0, 0.5, 1.0)]
+    text = verdict(tried, (0, 2, 0), votes, test)
     assert text.startswith(
         "Explicit diversity costs on this data: at diversity 1, weight decay 0.1 and 20 epochs, the vote is right on 80"
     )
     assert "independently, weight decay 0.1 and 20 epochs, it is 91.0 %" in text
-    assert "the best of 2 diversities" in text
+    assert "the best of 2 settings" in text
 
 
 def test_a_fold_may_lack_a_class_and_rows_may_weigh_nothing():
@@ -446,19 +475,20 @@ def test_differences_without_spread_have_a_p_value_too():
 
 BAD = [
     ({"diversities": ()}, ValueError, r"`diversities` must hold at least one number; got \(\)"),
-    ({"diversities": (0.5, 0.5)}, ValueError, "`diversities` must be a sequence of distinct numbers"),
-    ({"diversities": 0.5}, ValueError, "`diversities` must be a sequence of distinct numbers"),
+    ({"diversities": (0.5, 0.5)}, ValueError, "`diversities` must hold distinct numbers"),
+    ({"diversities": 0.0}, ValueError, "`diversities` must hold a number above 0; got 0.0"),
+    ({"label_smoothing": (0.0, 2.0)}, ValueError, "`label_smoothing` must be between 0 and 1; got 2"),
     ({"diversities": (-0.5,)}, ValueError, "`diversities` must be between 0 and 1; got -0.5"),
-    ({"weight_decay": ()}, TypeError, "`weight_decay` must be a number or an array of numbers"),
+    ({"weight_decay": ()}, ValueError, r"`weight_decay` must hold at least one number; got \(\)"),
     (
         {"weight_decay": (0.1, 0.1)},
         ValueError,
-        "`weight_decay` must be a number or a sequence of distinct numbers",
+        "`weight_decay` must hold distinct numbers",
     ),
     (
         {"weight_decay": [[0.1]]},
         ValueError,
-        "`weight_decay` must be a number or a sequence of distinct numbers",
+        "`weight_decay` must hold distinct numbers",
     ),
     ({"weight_decay": (0.1, -1)}, ValueError, "`weight_decay` must be at least 0; got -1"),
     ({"weight_decay": (0.1, np.inf)}, ValueError, r"`weight_decay` must be between 0 and 1e\+15; got inf"),

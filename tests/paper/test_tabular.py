@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from counterpoint.datasets import load
-from counterpoint.estimators import DiverseEnsembleClassifierCV, choose_diversity, corrected_paired_test
+from counterpoint.estimators import corrected_paired_test
 from counterpoint.measures import learner_learner_correlation, truth_learner_correlation
 from counterpoint.records import fill, markdown
 from counterpoint.theory import truth_correlation_bounds
@@ -117,22 +116,6 @@ def test_the_trees_of_the_record_are_grown_again():
     )
     row = decorated.decorate_trees(tabular.cross_validation("iris", 1, settings), settings, CPU)
     assert np.round(row["decorate-trees"]["error"], 4).tolist() == job["rows"]["decorate-trees"]["error"][0]
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_the_choice_is_that_of_the_estimator(seed):
-    X, y = load("iris").X.to_numpy(), load("iris").y
-    search = DiverseEnsembleClassifierCV(
-        n_estimators=3,
-        diversities=(0.0, 0.9),
-        weight_decay=0.1,
-        cv=3,
-        epochs=(4,),
-        learning_rate=0.02,
-        random_state=seed,
-    ).fit(X, y)
-    votes = np.stack([search.cv_results_[f"split{k}_test_score"] for k in range(3)], axis=1)
-    assert choose_diversity(votes, test_share=0.5).chosen == search.best_index_
 
 
 def test_where_independent_training_is_chosen_its_error_is_that_of_independent_nets(smoke):

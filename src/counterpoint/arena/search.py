@@ -10,7 +10,6 @@ from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 
 from counterpoint._validation import FloatArray
-from counterpoint.arena.encoding import for_networks
 from counterpoint.arena.methods import Settings
 from counterpoint.arena.predictions import Predictions, out_of_fold
 from counterpoint.arena.scores import aligned, fold_scores
@@ -63,14 +62,14 @@ def run_search(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LearnerWarning)  # the scores show weak learners
         warnings.filterwarnings("ignore", "The least populated class")
-        fitted, encoder = _fitted(model, table, fold.outer)
-        proba, learners = _proba(fitted, encoder, X, n_classes), None
+        fitted = _fitted(model, table, fold.outer)
+        proba, learners = _proba(fitted, X, n_classes), None
         if isinstance(fitted, DiverseEnsembleClassifierCV):
-            found = learner_outputs(fitted, encoder.transform(X))
+            found = learner_outputs(fitted, X)
             learners = aligned(found.outputs, found.classes, n_classes)
         best = getattr(fitted, "best_estimator_", fitted)
         parts = [
-            _proba(*_fitted(clone(best), table, split), table.X.iloc[split.test], n_classes)
+            _proba(_fitted(clone(best), table, split), table.X.iloc[split.test], n_classes)
             for split in fold.inner
         ]
     inner = out_of_fold(fold, parts)
@@ -90,7 +89,6 @@ def _search(table: Table, split: Split, settings: Settings, seed: int, device: s
     search = DiverseEnsembleClassifierCV(
         n_estimators=settings.n_learners,
         hidden_layer_sizes=(settings.hidden,),
-        batch_size=settings.batch_size(len(table.y)),
         device=device,
         random_state=seed,
     )
@@ -101,17 +99,14 @@ def _search(table: Table, split: Split, settings: Settings, seed: int, device: s
     return search
 
 
-def _fitted(model: Any, table: Table, split: Split) -> tuple[Any, Any]:
-    """Return the model trained on the rows of a split, and the encoder of its rows."""
+def _fitted(model: Any, table: Table, split: Split) -> Any:
+    """Return the model trained on the rows of a split."""
     X, y = table.X.iloc[split.train], table.y[split.train]
-    encoder = for_networks().fit(X)
-    if len(np.unique(y)) == 1:
-        model = DummyClassifier()
-    return model.fit(encoder.transform(X), y), encoder
+    return (DummyClassifier() if len(np.unique(y)) == 1 else model).fit(X, y)
 
 
-def _proba(model: Any, encoder: Any, X: Any, n_classes: int) -> FloatArray:
-    return aligned(model.predict_proba(encoder.transform(X)), model.classes_, n_classes)
+def _proba(model: Any, X: Any, n_classes: int) -> FloatArray:
+    return aligned(model.predict_proba(X), model.classes_, n_classes)
 
 
 def _chosen(search: Any) -> dict[str, float]:

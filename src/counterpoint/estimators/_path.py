@@ -1,7 +1,7 @@
 """Candidates trained on all folds as one batched program."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,8 +28,7 @@ _SIMILAR = 0.8
 
 def score_path(
     search: Any,
-    candidates: Sequence[tuple[float, float]],
-    losses: Mapping[float, EnsembleLoss],
+    candidates: Sequence[tuple[EnsembleLoss, float]],
     epochs: Sequence[int],
     folds: Sequence[Any],
     score: Callable[[list[Any], GroupedEnsembles], FloatArray],
@@ -41,9 +40,7 @@ def score_path(
     search : estimator
         It has the settings of the training.
     candidates : sequence of tuple
-        Pairs of diversity and weight decay.
-    losses : mapping
-        The loss of each diversity.
+        Pairs of a loss and a weight decay.
     epochs : sequence of int
         Numbers of epochs after which to score.
     folds : sequence
@@ -64,10 +61,7 @@ def score_path(
             learning_rate=float(search.learning_rate),
         )
         warmup = int(getattr(search, "warmup_epochs", 0))
-        groups = [
-            [Group(folds[k].fold, losses[diversity], warmup, decay) for k in places]
-            for diversity, decay in candidates
-        ]
+        groups = [[Group(folds[k].fold, loss, warmup, decay) for k in places] for loss, decay in candidates]
 
         def report(
             parts: list[int], epoch: int, grouped: GroupedEnsembles, places: list[int] = places

@@ -74,6 +74,7 @@ def _check_classifier(estimator: Any) -> None:
         )
     check_choice(estimator.voting, "voting", ("auto", *VOTES))
     check_choice(estimator.reduction, "reduction", ("mean", "sum"))
+    check_number(estimator.label_smoothing, "label_smoothing", 0, 1)
     check_class_weight(estimator.class_weight)
 
 
@@ -100,7 +101,11 @@ def count_batch(batch_size: int | str, n_rows: int) -> int:
 
 
 def make_loss(
-    loss: str | nn.Module | None, diversity: float | None, lam: float | None, reduction: str
+    loss: str | nn.Module | None,
+    diversity: float | None,
+    lam: float | None,
+    reduction: str,
+    label_smoothing: float,
 ) -> Callable[..., Tensor]:
     """Return the loss of a name, or the loss that was given."""
     if loss is None:  # as `load` leaves it where the file names a custom loss
@@ -120,9 +125,11 @@ def make_loss(
     _refuse_dials(loss, lam=lam)
     if loss in ("independent", "joint"):
         _refuse_dials(loss, diversity=diversity)
-        return IndependentLoss() if loss == "independent" else JointLoss()
-    kind: Any = DiversityLoss if loss == "diversity" else NegativeCorrelationLoss
-    return kind() if diversity is None else kind(diversity)  # type: ignore[no-any-return]
+        kind = IndependentLoss if loss == "independent" else JointLoss
+        return kind(label_smoothing=label_smoothing)
+    if loss == "diversity":
+        return DiversityLoss(diversity, label_smoothing=label_smoothing)
+    return NegativeCorrelationLoss() if diversity is None else NegativeCorrelationLoss(diversity)
 
 
 def check_loss(

@@ -16,7 +16,7 @@ from counterpoint.estimators._search_fold import (
 )
 from counterpoint.estimators._seeds import draw_seeds
 from counterpoint.estimators._settings import LARGE, count_batch
-from counterpoint.estimators.candidates import Scores, most_accurate
+from counterpoint.estimators.candidates import Scores
 from counterpoint.training import EnsembleLoss, Group, GroupedEnsembles, Schedule
 
 __all__ = ["Stopping", "plan_stopping"]
@@ -91,7 +91,7 @@ def _best_epochs(estimator: Any, rows: Rows, loss: EnsembleLoss, seed: int) -> i
 
 
 class _Classes:
-    """How numbers of epochs of a classifier are compared."""
+    """How numbers of epochs of a classifier are compared: by the log-loss of the vote."""
 
     fold, n_scores = SearchFold, len(Scores._fields)
 
@@ -105,8 +105,7 @@ class _Classes:
         return score_folds(folds, grouped, self.voting)
 
     def best(self, found: FloatArray) -> int:
-        scores = Scores(*found)
-        return most_accurate(scores.accuracy, scores.log_loss, 1 / (_N_FOLDS - 1))
+        return int(Scores(*found).log_loss.mean(axis=1).argmin())
 
 
 class _Numbers:

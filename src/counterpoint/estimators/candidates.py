@@ -1,38 +1,37 @@
 """The candidates of a search, and the choice among them.
 
-Candidates are in one order: independent training, which is diversity 0, then the other diversities, each with all
-weight decays. Scores are arrays ``(n_candidates, n_folds)``, or ``(n_candidates, n_epochs, n_folds)`` before the choice
-of the epoch.
+A candidate is a mapping of parameters: the diversity, 0 for independent training, the weight decay, for classifiers the
+label smoothing, and the number of epochs. Candidates are in one order: independent training, then the other
+diversities, each with all other settings. Scores are arrays ``(n_candidates, n_folds)``, or
+``(n_candidates, n_epochs, n_folds)`` before the choice of the epoch.
 """
 
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import rankdata
 
-from counterpoint._validation import FloatArray
+from counterpoint._validation import FloatArray, check_interval
 from counterpoint.estimators.paired import PairedTest, corrected_paired_test
 
 __all__ = [
     "Candidate",
     "Choice",
     "Scores",
+    "candidates_of",
     "choose_diversity",
-    "most_accurate",
+    "grid_results",
     "parameters_of",
     "results",
     "verdict",
 ]
 
 _LEVEL = 0.05  # of the test behind the verdict
+_APART = ("diversity", "epochs")  # in the words of a verdict
 
 
-class Candidate(NamedTuple):
-    """A diversity, 0 for independent training, with a weight decay and a number of epochs."""
-
-    diversity: float
-    weight_decay: float
-    epochs: int
+Candidate = dict[str, float]
 
 
 class Scores(NamedTuple):
@@ -45,47 +44,43 @@ class Scores(NamedTuple):
     learner_train_accuracy: Any
 
 
-def parameters_of(search: Any, weight_decay: float | None, epochs: int | None) -> dict[str, Any]:
-    """Return the parameters of a candidate that its search has; None is the first weight decay, the most epochs."""
+def candidates_of(search: Any, **most: float) -> list[Candidate]:
+    """Return the candidates of a search without their epochs.
+
+    ``most`` has the largest number of each parameter to try besides the diversities, which are at most 1.
+    """
+    tried = {name: _numbers(search, name, largest) for name, largest in {"diversities": 1.0, **most}.items()}
+    others = [diversity for diversity in tried.pop("diversities") if diversity]
+    if not others:
+        raise ValueError(f"`diversities` must hold a number above 0; got {search.diversities!r}.")
+    return [
+        dict(zip(("diversity", *tried), one, strict=True)) for one in product([0.0, *others], *tried.values())
+    ]
+
+
+def _numbers(search: Any, name: str, largest: float) -> list[float]:
+    """Return the distinct numbers of a parameter, which may be one number."""
+    given = getattr(search, name)
+    if not np.size(given):
+        raise ValueError(f"`{name}` must hold at least one number; got {given!r}.")
+    numbers: FloatArray = np.atleast_1d(check_interval(np.asarray(given), name, 0, largest))
+    if numbers.ndim > 1 or len(np.unique(numbers)) < len(numbers):
+        raise ValueError(f"`{name}` must hold distinct numbers; got {given!r}.")
+    return numbers.tolist()  # type: ignore[no-any-return]
+
+
+def parameters_of(search: Any, given: dict[str, Any]) -> dict[str, Any]:
+    """Return the parameters of a candidate: those given, and others that its search has.
+
+    Where the search tries several numbers, a parameter that is not given has the first of them, the epochs the largest.
+    """
     shared: dict[str, Any] = search.get_params(deep=False)
     for name in ("diversities", "cv", "random_state"):
         del shared[name]
-    first = float(np.ravel(search.weight_decay)[0])
-    return shared | {
-        "weight_decay": first if weight_decay is None else weight_decay,
-        "epochs": np.max(search.epochs) if epochs is None else epochs,
-    }
-
-
-def most_accurate(accuracy: FloatArray, log_loss: FloatArray, test_share: float) -> int:
-    """Return the most accurate setting among those whose log-loss is within two standard errors of the lowest.
-
-    Accuracy alone is coarse, since few rows tell two settings apart, and log-loss alone prefers settings that are
-    cautious to those that are right more often.
-
-    Parameters
-    ----------
-    accuracy, log_loss : ndarray of shape (n_settings, n_folds)
-        Scores on the folds; of settings with equal accuracy, the one with the lower log-loss is taken, and then the
-        first.
-    test_share : float
-        Number of test rows over that of training rows, in a fold. The standard error of the difference from the lowest
-        log-loss is the corrected one of :func:`corrected_paired_test`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> accuracy = np.array([[0.8, 0.8], [0.9, 0.8], [0.9, 0.9]])
-    >>> log_loss = np.array([[0.5, 0.4], [0.4, 0.6], [0.8, 0.8]])
-    >>> most_accurate(accuracy, log_loss, test_share=1.0)
-    1
-    """
-    loss = log_loss.mean(axis=1)
-    differences = log_loss - log_loss[loss.argmin()]
-    error = np.sqrt((1 / log_loss.shape[1] + test_share) * differences.var(axis=1, ddof=1))
-    is_close = differences.mean(axis=1) <= 2 * error + 1e-12
-    right = np.where(is_close, accuracy.mean(axis=1).round(12), -1)
-    return int(np.lexsort((loss.round(12), -right))[0])
+    shared["epochs"] = np.max(search.epochs)
+    for name in {"weight_decay", "label_smoothing"} & set(shared):
+        shared[name] = float(np.ravel(shared[name])[0])
+    return shared | given
 
 
 class Choice(NamedTuple):
@@ -145,23 +140,25 @@ def choose_diversity(scores: FloatArray, test_share: float) -> Choice:
 
 def results(candidates: list[Candidate], scores: Scores) -> dict[str, Any]:
     """Return the scores in the layout of ``GridSearchCV``."""
-    votes = scores.accuracy
-    mean = votes.mean(axis=1)
-    found: dict[str, Any] = {
-        "param_diversity": np.array([c.diversity for c in candidates]),
-        "param_weight_decay": np.array([c.weight_decay for c in candidates]),
-        "param_epochs": np.array([c.epochs for c in candidates]),
-        "params": [c._asdict() for c in candidates],
-    }
-    found |= {f"split{k}_test_score": votes[:, k] for k in range(votes.shape[1])}
-    found |= {
-        "mean_test_score": mean,
-        "std_test_score": votes.std(axis=1),
-        "rank_test_score": rankdata(-mean.round(12), method="min").astype(int),
-    }
+    found = grid_results(candidates, scores.accuracy)
     for name in ("log_loss", "brier_score", "calibration_error"):
         found[f"mean_test_{name}"] = getattr(scores, name).mean(axis=1)
     return found | {"mean_learner_train_score": scores.learner_train_accuracy.mean(axis=1)}
+
+
+def grid_results(candidates: list[Candidate], scores: FloatArray) -> dict[str, Any]:
+    """Return one score of the candidates, (n_candidates, n_folds), in the layout of ``GridSearchCV``."""
+    mean = scores.mean(axis=1)
+    found: dict[str, Any] = {
+        f"param_{name}": np.array([candidate[name] for candidate in candidates]) for name in candidates[0]
+    }
+    found["params"] = candidates
+    found |= {f"split{k}_test_score": column for k, column in enumerate(scores.T)}
+    return found | {
+        "mean_test_score": mean,
+        "std_test_score": scores.std(axis=1),
+        "rank_test_score": rankdata(-mean.round(12), method="min").astype(int),
+    }
 
 
 def verdict(
@@ -170,31 +167,31 @@ def verdict(
     scores: FloatArray,
     test: PairedTest,
     claim: str = "the vote is right on {:.1f} % of the rows held out",
+    reason: str = "for the lowest log-loss",
 ) -> str:
-    """Return a sentence that compares the best diversity with independent training, and names the choice.
+    """Return what the comparison of the best diversity with independent training says, and what is chosen.
 
     ``rows`` are those of the choice, of the best diversity, and of independent training.
     """
     chosen, best, independent = rows
-    n_decays = sum(candidate.diversity == 0 for candidate in candidates)
-    n_tried = len(candidates) - n_decays
-    what = "diversities" if n_decays == 1 else "pairs of diversity and weight decay"
-    tried = f"the best of {n_tried} {what}" if n_tried > 1 else "one diversity"
+    n_tried = sum(candidate["diversity"] > 0 for candidate in candidates)
+    tried = f"the best of {n_tried} settings" if n_tried > 1 else "one setting"
     ours, theirs = candidates[best], candidates[independent]
     numbers = (
-        f"at diversity {ours.diversity:g}, {_setting(ours)}, {claim.format(100 * scores[best].mean())}; with the same "
-        f"networks trained independently, {_setting(theirs)}, it is {100 * scores[independent].mean():.1f} % "
+        f"at diversity {ours['diversity']:g}, {_setting(ours)}, {claim.format(100 * scores[best].mean())}; with the "
+        f"same networks trained independently, {_setting(theirs)}, it is {100 * scores[independent].mean():.1f} % "
         f"(corrected paired t-test over {scores.shape[1]} folds for {tried}: p = {test.p_value:.2g})."
     )
-    if test.p_value < _LEVEL:
-        return f"Explicit diversity {'pays' if test.difference > 0 else 'costs'} on this data: {numbers}"
-    if chosen == best:
-        what = f"diversity {ours.diversity:g} is chosen, as it leads by more than the standard error"
+    if test.p_value >= _LEVEL:
+        finding = "No difference can be told on this data"
     else:
-        what = "independent training is chosen"
-    return f"No difference can be told on this data, and {what}: {numbers}"
+        finding = f"Explicit diversity {'pays' if test.difference > 0 else 'costs'} on this data"
+    name = "Independent training" if chosen == independent else f"Diversity {ours['diversity']:g}"
+    return f"{finding}: {numbers} {name} is chosen {reason}."
 
 
 def _setting(candidate: Candidate) -> str:
-    epochs = "1 epoch" if candidate.epochs == 1 else f"{candidate.epochs} epochs"
-    return f"weight decay {candidate.weight_decay:g} and {epochs}"
+    """Return the parameters besides the diversity as words."""
+    named = [f"{name.replace('_', ' ')} {value:g}" for name, value in candidate.items() if name not in _APART]
+    epochs = "1 epoch" if candidate["epochs"] == 1 else f"{candidate['epochs']:g} epochs"
+    return f"{', '.join(named)} and {epochs}" if named else epochs

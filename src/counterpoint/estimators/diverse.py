@@ -58,6 +58,9 @@ class DiverseEnsembleClassifier(FittedNetworks):
         Number of passes over the rows.
     learning_rate, weight_decay : float, default=0.003, 0.1
         Settings of the AdamW optimizer.
+    label_smoothing : float, default=0.05
+        Share of the target that all classes have alike, as in ``torch.nn.CrossEntropyLoss``. The losses "ncl" and
+        "correlation" and those that are given as modules do not use it.
     batch_size : int or "auto", default="auto"
         Largest size of a batch. An epoch is split into batches whose sizes differ by at most one. "auto" is a hundredth
         of the rows, from 32 to 1,024.
@@ -159,6 +162,7 @@ class DiverseEnsembleClassifier(FittedNetworks):
         learning_rate: float = 0.003,
         batch_size: int | str = "auto",
         weight_decay: float = 0.1,
+        label_smoothing: float = 0.05,
         early_stopping: bool = True,
         validation_fraction: float = 0.0,
         patience: int | None = None,
@@ -184,6 +188,7 @@ class DiverseEnsembleClassifier(FittedNetworks):
         self.learning_rate = learning_rate
         self.batch_size = batch_size
         self.weight_decay = weight_decay
+        self.label_smoothing = label_smoothing
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
         self.patience = patience
@@ -348,7 +353,7 @@ class DiverseEnsembleClassifier(FittedNetworks):
         self._loss()
 
     def _loss(self) -> Any:
-        return make_loss(self.loss, self.diversity, self.lam, self.reduction)
+        return make_loss(self.loss, self.diversity, self.lam, self.reduction, self.label_smoothing)
 
     def _begin(self, classes: NDArray[Any], seed: int) -> None:
         """Create new networks."""

@@ -1,4 +1,4 @@
-"""Cross-validated choice of diversity, weight decay and epochs, and a test of whether diversity pays."""
+"""Cross-validated choice of diversity, regularisation and epochs, and a test of whether diversity pays."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
@@ -10,7 +10,7 @@ from sklearn.model_selection import StratifiedKFold, check_cv
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from counterpoint._validation import FloatArray, IntArray, check_interval
+from counterpoint._validation import FloatArray, IntArray
 from counterpoint.estimators._fitted import FittedNetworks, all_or_nothing
 from counterpoint.estimators._networks import Module
 from counterpoint.estimators._path import epochs_to_try, score_path
@@ -20,14 +20,14 @@ from counterpoint.estimators._seeds import draw_seeds
 from counterpoint.estimators.candidates import (
     Candidate,
     Scores,
-    choose_diversity,
-    most_accurate,
+    candidates_of,
     parameters_of,
     results,
     verdict,
 )
 from counterpoint.estimators.diverse import DiverseEnsembleClassifier
 from counterpoint.estimators.diversity_path import DiversityPathDisplay
+from counterpoint.estimators.paired import corrected_paired_test
 from counterpoint.training import DiversityLoss, GroupedEnsembles
 
 if TYPE_CHECKING:
@@ -37,14 +37,15 @@ __all__ = ["DiverseEnsembleClassifierCV"]
 
 _DIVERSITIES = (0.5, 1.0)
 _WEIGHT_DECAYS = (0.1, 1.0)
+_LABEL_SMOOTHINGS = (0.0, 0.05)
 
 
 class DiverseEnsembleClassifierCV(FittedNetworks):
-    """Choose diversity, weight decay and epochs by cross-validation, and test whether diversity pays.
+    """Choose diversity, regularisation and epochs by cross-validation, and test whether diversity pays.
 
-    All diversities, weight decays and networks train as one batched program, on all folds of similar size, and are
-    scored on held-out rows after many of the epochs. The choice is then trained on all rows. The test compares it with
-    independent training of the same networks.
+    All settings and networks train as one batched program, on all folds of similar size, and are scored on held-out
+    rows after many of the epochs. The setting with the lowest log-loss is then trained on all rows. The test compares
+    the best diversity with independent training of the same networks.
 
     Parameters
     ----------
@@ -62,6 +63,8 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
         How to train, as for :class:`DiverseEnsembleClassifier`.
     weight_decay : float or sequence of float, default=(0.1, 1.0)
         Weight decay, or several to try with each diversity and with independent training.
+    label_smoothing : float or sequence of float, default=(0.0, 0.05)
+        Label smoothing, or several to try with each of these.
     voting, standardize, n_pieces, categorical_features, class_weight, device, random_state
         As for :class:`DiverseEnsembleClassifier`.
     verbose : int, default=0
@@ -71,19 +74,19 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
     ----------
     best_diversity_ : float
         The chosen diversity; 0 is independent training.
-    best_weight_decay_ : float
-        The chosen weight decay.
+    best_weight_decay_, best_label_smoothing_ : float
+        The chosen weight decay and label smoothing.
     best_epoch_ : int
         The chosen number of epochs.
     verdict_ : str
         Whether explicit diversity beats independent training of the same networks on this data, with the test and the
         choice.
     test_ : PairedTest
-        Test of the best diversity against independent training, each at its best weight decay and epoch: mean
-        difference in accuracy, standard error, p-value.
+        Test of the best diversity against independent training, each at its best settings: mean difference in
+        accuracy, standard error, p-value.
     cv_results_ : dict of arrays
-        As that of ``GridSearchCV``, one row for each diversity and weight decay, independent training first. Each is
-        scored at its best epoch, ``param_epochs``: the accuracy of the vote, ``mean_test_log_loss``,
+        As that of ``GridSearchCV``, one row for each setting, those of independent training first. Each is scored at
+        its best epoch, ``param_epochs``: the accuracy of the vote, ``mean_test_log_loss``,
         ``mean_test_brier_score`` and ``mean_test_calibration_error``, and the accuracy of the learners on their own
         training rows.
     best_index_ : int
@@ -99,11 +102,10 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
     the values of nominal columns, and which columns have an indicator of missing values, are the same for all folds. A
     value that no training row of the fold has is left out of its test rows.
 
-    Each diversity, and independent training, takes the best epoch for each weight decay, then the best weight decay:
-    the one with the most accurate vote among those whose log-loss is within two standard errors of the lowest. Then the
-    diversity with the most accurate vote is chosen if it leads independent training by more than the standard error of
-    the difference, else independent training. Errors and p-value are those of the corrected resampled t-test (Nadeau
-    and Bengio 2003), the p-value multiplied by the number of diversities times that of weight decays.
+    The choice has the lowest mean log-loss over the folds; of equals it is the first, independent training before any
+    diversity. Log-loss tells settings apart on fewer rows than accuracy does, and rules with a margin for the simpler
+    setting had more errors on held-out tables (``docs/does-diversity-pay.md``). The p-value is that of the corrected
+    resampled t-test of accuracies (Nadeau and Bengio 2003), multiplied by the number of settings with a diversity.
 
     Examples
     --------
@@ -112,12 +114,12 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
     >>> search = DiverseEnsembleClassifierCV(
     ...     n_estimators=3, diversities=(0.5, 1.0), cv=3, epochs=20, learning_rate=0.02, random_state=0
     ... ).fit(X, y)
-    >>> search.cv_results_["mean_test_score"].shape  # independent training and two diversities, two weight decays
-    (6,)
+    >>> search.cv_results_["mean_test_score"].shape  # three diversities with 0, two weight decays, two smoothings
+    (12,)
     >>> bool(search.score(X, y) > 0.9), search.best_epoch_ <= 20
     (True, True)
-    >>> search = search.set_params(diversities=(1.0,), weight_decay=(0.01, 0.1), epochs=(5, 20)).fit(X, y)
-    >>> search.cv_results_["param_weight_decay"]
+    >>> search = search.set_params(diversities=(1.0,), weight_decay=(0.01, 0.1), label_smoothing=0.0, epochs=(5, 20))
+    >>> search.fit(X, y).cv_results_["param_weight_decay"]
     array([0.01, 0.1 , 0.01, 0.1 ])
     >>> search.best_epoch_ in (5, 20)
     True
@@ -138,6 +140,7 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
         learning_rate: float = 0.003,
         batch_size: int | str = "auto",
         weight_decay: float | Sequence[float] = _WEIGHT_DECAYS,
+        label_smoothing: float | Sequence[float] = _LABEL_SMOOTHINGS,
         voting: str = "auto",
         standardize: bool = True,
         n_pieces: int | str = "auto",
@@ -157,6 +160,7 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
         self.learning_rate = learning_rate
         self.batch_size = batch_size
         self.weight_decay = weight_decay
+        self.label_smoothing = label_smoothing
         self.voting = voting
         self.standardize = standardize
         self.n_pieces = n_pieces
@@ -205,22 +209,15 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
             SearchFold(self, rows, *split, seed, self.n_estimators)
             for split, seed in zip(splits, seeds, strict=True)
         ]
-        self._judge(candidates, epochs, self._scores(candidates, epochs, folds), folds)
-        self.best_estimator_ = self.estimator(
-            self.best_diversity_, refitting, weight_decay=self.best_weight_decay_, epochs=self.best_epoch_
-        )
+        chosen = self._judge(candidates, epochs, self._scores(candidates, epochs, folds), folds)
+        self.best_estimator_ = self.estimator(random_state=refitting, **chosen)
         self.best_estimator_.fit(X, y, sample_weight)
         for name in ("ensemble_", "encoder_", "history_"):
             setattr(self, name, getattr(self.best_estimator_, name))
         return self
 
     def estimator(
-        self,
-        diversity: float,
-        random_state: Any = None,
-        *,
-        weight_decay: float | None = None,
-        epochs: int | None = None,
+        self, diversity: float, random_state: Any = None, **parameters: Any
     ) -> DiverseEnsembleClassifier:
         """Return the unfitted estimator of one candidate.
 
@@ -230,18 +227,19 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
             A candidate; 0 is independent training.
         random_state : int, RandomState or None, default=None
             Source of randomness.
-        weight_decay : float, optional
-            Weight decay of the candidate; by default the only one, or the first to try.
-        epochs : int, optional
-            Number of epochs; by default the largest.
+        **parameters
+            Other parameters of :class:`DiverseEnsembleClassifier`, such as ``weight_decay``. By default they are those
+            of the search: where it tries several numbers, the first of them, and the largest number of epochs.
 
         Returns
         -------
         DiverseEnsembleClassifier
         """
-        shared = parameters_of(self, weight_decay, epochs)
         return DiverseEnsembleClassifier(
-            **shared, diversity=diversity, early_stopping=False, random_state=random_state
+            **parameters_of(self, parameters),
+            diversity=diversity,
+            early_stopping=False,
+            random_state=random_state,
         )
 
     def plot_path(self, ax: "Axes | None" = None) -> "DiversityPathDisplay":
@@ -259,27 +257,12 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
         check_is_fitted(self)
         return DiversityPathDisplay.from_estimator(self, ax=ax)
 
-    def _check_parameters(self) -> tuple[list[tuple[float, float]], list[int]]:
-        """Return the pairs of diversity and weight decay to try, independent training first, and the epochs."""
-        if not np.size(self.diversities):
-            raise ValueError(f"`diversities` must hold at least one number; got {self.diversities!r}.")
-        diversities: FloatArray = check_interval(np.asarray(self.diversities), "diversities", 0, 1)
-        if diversities.ndim != 1 or len(np.unique(diversities)) < len(diversities):
-            raise ValueError(
-                f"`diversities` must be a sequence of distinct numbers; got {self.diversities!r}."
-            )
-        decays: FloatArray = check_interval(np.asarray(self.weight_decay), "weight_decay", 0)
-        if decays.ndim > 1 or len(np.unique(decays)) < decays.size:
-            raise ValueError(
-                f"`weight_decay` must be a number or a sequence of distinct numbers; got {self.weight_decay!r}."
-            )
+    def _check_parameters(self) -> tuple[list[Candidate], list[int]]:
+        """Return the settings to try, independent training first, and the epochs."""
+        candidates = candidates_of(self, weight_decay=np.inf, label_smoothing=1.0)
         epochs = epochs_to_try(self.epochs, self.warmup_epochs)
-        others = [diversity for diversity in diversities.tolist() if diversity]
-        if not others:
-            raise ValueError(f"`diversities` must hold a number above 0; got {self.diversities!r}.")
-        candidates = [(d, decay) for d in (0.0, *others) for decay in decays.ravel().tolist()]
-        for diversity, decay in candidates:
-            self.estimator(diversity, weight_decay=decay, epochs=epochs[0])._check_parameters()
+        for candidate in candidates:
+            self.estimator(**candidate, epochs=epochs[0])._check_parameters()
         return candidates, epochs
 
     def _splits(
@@ -298,35 +281,41 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
         return [(train[train >= 0], test[test >= 0]) for train, test in splits]
 
     def _judge(
-        self, pairs: list[tuple[float, float]], epochs: list[int], scores: Scores, folds: list[SearchFold]
-    ) -> None:
-        """Choose among the candidates by their scores, (n_candidates, n_epochs, n_folds), and set the verdict."""
-        self._test_share = share = float(np.mean([fold.n_test / fold.n_train for fold in folds]))
-        each = zip(scores.accuracy, scores.log_loss, strict=True)
-        at = np.array([most_accurate(right, loss, share) for right, loss in each])
+        self, candidates: list[Candidate], epochs: list[int], scores: Scores, folds: list[SearchFold]
+    ) -> Candidate:
+        """Return the choice among the candidates by their scores, (n_candidates, n_epochs, n_folds)."""
+        self._test_share = float(np.mean([fold.n_test / fold.n_train for fold in folds]))
+        at = (
+            scores.log_loss.mean(axis=2).round(12).argmin(axis=1)
+        )  # the first of equals, whatever the rounding
         scores = Scores(*(np.take_along_axis(part, at[:, None, None], 1)[:, 0] for part in scores))
-        candidates = [Candidate(*pair, epochs[e]) for pair, e in zip(pairs, at.tolist(), strict=True)]
-        votes, n_decays = scores.accuracy, sum(diversity == 0 for diversity, _ in pairs)
-        parts = np.split(np.arange(len(pairs)), len(pairs) // n_decays)
-        rows = [  # of each diversity at its best weight decay, independent training first
-            int(own[most_accurate(votes[own], scores.log_loss[own], share)]) for own in parts
+        tried = [
+            candidate | {"epochs": epochs[e]} for candidate, e in zip(candidates, at.tolist(), strict=True)
         ]
-        chosen, best, test = choose_diversity(votes[rows], share)
-        n_tried = len(candidates) - n_decays
-        self.test_ = test._replace(p_value=min(1.0, test.p_value * n_tried))
-        self._at_best_decay, self.best_index_ = rows, rows[chosen]
-        self.best_diversity_, self.best_weight_decay_, self.best_epoch_ = candidates[self.best_index_]
-        self.cv_results_ = results(candidates, scores)
-        self.verdict_ = verdict(candidates, (rows[chosen], rows[best], rows[0]), votes, self.test_)
+        loss, votes = scores.log_loss.mean(axis=1).round(12), scores.accuracy
+        n_alone = sum(candidate["diversity"] == 0 for candidate in candidates)
+        # Each diversity at its best other settings, independent training first.
+        rows = loss.reshape(-1, n_alone).argmin(axis=1) + n_alone * np.arange(len(loss) // n_alone)
+        self._at_best_settings = rows
+        chosen, best = int(rows[loss[rows].argmin()]), int(rows[1:][loss[rows[1:]].argmin()])
+        test = corrected_paired_test(votes[best] - votes[rows[0]], self._test_share)
+        self.test_ = test._replace(p_value=min(1.0, test.p_value * (len(tried) - n_alone)))
+        self.best_index_, choice = chosen, tried[chosen]
+        self.best_diversity_, self.best_weight_decay_ = choice["diversity"], choice["weight_decay"]
+        self.best_label_smoothing_, self.best_epoch_ = choice["label_smoothing"], choice["epochs"]
+        self.cv_results_ = results(tried, scores)
+        self.verdict_ = verdict(tried, (chosen, best, int(rows[0])), votes, self.test_)
+        return choice
 
-    def _scores(
-        self, candidates: list[tuple[float, float]], epochs: list[int], folds: list[SearchFold]
-    ) -> Scores:
+    def _scores(self, candidates: list[Candidate], epochs: list[int], folds: list[SearchFold]) -> Scores:
         """Return the scores of each candidate after each number of epochs on each fold."""
         voting = "geometric" if self.voting == "auto" else self.voting  # as DiversityLoss trains
-        losses = {diversity: DiversityLoss(diversity) for diversity, _ in candidates}
+        trainings = [
+            (DiversityLoss(c["diversity"], label_smoothing=c["label_smoothing"]), c["weight_decay"])
+            for c in candidates
+        ]
 
         def score(some: list[SearchFold], grouped: GroupedEnsembles) -> FloatArray:
             return score_folds(some, grouped, voting)
 
-        return Scores(*score_path(self, candidates, losses, epochs, folds, score))
+        return Scores(*score_path(self, trainings, epochs, folds, score))

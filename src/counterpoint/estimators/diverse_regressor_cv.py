@@ -1,17 +1,15 @@
 """Cross-validated choice of diversity, weight decay and epochs of a regressor, and a test of whether diversity pays."""
 
 from collections.abc import Sequence
-from itertools import product
 from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
-from scipy.stats import rankdata
 from sklearn.model_selection import KFold, check_cv
 from sklearn.utils import check_random_state
 
-from counterpoint._validation import FloatArray, IntArray, check_interval
+from counterpoint._validation import FloatArray, IntArray
 from counterpoint.estimators._fitted_regressor import FittedRegressor
 from counterpoint.estimators._network_estimator import all_or_nothing
 from counterpoint.estimators._networks import Module
@@ -19,7 +17,14 @@ from counterpoint.estimators._path import epochs_to_try, score_path
 from counterpoint.estimators._rows import Rows, check_sample_weight, distinct_rows
 from counterpoint.estimators._search_fold import RegressionFold, score_regression_folds
 from counterpoint.estimators._seeds import draw_seeds
-from counterpoint.estimators.candidates import Candidate, choose_diversity, parameters_of, verdict
+from counterpoint.estimators.candidates import (
+    Candidate,
+    candidates_of,
+    choose_diversity,
+    grid_results,
+    parameters_of,
+    verdict,
+)
 from counterpoint.estimators.diverse_regressor import DiverseEnsembleRegressor
 from counterpoint.estimators.paired import PairedTest
 from counterpoint.training import SquaredErrorLoss
@@ -178,24 +183,17 @@ class DiverseEnsembleRegressorCV(FittedRegressor):
             for split, seed in zip(splits, seeds, strict=True)
         ]
         self._test_share = float(np.mean([fold.n_test / fold.n_train for fold in folds]))
-        losses = {diversity: SquaredErrorLoss(diversity) for diversity, _ in candidates}
-        squared = score_path(self, candidates, losses, epochs, folds, score_regression_folds)
-        self._judge(candidates, epochs, squared, distinct)
-        self.best_estimator_ = self.estimator(
-            self.best_diversity_, refitting, weight_decay=self.best_weight_decay_, epochs=self.best_epoch_
-        )
+        trainings = [(SquaredErrorLoss(c["diversity"]), c["weight_decay"]) for c in candidates]
+        squared = score_path(self, trainings, epochs, folds, score_regression_folds)
+        chosen = self._judge(candidates, epochs, squared, distinct)
+        self.best_estimator_ = self.estimator(random_state=refitting, **chosen)
         self.best_estimator_.fit(X, y, sample_weight)
         for name in ("ensemble_", "encoder_", "target_scaler_", "history_"):
             setattr(self, name, getattr(self.best_estimator_, name))
         return self
 
     def estimator(
-        self,
-        diversity: float,
-        random_state: Any = None,
-        *,
-        weight_decay: float | None = None,
-        epochs: int | None = None,
+        self, diversity: float, random_state: Any = None, **parameters: Any
     ) -> DiverseEnsembleRegressor:
         """Return the unfitted estimator of one candidate.
 
@@ -205,39 +203,27 @@ class DiverseEnsembleRegressorCV(FittedRegressor):
             A candidate; 0 is independent training.
         random_state : int, RandomState or None, default=None
             Source of randomness.
-        weight_decay : float, optional
-            Weight decay of the candidate; by default the only one, or the first to try.
-        epochs : int, optional
-            Number of epochs; by default the largest.
+        **parameters
+            Other parameters of :class:`DiverseEnsembleRegressor`, such as ``weight_decay``. By default they are those
+            of the search: where it tries several numbers, the first of them, and the largest number of epochs.
 
         Returns
         -------
         DiverseEnsembleRegressor
         """
-        shared = parameters_of(self, weight_decay, epochs)
         return DiverseEnsembleRegressor(
-            **shared, diversity=diversity, early_stopping=False, random_state=random_state
+            **parameters_of(self, parameters),
+            diversity=diversity,
+            early_stopping=False,
+            random_state=random_state,
         )
 
-    def _check_parameters(self) -> tuple[list[tuple[float, float]], list[int]]:
-        """Return the pairs of diversity and weight decay to try, independent training first, and the epochs."""
-        found = {}
-        for name in ("diversities", "weight_decay"):
-            given = getattr(self, name)
-            if not np.size(given):
-                raise ValueError(f"`{name}` must hold at least one number; got {given!r}.")
-            most = 1 if name == "diversities" else np.inf
-            numbers: FloatArray = np.atleast_1d(check_interval(np.asarray(given), name, 0, most))
-            if numbers.ndim > 1 or len(np.unique(numbers)) < len(numbers):
-                raise ValueError(f"`{name}` must hold distinct numbers; got {given!r}.")
-            found[name] = numbers.tolist()
-        others = [diversity for diversity in found["diversities"] if diversity]
-        if not others:
-            raise ValueError(f"`diversities` must hold a number above 0; got {self.diversities!r}.")
-        candidates = list(product([0.0, *others], found["weight_decay"]))
+    def _check_parameters(self) -> tuple[list[Candidate], list[int]]:
+        """Return the settings to try, independent training first, and the epochs."""
+        candidates = candidates_of(self, weight_decay=np.inf)
         epochs = epochs_to_try(self.epochs, 0)
-        for diversity, decay in candidates:
-            self.estimator(diversity, weight_decay=decay, epochs=epochs[0])._check_parameters()
+        for candidate in candidates:
+            self.estimator(**candidate, epochs=epochs[0])._check_parameters()
         return candidates, epochs
 
     def _splits(self, target: FloatArray, kept: IntArray, seed: int) -> list[tuple[IntArray, IntArray]]:
@@ -251,35 +237,31 @@ class DiverseEnsembleRegressorCV(FittedRegressor):
         return [(train[train >= 0], test[test >= 0]) for train, test in splits]
 
     def _judge(
-        self, pairs: list[tuple[float, float]], epochs: list[int], squared: FloatArray, rows: Rows
-    ) -> None:
-        """Choose a candidate by squared errors (2, n_pairs, n_epochs, n_folds), and set the results and the verdict."""
+        self, candidates: list[Candidate], epochs: list[int], squared: FloatArray, rows: Rows
+    ) -> Candidate:
+        """Return the choice by squared errors (2, n_candidates, n_epochs, n_folds); set the results and the verdict."""
         mean = np.average(rows.codes, weights=rows.weight)
         variance = np.average((rows.codes - mean) ** 2, weights=rows.weight)
-        at = (squared[0] / variance).mean(axis=2).round(12).argmin(axis=1)  # the best epoch of each pair
+        at = (squared[0] / variance).mean(axis=2).round(12).argmin(axis=1)  # the best epoch of each candidate
         squared = np.take_along_axis(squared, at[None, :, None, None], 2)[:, :, 0]
-        candidates = [Candidate(*pair, epochs[e]) for pair, e in zip(pairs, at.tolist(), strict=True)]
+        tried = [
+            candidate | {"epochs": epochs[e]} for candidate, e in zip(candidates, at.tolist(), strict=True)
+        ]
         explained = 1 - squared[0] / variance
         means = explained.mean(axis=1).round(12)
-        n_decays = sum(diversity == 0 for diversity, _ in pairs)
+        n_alone = sum(candidate["diversity"] == 0 for candidate in candidates)
         # Each diversity at its best weight decay, independent training first.
-        tried = means.reshape(-1, n_decays).argmax(axis=1) + n_decays * np.arange(len(means) // n_decays)
-        chosen, best, test = choose_diversity(explained[tried], self._test_share)
-        self.test_ = test._replace(p_value=min(1.0, test.p_value * (len(pairs) - n_decays)))
-        self.best_index_ = int(tried[chosen])
-        self.best_diversity_, self.best_weight_decay_, self.best_epoch_ = candidates[self.best_index_]
-        found: dict[str, Any] = {
-            f"param_{name}": np.array([getattr(candidate, name) for candidate in candidates])
-            for name in Candidate._fields
-        }
-        found["params"] = [candidate._asdict() for candidate in candidates]
-        found |= {f"split{k}_test_score": column for k, column in enumerate(explained.T)}
-        self.cv_results_ = found | {
-            "mean_test_score": explained.mean(axis=1),
-            "std_test_score": explained.std(axis=1),
-            "rank_test_score": rankdata(-means, method="min").astype(int),
+        at_best = means.reshape(-1, n_alone).argmax(axis=1) + n_alone * np.arange(len(means) // n_alone)
+        chosen, best, test = choose_diversity(explained[at_best], self._test_share)
+        self.test_ = test._replace(p_value=min(1.0, test.p_value * (len(tried) - n_alone)))
+        self.best_index_ = int(at_best[chosen])
+        choice = tried[self.best_index_]
+        self.best_diversity_, self.best_weight_decay_, self.best_epoch_ = choice.values()
+        self.cv_results_ = grid_results(tried, explained) | {
             "mean_test_squared_error": squared[0].mean(axis=1),
             "mean_learner_squared_error": squared[1].mean(axis=1),
         }
-        rows_of = (self.best_index_, int(tried[best]), int(tried[0]))
-        self.verdict_ = verdict(candidates, rows_of, explained, self.test_, _CLAIM)
+        rows_of = (self.best_index_, int(at_best[best]), int(at_best[0]))
+        leads = f"as {'it' if chosen else 'no diversity'} leads by more than the standard error"
+        self.verdict_ = verdict(tried, rows_of, explained, self.test_, _CLAIM, leads)
+        return choice

@@ -70,7 +70,7 @@ class DiversityPathDisplay:
         results = search.cv_results_
         n_folds = sum(name.startswith("split") for name in results)
         votes = np.stack([results[f"split{k}_test_score"] for k in range(n_folds)], axis=1)
-        rows = search._at_best_decay  # independent training first
+        rows = search._at_best_settings  # independent training first
         diversities, votes = results["param_diversity"][rows], votes[rows]
         order = 1 + np.argsort(diversities[1:])
         return cls(diversities[order], votes[order], votes[0], search._test_share).plot(ax)
@@ -78,8 +78,7 @@ class DiversityPathDisplay:
     def plot(self, ax: "Axes | None" = None) -> Self:
         """Draw the mean over the folds, with one standard error of the difference from independent training.
 
-        The error is the corrected one by which the search chooses: a diversity whose whole bar lies above independent
-        training leads by more than that.
+        The error is the corrected one of the test behind the verdict.
 
         Parameters
         ----------

@@ -210,10 +210,9 @@ class DiversityLoss(EnsembleLoss):
             IndependentLoss,
             JointLoss,
         )  # a subclass may compute something else
-        known = known and not self._classes_text  # other settings
-        return (
-            (DiversityLoss, self.pooled) if known and not isinstance(self.diversity, Tensor) else super().kind
-        )
+        known = known and self.weight is None and not isinstance(self.diversity, Tensor)
+        settings = (self.pooled, self.label_smoothing, self.ignore_index)
+        return (DiversityLoss, *settings) if known else super().kind
 
     def extra_repr(self) -> str:
         """Return the settings."""
