@@ -1,9 +1,10 @@
 # Two commands: `make demo` shows what counterpoint does, `make test` checks it.
 PYTHON ?= python3
 VENV := .venv
+LOWEST := .venv-lowest
 PIP := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-slow lint docs release-check figures clean help
+.PHONY: demo test test-slow test-lowest lint docs release-check figures clean help
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -33,6 +34,12 @@ test: lint  ## ruff, mypy and pytest with coverage
 test-slow: $(VENV)/installed-dev  ## the long tests, which `make test` leaves out
 	$(VENV)/bin/python -m pytest -m slow
 
+# Examples in docstrings are left out: older NumPy prints numbers differently. Older libraries use what others deprecated.
+test-lowest:  ## the tests with the lowest versions that pyproject.toml allows, on the built wheel
+	$(PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check -c .ci/lowest.txt ".[dev]"
+	$(LOWEST)/bin/python -m pytest -W ignore::DeprecationWarning --numprocesses=auto --maxprocesses=8 --dist=loadfile tests
+
 lint: $(VENV)/installed-dev  ## ruff and mypy alone
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
@@ -50,4 +57,4 @@ figures: $(VENV)/installed  ## the paper's figures of the theory, into out
 	for n in 1 2 3 4 5; do $(VENV)/bin/python -m paper figure-$$n --out out || exit 1; done
 
 clean:  ## remove the environment and everything made by the commands
-	rm -rf $(VENV) out docs/api docs/gallery docs/project .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(LOWEST) out docs/api docs/gallery docs/project .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache

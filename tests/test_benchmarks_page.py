@@ -103,3 +103,15 @@ def test_selection_against_its_rivals():
         assert one["high"] > 0  # no worse
     assert f"{summary['estimate_minus_held_out']:+.2f} points from" in page
     assert f"{summary['fitted_minus_held_out']:+.2f} points" in page
+
+
+def test_the_share_of_mutants_that_tests_notice():
+    found = result("mutation")
+    total = found["total"]
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert (
+        f"Of {total['sampled']} mutants drawn at random, the tests notice {100 * total['score']:.0f} % of the "
+        f"{total['sampled'] - total['equivalent']} that differ" in page
+    )
+    assert f"It was {100 * found['first']['score']:.0f} % before" in page
+    assert total["score"] >= 0.95

@@ -169,7 +169,7 @@ def test_notes_go_to_stderr_and_leave_stdout_to_the_predictions(home, here, caps
         ),
         (
             ["fit", "data.csv", "-t", "label", "--diversity", "-1"],
-            "Input should be greater than or equal to 0.",
+            "--diversity",
         ),
         (
             ["fit", "none.csv", "-t", "label", "--test-share", "1"],

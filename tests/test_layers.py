@@ -17,6 +17,7 @@ ASSESSMENT = MATHEMATICS | {"assessment", "selection"}
 ANYBODY = ASSESSMENT | {
     "_extras",
     "_files",
+    "_notebook",
     "_plain",
     "plots",
     "io",
@@ -34,20 +35,21 @@ MAY_IMPORT = {
     "exceptions": set(),
     "_extras": set(),
     "_files": set(),
+    "_notebook": set(),
     "_plain": set(),
     "_validation": {"exceptions"},
     "theory": BASE,
     "outputs": BASE,
     "measures": BASE | {"outputs"},
-    "assessment": MATHEMATICS | {"_plain"},
-    "selection": MATHEMATICS | {"_plain", "assessment"},
+    "assessment": MATHEMATICS | {"_notebook", "_plain"},
+    "selection": MATHEMATICS | {"_notebook", "_plain", "assessment"},
     "datasets": {"_validation", "_extras"},
     "io": {"_validation", "_extras", "_files", "exceptions"},
     "plots": ASSESSMENT,
     "report": ASSESSMENT | {"_files", "_plain", "plots"},
-    "training": MATHEMATICS | {"_extras", "_files"},
+    "training": MATHEMATICS | {"_extras", "_files", "_notebook"},
     "estimators": ASSESSMENT | {"_extras", "_files", "plots", "training"},
-    "models": MATHEMATICS | {"_extras", "_files", "_plain", "assessment", "estimators", "io"},
+    "models": MATHEMATICS | {"_extras", "_files", "_notebook", "_plain", "assessment", "estimators", "io"},
     "vision": MATHEMATICS | {"_extras", "training"},
     "records": {"_extras", "_files", "_plain", "_validation", *ASSESSMENT, "plots"},
     "arena": ANYBODY,
@@ -69,7 +71,7 @@ MAY_REQUIRE = {
 }
 
 # shared modules of the root that every package may use
-SHARED = {"_extras", "_files", "_plain", "_validation"}
+SHARED = {"_extras", "_files", "_notebook", "_plain", "_validation"}
 
 # where torch may be imported with the module and not first inside a function
 TORCH_AT_THE_TOP = (

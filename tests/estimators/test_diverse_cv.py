@@ -223,7 +223,7 @@ GRID = np.array(
 
 
 def scored(monkeypatch, grid, **more):
-    """Return a search whose candidates are given these accuracies, and log-losses to match; a learner of candidate c is right on c tenths."""
+    """Return a search with these accuracies, and log-losses to match; a learner of candidate c is right on c tenths."""
     given = scores(
         grid[:, None], log_loss=1 - grid[:, None], learners=np.arange(len(grid))[:, None, None] / 10
     )

@@ -25,6 +25,17 @@ def averages(truth, learners):
     return r_tl, r_ll
 
 
+@pytest.mark.parametrize(("excess", "tolerated"), [(1.8e-9, True), (2.2e-9, False)])
+def test_a_negative_eigenvalue_is_tolerated_up_to_rounding_times_the_size(excess, tolerated):
+    r = 1 + excess  # the eigenvalues are 2 + excess and -excess
+    assert is_correlation_matrix([[1, r], [r, 1]]) is tolerated
+
+
+def test_a_diagonal_that_is_one_but_for_rounding_is_divided_out():
+    found = nearest_correlation_matrix([[1 + 1e-9, 0.5], [0.5, 1 + 1e-9]])
+    np.testing.assert_allclose(found, [[1, 0.5 / (1 + 1e-9)], [0.5 / (1 + 1e-9), 1]], rtol=0, atol=1e-13)
+
+
 @st.composite
 def ensembles(draw):
     """One-hot columns of any class of random labels, none of them constant."""
@@ -215,6 +226,11 @@ def test_a_stack_of_matrices_is_repaired_one_by_one():
             lambda: nearest_correlation_matrix([[1, 1e200], [1e200, 1]]),
             ValueError,
             r"`matrix` must be between -1e\+06 and 1e\+06; got 1e\+200 at \[0, 1\]\.",
+        ),
+        (
+            lambda: nearest_correlation_matrix([[1, 1_000_000.5], [0, 1]]),
+            ValueError,
+            r"`matrix` must be between -1e\+06 and 1e\+06",
         ),
         (
             lambda: nearest_correlation_matrix([[1, np.nan], [0, 1]]),

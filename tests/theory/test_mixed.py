@@ -154,6 +154,10 @@ def test_a_learner_that_is_always_right_or_has_no_weight_is_taken_as_such():
     assert mixed_vote_accuracy([0.9, 0.6], 0.0, weights=[1, 0]) == pytest.approx(0.9)
 
 
+def test_arguments_have_names():
+    assert mixed_vote_accuracy(p=[0.6, 0.7, 0.8], c=0.0) == mixed_vote_accuracy([0.6, 0.7, 0.8], 0.0)
+
+
 def test_opposed_pairs_within_a_matrix_raise_the_vote():
     p = np.full(4, 0.7)
     opposed = np.eye(4)

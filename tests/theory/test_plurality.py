@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from counterpoint.theory import jury_accuracy, mixed_vote_accuracy, plurality_accuracy
+from counterpoint.theory._jury import binomial
 from counterpoint.theory.plurality import plurality_credit
 
 
@@ -11,6 +13,17 @@ from counterpoint.theory.plurality import plurality_credit
 @pytest.mark.parametrize("n", [1, 2, 5, 8])
 def test_of_two_classes_it_is_the_majority(n, c):
     assert plurality_accuracy(0.7, c, n, n_classes=2) == pytest.approx(jury_accuracy(0.7, c, n), abs=1e-9)
+
+
+@pytest.mark.parametrize("n", [1, 5, 301])
+def test_binomial_probabilities_are_those_of_scipy_and_finite_at_the_ends(n):
+    k = np.arange(n + 1)
+    for p in (1e-9, 0.3, 0.5, 0.999):
+        np.testing.assert_allclose(
+            binomial(k, n, np.array(p)), stats.binom.pmf(k, n, p), rtol=1e-9, atol=1e-300
+        )
+    for p in (0.0, 1e-300, 5e-324, 1.0):
+        assert binomial(k, n, np.array(p)).sum() == pytest.approx(1)
 
 
 def simulated_credit(k, w, n_wrong, alpha, rng, n_draws=100_000):
@@ -27,6 +40,12 @@ def test_the_credit_is_that_of_an_urn(k, w, n_wrong, alpha):
     found = plurality_credit(k + w, n_wrong + 1, agreement)[k]
     expected = simulated_credit(k, w, n_wrong, alpha, np.random.default_rng(0))
     assert found == pytest.approx(expected, abs=0.006)
+
+
+@pytest.mark.parametrize("c", [-0.05, 0.0, 0.3, 1.0])
+@pytest.mark.parametrize("p", [0.0, 1.0])
+def test_learners_that_are_never_or_always_right_vote_so(p, c):
+    assert plurality_accuracy(p, c, 5, n_classes=4) == p
 
 
 def test_alike_wrong_votes_are_a_second_class():
@@ -54,6 +73,7 @@ def test_unequal_learners_with_equal_means_are_near_equal_ones():
         (lambda: plurality_accuracy(0.6, 0.1, 5, n_classes=1), "`n_classes` must be"),
         (lambda: plurality_accuracy(0.6, 0.1, 0, n_classes=3), "`n_learners` must be"),
         (lambda: plurality_accuracy(0.6, 0.1, 5, n_classes=3, agreement=0.4), "`agreement` must be"),
+        (lambda: plurality_accuracy(0.6, 0.1, 5, n_classes=3, agreement=1.1), "`agreement` must be"),
         (lambda: mixed_vote_accuracy([0.6, 0.7], 0.1, weights=[1, 2], n_classes=3), "`weights` must be None"),
     ],
 )

@@ -146,7 +146,7 @@ def test_cross_entropy_of_the_learners_is_that_of_the_geometric_pool_plus_the_di
 def test_accuracy_less_diversity_is_a_blend_of_own_and_pooled_cross_entropy(ensemble, dial):
     logits, target, _ = ensemble
     proba = softmax(logits)
-    own, pooled = cross_entropy(target, proba).mean(0), cross_entropy(target, geometric_pool(proba))
+    own, pooled = cross_entropy(target, proba).mean(0), cross_entropy(target, geometric_pool(proba=proba))
     diversity = cross_entropy_diversity(proba)
     assert own - dial * diversity == pytest.approx((1 - dial) * own + dial * pooled, abs=TOLERANCE)
     assert own - dial * diversity == pytest.approx(pooled + (1 - dial) * diversity, abs=TOLERANCE)

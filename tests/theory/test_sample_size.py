@@ -24,6 +24,10 @@ def test_so_many_samples_give_an_interval_of_that_width(p, c, n_learners):
     assert 1.96 * np.std(found) == pytest.approx(0.05, rel=0.1)
 
 
+def test_one_sample_tells_that_learners_always_err_together():
+    assert samples_for_error_correlation(0.75, 1.0, 4) == 1
+
+
 def test_half_the_width_takes_four_times_the_samples():
     one, two = (samples_for_error_correlation(0.8, 0.3, 5, half_width=width) for width in (0.1, 0.05))
     assert two == pytest.approx(4 * one, abs=4)

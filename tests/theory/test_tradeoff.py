@@ -62,6 +62,12 @@ def test_learners_that_differ_by_a_rounding_share_their_weight():
     assert result.ceiling == pytest.approx(0.6)
 
 
+def test_an_eigenvalue_within_rounding_times_the_size_is_zero():
+    r = 1 - 4e-9  # the eigenvalues are 2 and 4e-9; those under 6e-9 count as zero
+    result = best_weights([0.6 + 1e-9, 0.6 - 1e-9], [[1, r], [r, 1]])
+    np.testing.assert_allclose(result.weights, [0.3, 0.3], atol=1e-6)
+
+
 def test_equal_learners_have_equal_weights_and_the_optimality_as_ceiling():
     result = best_weights(np.full(5, 0.5), np.full((5, 5), 0.4) + 0.6 * np.eye(5))
     assert np.ptp(result.weights) == pytest.approx(0)

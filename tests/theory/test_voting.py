@@ -200,6 +200,10 @@ def test_votes_that_do_not_settle_are_announced(monkeypatch):
 
 
 def test_a_jury_of_any_size_costs_no_memory_unless_it_opposes_itself():
+    few, many = jury_accuracy(
+        0.6, 0.1, [2 * 10**6 - 1, 2 * 10**6 + 1]
+    )  # on both sides of the limit's formula
+    assert few == pytest.approx(many, abs=1e-10)
     limit = vote_accuracy_curve(0.6, 0.1, [10**6])[0]
     assert jury_accuracy(0.6, 0.1, 10**12) == pytest.approx(limit, abs=1e-5)
 
@@ -300,6 +304,13 @@ def test_the_curve_is_nan_where_no_ensemble_can_oppose_itself_so_much():
         curve = vote_accuracy_curve(0.6, -0.2, [3, 5, 9])
     assert np.isfinite(curve[:2]).all()
     assert np.isnan(curve[2])
+
+
+def test_one_learner_has_any_error_correlation_and_two_have_more_than_three():
+    assert vote_accuracy_curve(0.7, -0.9, [1]) == pytest.approx([0.7])
+    assert vote_accuracy_curve(0.5, -0.9, [2]) == pytest.approx([0.5])
+    with pytest.warns(ModelRangeWarning, match="No ensemble of 3 or more learners of accuracy 0.5"):
+        assert np.isnan(vote_accuracy_curve(0.5, -0.9, [3]))
 
 
 def test_the_curve_names_a_point_that_cannot_be_and_its_own_size():
@@ -410,6 +421,11 @@ def test_everything_broadcasts():
         ),
         (lambda: vote_accuracy(0.5, 0.3, 5, model="logit"), ValueError, r"`model` must be one of"),
         (lambda: vote_accuracy(0.5, 0.3, 5, alpha=0), ValueError, "`alpha` must be strictly between 0 and 1"),
+        (
+            lambda: error_correlation(-1.5, 1.0),
+            ValueError,
+            r"`r_tl` must be between -1 and 1; got -1\.5\.",
+        ),
         (
             lambda: error_correlation(0.9, 0.1),
             ValueError,

@@ -832,3 +832,15 @@ def test_bad_class_weights_are_refused(settings, kind, message):
 def test_class_weights_do_not_go_with_soft_targets():
     with pytest.raises(ValueError, match="for targets that are labels; got soft targets"):
         DiversityLoss(weight=torch.ones(3))(torch.zeros(2, 4, 3), torch.full((4, 3), 1 / 3))
+
+
+def test_one_learner_has_nobody_to_differ_from():
+    assert CorrelationLoss(lam=0.5).effective_diversity(1) == 0
+    assert CorrelationLoss(diversity=0.5).effective_lambda(1) == 0
+
+
+def test_the_ignored_label_may_be_the_usual_one_of_torch():
+    loss, (logits, target) = JointLoss(ignore_index=-100), batch(n_learners=3)
+    masked = target.clone()
+    masked[1:] = -100
+    assert loss(logits, masked).item() == pytest.approx(JointLoss()(logits[:, :1], target[:1]).item())

@@ -68,6 +68,12 @@ class Method(NamedTuple):
         The package that it needs besides those of the library.
     combined : bool
         Whether it combines the predictions of the other methods.
+
+    Examples
+    --------
+    >>> from counterpoint.arena import METHODS
+    >>> METHODS["independent"].batched, METHODS["independent"].package
+    (True, None)
     """
 
     title: str
@@ -191,6 +197,11 @@ class Settings:
         Largest number of rounds of boosting, which stops early.
     smoke : bool, default=False
         Whether this is a smoke run.
+
+    Examples
+    --------
+    >>> Settings(n_folds=5).n_folds, Settings().epochs
+    (5, 100)
     """
 
     n_folds: int = 10

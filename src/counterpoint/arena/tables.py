@@ -38,6 +38,14 @@ class Table(NamedTuple):
         The class of each row, as an index into ``classes``.
     classes : tuple of str
         Names of the classes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> table = Table("tiny", pd.DataFrame({"size": [1.5, 2.0]}), np.array([0, 1]), ("a", "b"))
+    >>> table.facts["rows"], table.facts["numeric"]
+    (2, 1)
     """
 
     name: str

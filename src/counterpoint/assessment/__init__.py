@@ -7,6 +7,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterpoint._notebook import progress_bar
 from counterpoint._validation import check_choice, check_flag
 from counterpoint.assessment._compute import Report, compute
 from counterpoint.assessment.agreement import assess_agreement
@@ -349,7 +350,7 @@ def _progress_bar(show: bool, n_samples: int) -> Iterator[Report | None]:
         yield None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 
     parts = (
         TextColumn("{task.description}"),
@@ -357,6 +358,6 @@ def _progress_bar(show: bool, n_samples: int) -> Iterator[Report | None]:
         TextColumn("{task.percentage:>3.0f} %"),
         TimeRemainingColumn(),
     )
-    with Progress(*parts, console=Console(stderr=True), transient=True) as bar:
+    with progress_bar(*parts, console=Console(stderr=True), transient=True) as bar:
         tasks = {phase: bar.add_task(f"assessing {phase}", total=n_samples) for phase in ("pairs", "votes")}
         yield lambda phase, done, _: bar.update(tasks[phase], completed=done)

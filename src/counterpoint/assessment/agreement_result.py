@@ -40,6 +40,14 @@ class AgreementSummary:
         Agreement and Cohen's kappa of every two learners, over the samples on which both voted.
     shared : array of int, shape (n_learners, n_learners)
         The number of those samples.
+
+    Examples
+    --------
+    >>> from counterpoint import assess
+    >>> panel = assess([[0, 0, 1, 1, 1], [0, 0, 1, 1, 0], [0, 1, 1, 1, 1]])
+    >>> found = panel.agreement
+    >>> print(f"{found.observed.value:.2f}, all who voted {found.unanimous:.2f}")
+    0.73, all who voted 0.60
     """
 
     observed: Estimate
@@ -67,6 +75,13 @@ class LabelSummary:
         The same for each learner.
     baseline : float
         The share of the most frequent label.
+
+    Examples
+    --------
+    >>> from counterpoint import assess
+    >>> panel = assess([[0, 0, 1, 1, 1], [0, 0, 1, 1, 0], [0, 1, 1, 1, 1]])
+    >>> panel.labels.votes.tolist(), panel.labels.baseline
+    ([5, 5, 5], 0.6)
     """
 
     votes: IntArray
@@ -93,6 +108,13 @@ class DawidSkeneSummary:
         Mean probability of the consensus on samples without a truth: its accuracy, if the model holds.
     bic : float
         Bayesian information criterion; lower is better.
+
+    Examples
+    --------
+    >>> from counterpoint import assess
+    >>> panel = assess([[0, 0, 1, 1, 1], [0, 0, 1, 1, 0], [0, 1, 1, 1, 1]])
+    >>> panel.confusion.accuracies.shape
+    (3,)
     """
 
     accuracies: FloatArray

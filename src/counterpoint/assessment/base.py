@@ -4,12 +4,12 @@ import json
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from html import escape
 from types import UnionType
 from typing import Any, ClassVar, Self, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
+from counterpoint._notebook import html_block, html_list, html_table
 from counterpoint._plain import plain
 from counterpoint._validation import FloatArray, IntArray, check_json, printable
 from counterpoint.assessment.groups import Finding
@@ -78,14 +78,13 @@ class AssessmentBase:
         return printable("\n".join(lines))
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><th style='text-align:left'>{escape(label)}</th><td>{escape(value)}</td></tr>"
-            for label, value in self.summary()
-        )
-        findings = "".join(f"<li><b>{f.severity}</b>: {escape(f.text)}</li>" for f in self.findings)
-        return (
-            f"<div><h4>{escape(self.name)}</h4><p>{escape(self.verdict)}</p>"
-            f"<table>{rows}</table><ul>{findings}</ul></div>"
+        header, *rows = self.learner_rows() or [()]
+        return html_block(
+            self.name,
+            self.verdict,
+            html_list(f"{finding.severity}: {finding.text}" for finding in self.findings),
+            html_table(self.summary()),
+            html_table(rows, header),
         )
 
 

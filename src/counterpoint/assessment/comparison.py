@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterpoint._notebook import html_block, html_list, html_table
 from counterpoint._plain import plain
 from counterpoint._validation import FloatArray, check_choice, check_interval
 from counterpoint.assessment.groups import Estimate
@@ -215,6 +216,13 @@ class VoteComparison:
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.pairs))
+
+    def _repr_html_(self) -> str:
+        ranked = sorted(self.accuracies.items(), key=lambda entry: -entry[1].value)
+        rows = [(name, str(accuracy)) for name, accuracy in ranked]
+        title = f"{len(rows)} votes on {self.n_samples} samples"
+        table = html_table(rows, ("ensemble", "right (95 % interval)"))
+        return html_block(title, "", table, html_list(map(str, self.pairs)))
 
 
 def compare_votes(

@@ -48,6 +48,13 @@ class DawidSkene:
         Bayesian information criterion; of two models of the same votes the lower one is preferred.
     n_iter : int
         Iterations of EM.
+
+    Examples
+    --------
+    >>> from counterpoint.assessment import dawid_skene
+    >>> found = dawid_skene([[0, 0, 1, 1, 1], [0, 0, 1, 1, 0], [0, 1, 1, 1, 1]])
+    >>> found.model, found.consensus
+    ('one_coin', array([0, 0, 1, 1, 1]))
     """
 
     model: str

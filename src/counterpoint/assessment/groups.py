@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from counterpoint._validation import FloatArray, IntArray
+from counterpoint.assessment.coverage import Coverage
 from counterpoint.assessment.estimates import Difference, Estimate
 from counterpoint.measures import Reliability
 from counterpoint.theory import VoteCurve
@@ -112,6 +111,13 @@ class CorrelationSummary:
         The correlation of every two learners, averaged over classes.
     same_errors, any_errors : array of int, shape (n_learners, n_learners)
         Samples on which two learners give the same wrong label, and samples on which at least one of them errs.
+
+    Examples
+    --------
+    >>> from counterpoint import assess
+    >>> found = assess(list("00001111"), [list("00011110"), list("00101101"), list("01011111")]).correlations
+    >>> print(f"r_TL {found.r_tl:.2f}, r_LL {found.r_ll:.2f}, at most {found.bound:.2f}")
+    r_TL 0.53, r_LL 0.19, at most 0.68
     """
 
     r_tl: float
@@ -126,56 +132,6 @@ class CorrelationSummary:
     matrix: FloatArray
     same_errors: IntArray
     any_errors: IntArray
-
-
-@dataclass(frozen=True, eq=False)
-class Coverage:
-    """Who answered what, and how many votes are tied.
-
-    Attributes
-    ----------
-    answered : array of int, shape (n_learners,)
-        Samples that each learner answered.
-    shared : array of int, shape (n_learners, n_learners)
-        Samples that two learners both answered; correlations are over these.
-    voters : array of int, shape (n_learners + 1,)
-        Samples that 0, 1, ..., all learners answered. Those without an answer count neither as right nor as wrong.
-    tied : int
-        Samples on which the vote that counts is tied. The tied classes share the sample: of two, each gets half.
-    vote_on : array, shape (n_learners,)
-        Accuracy of the vote that counts on the samples that each learner answered.
-    """
-
-    answered: IntArray
-    shared: IntArray
-    voters: IntArray
-    tied: int
-    vote_on: FloatArray
-
-    @property
-    def complete(self) -> bool:
-        """Whether every learner answered every sample."""
-        return bool(self.voters[-1] == self.voters.sum())
-
-    @property
-    def share(self) -> float:
-        """The share of all votes that were cast."""
-        return float(self.answered.mean() / self.voters.sum())
-
-    @property
-    def n_voted(self) -> int:
-        """The number of samples with at least one vote."""
-        return int(self.voters[1:].sum())
-
-    @property
-    def mean_voters(self) -> float:
-        """How many learners answered, on average over the samples with a vote."""
-        return float(np.arange(len(self.voters)) @ self.voters / self.n_voted)
-
-    @property
-    def fewest_shared(self) -> int:
-        """The smallest number of samples that two learners share; of one learner, those it answered."""
-        return int(self.shared.min())
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,6 +155,13 @@ class VoteSummary:
         Samples on which the vote that counts is right and that learner wrong, and the reverse.
     subsets : SubsetVotes
         Accuracy of the hard vote of some of the learners.
+
+    Examples
+    --------
+    >>> from counterpoint import assess
+    >>> found = assess(list("00001111"), [list("00011110"), list("00101101"), list("01011111")]).votes
+    >>> found.accuracies, found.hard.value
+    (array([0.75, 0.75, 0.75]), 0.875)
     """
 
     accuracies: FloatArray
@@ -229,6 +192,13 @@ class ClassSummary:
         Accuracy of always choosing the most frequent class.
     balanced_accuracy : float
         The mean recall.
+
+    Examples
+    --------
+    >>> from counterpoint import assess
+    >>> found = assess(list("00001111"), [list("00011110"), list("00101101"), list("01011111")]).by_class
+    >>> found.recalls, found.baseline
+    (array([0.75, 1.  ]), 0.5)
     """
 
     shares: FloatArray
@@ -250,6 +220,12 @@ class Changes:
         What leaving out brings, chosen on one half of the samples and judged on the other.
     reweighting : Difference
         What the best weights bring, fitted to one half of the samples and judged on the other.
+
+    Examples
+    --------
+    >>> from counterpoint import assess
+    >>> assess(list("00001111"), [list("00011110"), list("00101101"), list("01011111")]).changes.leave_out
+    ()
     """
 
     leave_out: tuple[int, ...]
@@ -273,6 +249,13 @@ class VotePrediction:
         How often two learners that both err give the same answer.
     sizing : VoteCurve
         ``equal`` for other numbers of learners.
+
+    Examples
+    --------
+    >>> from counterpoint import assess
+    >>> found = assess(list("00001111"), [list("00011110"), list("00101101"), list("01011111")]).prediction
+    >>> print(f"{found.equal:.3f}, independent learners {found.independent:.3f}")
+    0.883, independent learners 0.844
     """
 
     equal: float
@@ -300,6 +283,13 @@ class EffectiveVotes:
         The mean accuracy of the learners.
     samples_needed : float
         About how many samples bring its interval to plus or minus 0.05.
+
+    Examples
+    --------
+    >>> from counterpoint import assess
+    >>> found = assess(list("00001111"), [list("00011110"), list("00101101"), list("01011111")]).effective
+    >>> print(f"{found.kish.value:.2f} by error correlation {found.error_correlation.value:.2f}")
+    3.86 by error correlation -0.11
     """
 
     votes: Estimate
@@ -321,6 +311,12 @@ class Intervals:
         ``r_tl`` as a share of its bound.
     predicted : Estimate
         The accuracy of the hard vote that theory predicts for learners with their own accuracies.
+
+    Examples
+    --------
+    >>> from counterpoint import assess
+    >>> print(assess(list("00001111"), [list("00011110"), list("00101101"), list("01011111")]).intervals.r_tl)
+    0.526 (0.108 to 0.786)
     """
 
     r_tl: Estimate
@@ -339,6 +335,12 @@ class Certificates:
         On these samples.
     tandem_bound : float
         On new data, with 95 % confidence; NaN for training samples, on which it does not hold.
+
+    Examples
+    --------
+    >>> from counterpoint import assess
+    >>> round(assess(list("00001111"), [list("00011110"), list("00101101"), list("01011111")]).certificates.c_bound, 3)
+    0.438
     """
 
     c_bound: float
@@ -358,6 +360,14 @@ class ProbabilitySummary:
         How often that vote is right, by its confidence; without bins for labels and for the hard vote.
     learner_log_losses : array, shape (n_learners,)
         Each learner's log-loss; NaN for labels.
+
+    Examples
+    --------
+    >>> from counterpoint import assess
+    >>> proba = [[[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]], [[0.6, 0.4], [0.4, 0.6], [0.8, 0.2]]]
+    >>> found = assess([0, 1, 1], proba, voting="soft").probabilities
+    >>> print(f"log-loss {found.log_loss:.3f}, Brier score {found.brier_score:.3f}")
+    log-loss 0.616, Brier score 0.428
     """
 
     log_loss: float

@@ -51,6 +51,13 @@ class Images:
         The labels, as indices into ``class_names``.
     class_names : tuple of str
         The names of the classes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> pixels, labels = np.zeros((3, 32, 32, 3), np.uint8), np.array([0, 1, 1])
+    >>> Images(pixels, labels, pixels, labels, ("cat", "dog"))
+    Images(3 training and 3 test images; 2 classes)
     """
 
     x_train: NDArray[np.uint8]

@@ -32,6 +32,14 @@ class Computed(NamedTuple):
         Number of rows.
     make : callable
         Returns the features and the labels.
+
+    Examples
+    --------
+    >>> from counterpoint.datasets import COMPUTED
+    >>> table = COMPUTED["balance-scale"]
+    >>> X, y = table.make()
+    >>> len(X) == table.rows
+    True
     """
 
     title: str

@@ -23,6 +23,12 @@ class Source:
         The number of the same table on OpenML.
     embedded : bool
         Whether the package contains it.
+
+    Examples
+    --------
+    >>> from counterpoint.datasets import DATASETS
+    >>> DATASETS["iris"].url
+    'https://archive.ics.uci.edu/dataset/53'
     """
 
     title: str

@@ -49,6 +49,13 @@ class Dataset:
         The labels in sorted order.
     description : str
         The name of the table and its source.
+
+    Examples
+    --------
+    >>> from counterpoint.datasets import load
+    >>> load("iris")
+    Dataset(150 rows; 4 numeric and 0 nominal features; 3 classes: Iris-setosa 50, Iris-versicolor 50,
+    Iris-virginica 50)
     """
 
     X: "pd.DataFrame"

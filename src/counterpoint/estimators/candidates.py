@@ -94,6 +94,14 @@ class Choice(NamedTuple):
         Row of the best diversity, chosen or not.
     test : PairedTest
         The best diversity against independent training.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from counterpoint.estimators import choose_diversity
+    >>> choice = choose_diversity(np.array([[0.8, 0.7, 0.9], [0.9, 0.8, 1.0]]), test_share=0.5)
+    >>> choice.chosen, choice.best
+    (1, 1)
     """
 
     chosen: int

@@ -22,6 +22,13 @@ class PairedTest(NamedTuple):
         Its corrected standard error.
     p_value : float
         Two-sided p-value.
+
+    Examples
+    --------
+    >>> from counterpoint.estimators import corrected_paired_test
+    >>> test = corrected_paired_test([0.02, 0.01, 0.03, 0.02, 0.02], test_share=0.25)
+    >>> print(f"{test.difference:.3f} ± {test.standard_error:.3f}, p = {test.p_value:.3f}")
+    0.020 ± 0.005, p = 0.014
     """
 
     difference: float

@@ -168,7 +168,7 @@ class Cells:
 
 
 class OpenTable(Protocol):
-    """An open file with a table: :func:`open_table` yields it.
+    r"""An open file with a table: :func:`open_table` yields it.
 
     Attributes
     ----------
@@ -176,6 +176,18 @@ class OpenTable(Protocol):
         The file.
     columns : list of str
         The names of all columns.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from counterpoint.io import open_table
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "data.csv")
+    ...     _ = path.write_text("size,kind\n1.5,a\n2,b\n")
+    ...     with open_table(path) as table:
+    ...         columns = table.columns
+    >>> columns
+    ['size', 'kind']
     """
 
     path: Path

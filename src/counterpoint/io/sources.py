@@ -84,9 +84,8 @@ class Source:
         from rich.progress import wrap_file
 
         name = escape(printable(self.path.name))
-        return wrap_file(
-            raw, size, description=f"reading {name}", console=Console(stderr=True), transient=True
-        )
+        console = Console(stderr=True, force_jupyter=False)  # a bar in a notebook would need ipywidgets
+        return wrap_file(raw, size, description=f"reading {name}", console=console, transient=True)
 
 
 def as_source(

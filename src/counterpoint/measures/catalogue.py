@@ -45,6 +45,12 @@ class Measure:
         Where it comes from.
     from_statistics : callable
         Returns the measure as one number, from statistics that were gathered before.
+
+    Examples
+    --------
+    >>> from counterpoint.measures import MEASURES
+    >>> MEASURES["disagreement"].direction, MEASURES["disagreement"].range
+    ('higher', (0.0, 1.0))
     """
 
     function: Callable[..., Any]

@@ -40,6 +40,13 @@ class TandemBound(NamedTuple):
         The probability, over samples, with which the bound holds.
     n_samples : int
         The size of the sample.
+
+    Examples
+    --------
+    >>> from counterpoint.measures import tandem_bound
+    >>> found = tandem_bound([0, 1] * 50, [[0, 1] * 50, [0, 1] * 50])
+    >>> print(f"{found.bound:.2f} from {found.n_samples} samples")
+    0.23 from 100 samples
     """
 
     bound: float

@@ -45,6 +45,12 @@ class AmbiguityDecomposition(NamedTuple):
         The weighted mean of the learners' squared errors.
     ambiguity : float
         The weighted mean squared distance of the learners from the ensemble; high is diverse.
+
+    Examples
+    --------
+    >>> from counterpoint.measures import ambiguity_decomposition
+    >>> ambiguity_decomposition([1.0], [[0.0], [1.0]])
+    AmbiguityDecomposition(ensemble_error=0.5, average_error=1.0, ambiguity=0.5)
     """
 
     ensemble_error: float
@@ -66,6 +72,13 @@ class BiasVarianceDiversity(NamedTuple):
         trial.
     diversity : float
         The mean divergence of the combination from the learners.
+
+    Examples
+    --------
+    >>> from counterpoint.measures import bias_variance_diversity
+    >>> parts = bias_variance_diversity(["a", "b"], [[[0.9, 0.1], [0.4, 0.6]], [[0.6, 0.4], [0.1, 0.9]]])
+    >>> print(f"{parts.loss:.3f} = {parts.bias:.3f} + {parts.variance:.3f} - {parts.diversity:.3f}")
+    0.125 = 0.170 + 0.000 - 0.045
     """
 
     loss: float

@@ -44,6 +44,13 @@ class Contingency(NamedTuple):
     n11, n10, n01, n00 : ndarray of shape (n_learners, n_learners)
         Samples on which both are right, only the row's learner is, only the column's learner is,
         neither is. ``n01`` is the transpose of ``n10``.
+
+    Examples
+    --------
+    >>> from counterpoint.measures import contingency
+    >>> found = contingency([0, 1, 1], [[0, 1, 0], [0, 0, 1]])
+    >>> [int(counts[0, 1]) for counts in found]
+    [1, 1, 1, 0]
     """
 
     n11: IntArray

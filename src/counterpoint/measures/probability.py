@@ -57,6 +57,13 @@ class Reliability(NamedTuple):
         The share of samples whose most probable class is the true one; NaN in an empty bin.
     count : array of int, shape (n_bins,)
         The number of samples.
+
+    Examples
+    --------
+    >>> from counterpoint.measures import reliability
+    >>> found = reliability([0, 1], [[0.9, 0.1], [0.8, 0.2]], n_bins=2)
+    >>> found.confidence, found.accuracy, found.count
+    (array([ nan, 0.85]), array([nan, 0.5]), array([0, 2]))
     """
 
     edges: FloatArray

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import clone
 
+from counterpoint._notebook import progress_bar
 from counterpoint._validation import IntArray, check_flag, check_number, check_whole
 from counterpoint.assessment import Assessment
 from counterpoint.io import TrainingTable, file_stem
@@ -190,9 +191,9 @@ def _estimator(
 def _spinner(description: str, visible: bool) -> Iterator[None]:
     """Show a description and the elapsed time on stderr."""
     from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not visible) as bar:
+    with progress_bar(*columns, console=Console(stderr=True), transient=True, disable=not visible) as bar:
         bar.add_task(description, total=None)
         yield

@@ -20,6 +20,13 @@ class CodedVotes(NamedTuple):
         The true classes.
     classes : ndarray of shape (n_classes,)
         The labels.
+
+    Examples
+    --------
+    >>> from counterpoint.outputs import code_votes
+    >>> code_votes([["yes", "no"], ["no", "no"]]).codes
+    array([[1, 0],
+           [0, 0]], dtype=int32)
     """
 
     codes: NDArray[np.int32]

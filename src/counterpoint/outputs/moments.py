@@ -27,6 +27,16 @@ class SharedColumns:
         The mean and the sum of squared deviations of the row's learner over these samples.
     truth_means : ndarray of shape (n_learners, n_classes) or None
         The shares of the classes among the samples that a learner answered.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from counterpoint.outputs import Outputs, sufficient_statistics
+    >>> missing = np.array([[False, False, True], [False, False, False]])
+    >>> statistics = sufficient_statistics(Outputs([[0, 1, 0], [1, 1, 0]], missing=missing), columns=True)
+    >>> statistics.columns.shared.counts
+    array([[2, 2],
+           [2, 3]])
     """
 
     counts: IntArray  # (N, N)
@@ -57,6 +67,14 @@ class Columns:
         Sums of products of deviations of a learner and the truth.
     shared : SharedColumns or None
         Where outputs are missing, what differs from pair to pair; None for complete outputs.
+
+    Examples
+    --------
+    >>> from counterpoint.outputs import Outputs, sufficient_statistics
+    >>> statistics = sufficient_statistics(Outputs([[0, 1, 0], [1, 1, 0]], [0, 1, 0]), columns=True)
+    >>> statistics.columns.means.round(2)
+    array([[0.67, 0.33],
+           [0.33, 0.67]])
     """
 
     n_samples: int
@@ -81,6 +99,14 @@ class LabelCounts:
         Samples to which both give the same label.
     by_chance : ndarray of int, shape (n_learners, n_learners)
         The products of how often each of the two gives a label to these samples, summed over the labels.
+
+    Examples
+    --------
+    >>> from counterpoint.outputs import Outputs, sufficient_statistics
+    >>> statistics = sufficient_statistics(Outputs([[0, 1, 0], [1, 1, 0]]), labels=True)
+    >>> statistics.labels.alike
+    array([[3, 2],
+           [2, 3]])
     """
 
     shared: IntArray  # (N, N)

@@ -52,6 +52,13 @@ class Correctness:
         Of these, the samples on which the row's learner is right.
     same_wrong : ndarray of int, shape (n_learners, n_learners), or None
         Samples on which two learners give the same wrong label; None if it was not requested.
+
+    Examples
+    --------
+    >>> from counterpoint.outputs import Outputs, sufficient_statistics
+    >>> statistics = sufficient_statistics(Outputs([[0, 1, 0], [1, 1, 0]], [0, 1, 0]), correctness=True)
+    >>> statistics.correctness.right, statistics.correctness.histogram
+    (array([3, 2]), array([0, 1, 2]))
     """
 
     n_samples: int
@@ -78,6 +85,13 @@ class Statistics:
         Counts of right votes.
     labels : LabelCounts or None
         Counts of the labels given.
+
+    Examples
+    --------
+    >>> from counterpoint.outputs import Outputs, sufficient_statistics
+    >>> statistics = sufficient_statistics(Outputs([[0, 1, 0], [1, 1, 0]], [0, 1, 0]), correctness=True)
+    >>> statistics.n_learners, statistics.correctness.n_samples, statistics.labels
+    (2, 3, None)
     """
 
     n_learners: int

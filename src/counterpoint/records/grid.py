@@ -15,7 +15,18 @@ NONE = "–"  # noqa: RUF001 - the text of a cell without a number
 
 
 class Grid(NamedTuple):
-    """A table as text: the first ``n_words`` columns hold words, the others numbers."""
+    """A table as text: the first ``n_words`` columns hold words, the others numbers.
+
+    Examples
+    --------
+    >>> from counterpoint.records import markdown
+    >>> print(markdown([Grid("Accuracy", ["table", "vote"], [["iris", "0.95"]])]))
+    **Accuracy**
+    <BLANKLINE>
+    | table | vote |
+    | --- | ---: |
+    | iris | 0.95 |
+    """
 
     title: str
     headings: list[str]

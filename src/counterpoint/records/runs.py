@@ -54,6 +54,13 @@ class Outcome(NamedTuple):
         The records of all jobs that are done, in the order of the jobs.
     failures : dict of str to str
         Why jobs failed, by name.
+
+    Examples
+    --------
+    >>> Outcome({"iris-0": {"accuracy": 0.95}}, {"iris-1": "no such file"}).check()
+    Traceback (most recent call last):
+    ...
+    RuntimeError: 1 job failed: iris-1: no such file
     """
 
     records: dict[str, dict[str, Any]]

@@ -3,17 +3,20 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from itertools import islice
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counterpoint._notebook import html_block, html_table
 from counterpoint._plain import plain
 from counterpoint._validation import FloatArray, IntArray, check_json
 from counterpoint.assessment import Estimate
 from counterpoint.outputs import Outputs, RunningVote, as_array, winners
 
 _PRINTED = 20  # learners that a printed selection shows
+_HEADER = ("learner", "weight", "without it, points")
 _SCHEMA = 2  # of the JSON; raise it whenever a field changes
 
 
@@ -219,15 +222,26 @@ class Selection:
         return f"<Selection {len(self.indices)} of {self.n_learners} learners, {self.method!r}>"
 
     def __str__(self) -> str:
-        width = max(map(len, ("learner", *self.chosen[:_PRINTED])))
-        lines = [*self.summary(), f"{'learner':<{width}}  weight  without it, points"]
-        rows = list(zip(self.chosen, self.indices.tolist(), self.weights.tolist(), strict=True))
-        lines += [
-            f"{name:<{width}}  {weight:.4f}  {points(reverse(self.effects[index]))}"
-            for name, index, weight in rows[:_PRINTED]
+        rows = [_HEADER, *self._rows()]
+        width = max(len(name) for name, *_ in rows)
+        lines = [f"{name:<{width}}  {weight:<6}  {without}" for name, weight, without in rows]
+        return "\n".join([*self.summary(), *lines, *self._more()])
+
+    def _repr_html_(self) -> str:
+        first, second = self.summary()
+        return html_block(first, second, html_table(self._rows(), _HEADER), *self._more())
+
+    def _rows(self) -> list[tuple[str, str, str]]:
+        """Return name, weight and worth of the chosen learners as text, not more than are printed."""
+        chosen = zip(self.chosen, self.indices.tolist(), self.weights.tolist(), strict=True)
+        return [
+            (name, f"{weight:.4f}", points(reverse(self.effects[index])))
+            for name, index, weight in islice(chosen, _PRINTED)
         ]
-        lines += [f"... and {len(rows) - _PRINTED} more"] if len(rows) > _PRINTED else []
-        return "\n".join(lines)
+
+    def _more(self) -> list[str]:
+        more = len(self.indices) - _PRINTED
+        return [f"... and {more} more"] if more > 0 else []
 
 
 def points(difference: Estimate) -> str:

@@ -290,3 +290,17 @@ def _solve_tilt(
                 stacklevel=3,
             )
     return result
+
+
+def binomial(k: IntArray, n: int, p: FloatArray) -> FloatArray:
+    """Return the binomial probabilities; those of some versions of SciPy overflow where ``p`` is close to 0 or 1.
+
+    Examples
+    --------
+    >>> binomial(np.arange(3), 2, np.array([[0.5], [1.0]])).round(3)
+    array([[0.25, 0.5 , 0.25],
+           [0.  , 0.  , 1.  ]])
+    """
+    log_ways = -np.log1p(n) - special.betaln(k + 1, n - k + 1)
+    chances: FloatArray = np.exp(log_ways + special.xlogy(k, p) + special.xlog1py(n - k, -p))
+    return chances

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from scipy import special, stats
 
 from counterpoint._validation import FloatArray, check_interval, check_whole
-from counterpoint.theory._jury import factor_angle, least_error_correlation, tilt
+from counterpoint.theory._jury import binomial, factor_angle, least_error_correlation, tilt
 
 __all__ = ["plurality_accuracy"]
 
@@ -107,16 +107,15 @@ def _right_votes(p: float, c: float, n: int) -> FloatArray:
         )[0]
         return tilted
     if c == 0:
-        binomial: FloatArray = stats.binom.pmf(votes, n, p)
-        return binomial
+        return binomial(votes, n, np.array(p))
     if c >= 1:
         return np.where(votes == n, p, np.where(votes == 0, 1 - p, 0.0))
     angle = float(factor_angle(np.array([p]), np.array([c]))[0])
     common, own = math.sqrt(max(math.cos(2 * angle), 0.0)), math.sqrt(2) * math.sin(angle)
     nodes = np.linspace(-7.0, 7.0, _NODES)
     weights = np.exp(-(nodes**2) / 2)
-    given = special.ndtr((special.ndtri(p) - common * nodes) / own).clip(1e-15, 1 - 1e-15)
-    distribution: FloatArray = stats.binom.pmf(votes[:, None], n, given) @ (weights / weights.sum())
+    given = special.ndtr((special.ndtri(p) - common * nodes) / own)
+    distribution: FloatArray = binomial(votes[:, None], n, given) @ (weights / weights.sum())
     return distribution
 
 

@@ -5,10 +5,10 @@ right on a sample.
 """
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
 from counterpoint._validation import check_count, check_interval
-from counterpoint.theory._jury import factor_angle
+from counterpoint.theory._jury import binomial, factor_angle
 
 __all__ = ["samples_for_error_correlation"]
 
@@ -64,7 +64,7 @@ def samples_for_error_correlation(p: float, c: float, n_learners: int, *, half_w
     factor = special.ndtri((np.arange(_POINTS) + 0.5) / _POINTS)
     right = special.ndtr((special.ndtri(p) - common * factor) / max(own, 1e-12))
     k = np.arange(n + 1)
-    chances = stats.binom.pmf(k, n, right[:, None]).mean(axis=0)
+    chances = binomial(k, n, right[:, None]).mean(axis=0)
     squares = (k * (1 - p) ** 2 + (n - k) * p**2) / (p * (1 - p))  # the sum of z^2
     psi = ((k - n * p) ** 2 / (p * (1 - p)) - (1 + (n - 1) * c) * squares) / (n * (n - 1))
     variance = chances @ psi**2 - (chances @ psi) ** 2

@@ -97,5 +97,6 @@ def vote_accuracy_curve(p: ArrayLike, c: ArrayLike, sizes: ArrayLike) -> FloatAr
             stacklevel=2,
         )
     curve = np.full(n.shape, np.nan)
-    curve[possible] = jury_accuracy(p_[possible], c_[possible], n[possible])
+    if possible.any():
+        curve[possible] = jury_accuracy(p_[possible], c_[possible], n[possible])
     return curve

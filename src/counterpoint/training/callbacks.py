@@ -13,6 +13,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from counterpoint._extras import import_extra
+from counterpoint._notebook import progress_bar
 from counterpoint._validation import check_number, check_path, check_whole
 from counterpoint.training.ensemble_loss import as_ensemble_loss
 from counterpoint.training.history import History
@@ -49,6 +50,12 @@ class State:
     axes : Axes
         The mesh. Callbacks run on every process, with the samples and learners of that process; ``axes.is_main`` is
         true on one.
+
+    Examples
+    --------
+    >>> class StopEarly(Callback):
+    ...     def on_epoch_end(self, state):
+    ...         state.stop = state.epoch == 10
     """
 
     ensemble: nn.Module
@@ -321,7 +328,7 @@ class ProgressBar(Callback):
         """Open the line."""
         from rich import progress
 
-        self._bar = progress.Progress(
+        self._bar = progress_bar(
             progress.TextColumn("epoch {task.fields[epoch]}/{task.total:.0f}"),
             progress.BarColumn(bar_width=20),
             progress.TextColumn("{task.fields[numbers]}"),

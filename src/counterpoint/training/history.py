@@ -8,6 +8,7 @@ from typing import Any, Self, SupportsIndex, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from counterpoint._notebook import html_block, html_table, svg_curves
 from counterpoint._validation import check_json, check_whole
 from counterpoint.theory import OperatingPoint
 
@@ -122,9 +123,35 @@ class History:
         best = "" if self.best_epoch is None else f", best_epoch={self.best_epoch}"
         return f"<History of {len(self)} epochs{best}: {', '.join(self.columns)}>"
 
+    def _repr_html_(self) -> str:
+        best = (
+            "" if self.best_epoch is None else f"Epoch {self.best_epoch} is the best on the validation data."
+        )
+        curves = [self._curves(name) for name in _DRAWN if name in self.columns]
+        shown = dict.fromkeys([0, (self.best_epoch or 1) - 1, len(self) - 1] if self.records else [])
+        rows = [
+            (name, *(_cell(self.records[epoch].get(name)) for epoch in shown))
+            for name in self.columns
+            if name != "epoch"
+        ]
+        header = ("", *(f"epoch {epoch + 1}" for epoch in shown))
+        return html_block(f"{len(self)} epochs", best, *curves, html_table(rows, header))
+
+    def _curves(self, name: str) -> str:
+        columns = {"training": name, "validation": f"val_{name}"}
+        found = {word: self[column] for word, column in columns.items() if column in self.columns}
+        numbers = {word: values.tolist() for word, values in found.items() if values.dtype.kind in "if"}
+        return svg_curves(name, numbers, self.best_epoch)
+
 
 _PARTS = ("best_epoch", "epochs")
+_DRAWN = ("loss", "vote_accuracy", "squared_error")  # as curves, in a notebook
 _WORDS = {math.inf: "inf", -math.inf: "-inf"}
+
+
+def _cell(value: Any) -> str:
+    number = value.item() if getattr(value, "ndim", None) == 0 else value
+    return f"{number:.4g}" if isinstance(number, int | float) else "" if number is None else str(number)
 
 
 def _plain(value: Any, name: str) -> float | str | None:
