@@ -84,8 +84,8 @@ def test_fit_chooses_the_diversity_and_writes_the_page_where_it_is_told(here, ca
     words = " ".join(capsys.readouterr().out.split())
     assert "corrected paired t-test over 5 folds" in words
     facts = load_model("deep/er/model").facts
-    how = "independent training" if facts["diversity"] == 0 else f"diversity {facts['diversity']:g}"
-    assert f"{how} is chosen" in words or "Explicit diversity" in words
+    how = "Independent training" if facts["diversity"] == 0 else f"Diversity {facts['diversity']:g}"
+    assert f"{how} is chosen for the lowest log-loss." in words
     assert facts["n_held_out"] == pytest.approx(36, abs=1)
     assert words.endswith("Wrote deep/er/model Wrote pages/r.html")
     assert Path("pages/r.html").is_file()
