@@ -33,7 +33,6 @@ from counterpoint.arena.page import (
     markdown,
     sentences,
 )
-from counterpoint.arena.post_hoc import describe_search, post_hoc_search
 from counterpoint.arena.statistics import holm
 from counterpoint.arena.suite import read_suite
 from counterpoint.arena.summary import SCORES, summarise
@@ -772,7 +771,6 @@ def test_the_docs_hold_the_tables_of_the_results():
     for line in markdown(summary).splitlines():
         if line.startswith("|"):
             assert line in page
-    assert describe_search(post_hoc_search(read_records(RESULTS))) in page
     assert grids(summary)["ranks"].title in page
     assert (NO_SCORES in page) is not any(key in grids(summary) for key in SCORES)
     # the number of rounds of boosting became a setting after these runs

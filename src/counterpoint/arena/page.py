@@ -12,7 +12,6 @@ from counterpoint.arena.diagram import RankDisplay, ScoreDisplay
 from counterpoint.arena.jobs import read_records
 from counterpoint.arena.methods import BASELINE, METHODS
 from counterpoint.arena.overview import rank_grids, scored, search_of, shown
-from counterpoint.arena.post_hoc import describe_search, post_hoc_search
 from counterpoint.arena.ranks import LEVEL
 from counterpoint.arena.suite import list_suite
 from counterpoint.arena.summary import SCORES, STANDING, points, summarise
@@ -100,8 +99,6 @@ def fill_document(out: str | Path, document: str | Path) -> None:
     parts["arena-scores"] = in_markdown([found[key] for key in SCORES if key in found]) or NO_SCORES
     parts["arena-paid"] = sentences(summary)
     parts["arena-suite"] = in_markdown([list_suite("all")])
-    if tried := post_hoc_search(records):
-        parts["arena-tried"] = describe_search(tried)
     refill(Path(document), parts, figures)
 
 
