@@ -192,7 +192,8 @@ def _find_fault(state: dict[str, Any], n_bytes: int) -> str:
             found = np.dtype(dtype)
         except (TypeError, ValueError):
             return "the classes have an unknown type"
-        if found.kind not in "biufUO" or found.itemsize * len(values) > _MOST_BYTES:
+        # In NumPy 1 the size of an item may overflow.
+        if found.kind not in "biufUO" or not 0 <= found.itemsize * len(values) <= _MOST_BYTES:
             return "the classes have an unknown type"
         if not values or not all(isinstance(value, str | int | float) for value in values):
             return "the classes are no labels"
