@@ -68,8 +68,6 @@ def test_networks_that_fit_their_data_gain_nothing():
         assert diverse.mean() > independent.mean() - max(independent.std(ddof=0), 0.05)
     page = (ROOT / "docs" / "when-does-diversity-pay.md").read_text(encoding="utf-8")
     assert re.search(r"learners of 64 hidden units \S+ % more", page)
-    friedman = result("arena/summary.json")["ranks"]["friedman"]
-    assert friedman["p_value"] >= 0.05
 
 
 def test_it_fits_on_a_screen_and_has_one_table_and_one_picture():
@@ -122,3 +120,15 @@ def test_learners_of_four_units_gain_on_segment_and_lose_on_glass():
         assert all(
             bool(after < before) is gains for (name, _), (before, after) in errors.items() if name == table
         )
+
+
+def test_the_rank_of_the_search_is_that_of_the_arena():
+    summary = result("arena/summary.json")
+    for key in ("ranks", "log_loss_ranks"):
+        ranks = {m: r for m, r in summary[key]["mean_rank"].items() if m not in ("greedy-selection", "stack")}
+        assert min(ranks, key=ranks.get) == "diverse-cv"
+        assert (len(ranks), len(summary[key]["tables"])) == (12, 16)
+    assert (
+        "the best mean rank of twelve single methods on sixteen small tables, by error and by log-loss"
+        in README
+    )

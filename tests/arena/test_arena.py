@@ -418,8 +418,8 @@ def test_jobs_of_another_table_by_the_same_name_are_refused(finished, labor):
 
 def test_the_committed_records_are_of_the_embedded_tables():
     store = open_store(RESULTS)
-    assert len(list(store)) == 15 * 17
-    for table in read_suite(["labor", "iris", "segment"]):
+    assert len(list(store)) == 16 * 14
+    for table in read_suite(["labor", "iris", "glass"]):
         for method in ("independent", "catboost"):
             config = store.read(ArenaJob(table.name, method, 0).name)["config"]
             assert {fact: config[fact] for fact in table.facts} == table.facts
@@ -773,44 +773,50 @@ def test_the_docs_hold_the_tables_of_the_results():
             assert line in page
     assert grids(summary)["ranks"].title in page
     assert (NO_SCORES in page) is not any(key in grids(summary) for key in SCORES)
-    # the number of rounds of boosting became a setting after these runs
-    assert summary["settings"] | {"n_rounds": Settings().n_rounds} == vars(Settings())
+    assert summary["settings"] | {"n_folds": 10} == vars(Settings())
 
 
 def test_the_prose_of_the_docs_has_the_numbers_of_the_results():
     summary = summarise(read_records(RESULTS))
-    ranks, errors = summary["ranks"], summary["errors"]
     page = (ROOT / "docs" / "arena.md").read_text(encoding="utf-8")
-    prose = " ".join(page.partition("## Results")[2].partition("## A post-hoc search")[0].split())
-    assert f"gives p = {ranks['friedman']['p_value']:.2g}." in prose
-    assert f"critical difference is {ranks['critical_difference']:.2f}" in prose
-    mean = {method: f"{100 * error:.2f}" for method, error in ranks["mean"].items()}
+    prose = " ".join(page.partition("## Results")[2].partition("## Did explicit")[0].split())
+    ranks = [summary["ranks"], summary["log_loss_ranks"]]
+    single = [method for method in ranks[0]["methods"] if not METHODS[method].combined]
+    words = []
+    for own in ranks:
+        first, *others = sorted(single, key=own["mean_rank"].get)[:3]
+        assert first == "diverse-cv"
+        words.append(" and ".join(f"{method} ({own['mean_rank'][method]:.2f})" for method in others))
+    assert f"next are {words[0]} by error, {words[1]} by log-loss" in prose
+    ours = [f"{own['mean_rank']['diverse-cv']:.2f}" for own in ranks]
+    assert f"a mean rank of {ours[0]} by error and {ours[1]} by log-loss" in prose
+    mean = {method: f"{100 * error:.2f}" for method, error in ranks[0]["mean"].items()}
     assert (
-        f"(`correlation-cv`) errs {mean['correlation-cv']} % on average, independent networks {mean['independent']} %"
+        f"errs on {mean['diverse-cv']} % in the mean, bagged networks on {mean['bagged']} %, independent ones on "
+        f"{mean['independent']} %, extremely randomised trees on {mean['extra-trees']} %, a random forest on "
+        f"{mean['random-forest']} %, CatBoost on {mean['catboost']} %, LightGBM on {mean['lightgbm']} %."
+    ) in prose
+    assert (
+        "p = {:.2g} by error and {:.2g} by log-loss".format(*(r["friedman"]["p_value"] for r in ranks))
         in prose
     )
-    for diversity in (0.25, 0.5, 0.9):
-        method = f"correlation-{diversity}"
-        assert f"{mean[method]} at {diversity}" in prose
-        assert ranks["mean"][method] > ranks["mean"]["independent"]
-    assert not any(one["gains"] or one["losses"] for one in summary["paid"].values())
-    told = {"splice": "correlation-cv", "heart-c": "correlation-0.9", "colic": "catboost"}
-    splice, heart, colic = (summary["against"][name][method] for name, method in told.items())
-    assert f"(p = {splice['p_value']:.2g} and p = {heart['p_value']:.2g})" in prose
-    assert f"p = {splice['p_corrected']:.1f} for the search on splice" in prose
-    assert f"p = {heart['p_corrected']:.2g} for the diversity of 0.9 on heart-c" in prose
-    assert f"Corrected for all {sum(map(len, summary['against'].values()))} tests" in prose
-    assert f"CatBoost errs {-100 * colic['difference']:.2f} points less" in prose
-    assert f"(p = {colic['p_corrected']:.2g})" in prose
-    sure = [
-        (t, m) for t, tests in summary["against"].items() for m in tests if tests[m]["p_corrected"] < 0.05
-    ]
-    assert sure == [("colic", "catboost")]
-    over = ranks["against"].values()
-    assert "no 95 % interval of a mean difference excludes zero" in prose
-    assert all(test["low"] < 0 < test["high"] for test in over)
-    assert f"no corrected p-value is below {min(test['p_corrected'] for test in over):.2f}" in prose
-    assert f"On segment it errs {100 * errors['segment']['correlation-cv']['mean']:.2f} %" in prose
+    places = ranks[0]["mean_rank"].values()
+    assert f"Nemenyi's critical difference of {ranks[0]['critical_difference']:.2f}." in prose
+    assert max(places) - min(places) < ranks[0]["critical_difference"]
+    error, loss = (own["against"]["diverse-cv"] for own in ranks)
+    assert (
+        f"the search errs {-100 * error['difference']:.2f} points less (95 % interval {-100 * error['high']:.2f} to "
+        f"{-100 * error['low']:.2f}; p = {error['p_value']:.2g}, {error['p_corrected']:.2g} after Holm's correction)"
+    ) in prose
+    assert (
+        f"its log-loss is {-loss['difference']:.3f} lower ({-loss['high']:.3f} to {-loss['low']:.3f}; "
+        f"p = {loss['p_value']:.2g}, {loss['p_corrected']:.2g} corrected)"
+    ) in prose
+    for table in ranks[0]["tables"]:
+        errors = {method: 100 * summary["errors"][table][method]["mean"] for method in single}
+        best = min(errors.values())
+        said = f"{table} ({errors['diverse-cv']:.1f} % against {best:.1f} % by the best single method)"
+        assert (said in prose) is (errors["diverse-cv"] > best + 2), table
 
 
 def nominal_file(path, n=60):
