@@ -115,3 +115,10 @@ def test_the_share_of_mutants_that_tests_notice():
     )
     assert f"It was {100 * found['first']['score']:.0f} % before" in page
     assert total["score"] >= 0.95
+
+
+def test_the_search_of_settings():
+    (found,) = result("bench_search")["tables"]
+    errors = [found[name]["error_percent"] for name in ("ours", "catboost")]
+    told = "{:.1f} times, with {:.1f} against {:.1f} % errors".format(found["ratio"], *errors)
+    assert row("a search of 60 settings") == told
