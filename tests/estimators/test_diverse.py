@@ -842,3 +842,11 @@ def test_a_second_fit_names_a_bad_warm_start_too(iris):
     model = small(epochs=1).fit(*iris).set_params(warm_start=np.array([True, False]))
     with pytest.raises(TypeError, match="`warm_start` must be True or False; got array"):
         model.fit(*iris)
+
+
+def test_targets_are_smoothed_in_the_warm_up_too(iris):
+    plain, smooth = (
+        small(epochs=3, warmup_epochs=2, early_stopping=False, label_smoothing=share).fit(*iris).history_
+        for share in (0.0, 0.3)
+    )
+    assert plain[0]["loss"] != smooth[0]["loss"]

@@ -9,7 +9,8 @@ from counterpoint.estimators._rows import Rows
 from counterpoint.estimators._settings import check_loss, count_batch
 from counterpoint.estimators._table_batches import TableBatches
 from counterpoint.exceptions import LearnerWarning
-from counterpoint.training import History, IndependentLoss, autocast, fit, seeded
+from counterpoint.training import History, autocast, fit, seeded
+from counterpoint.training.groups import warmup_loss
 
 __all__ = ["train_networks"]
 
@@ -44,10 +45,11 @@ def train_networks(
         ensemble.readout = None  # fit adds one if the loss needs it
     history = History()
     with seeded(device, seed), autocast("float32", device), warnings.catch_warnings():
-        check_loss(estimator._loss(), ensemble, x, y, weight)
+        full = estimator._loss()
+        check_loss(full, ensemble, x, y, weight)
         # After a few small batches a learner may still be near its start; the check is at the end.
         warnings.simplefilter("ignore", LearnerWarning)
-        for loss, count in ((IndependentLoss(), warmup), (estimator._loss(), epochs - warmup)):
+        for loss, count in ((warmup_loss(full), warmup), (full, epochs - warmup)):
             if count:
                 part = fit(ensemble, batches, loss=loss, epochs=count, **more)
                 before = len(history)

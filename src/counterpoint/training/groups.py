@@ -4,7 +4,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -24,7 +24,7 @@ from counterpoint.training.group_batches import (
 )
 from counterpoint.training.group_steps import GroupLoss, Steps, adamw, trained_parameters
 from counterpoint.training.grouped_ensembles import Group, GroupedEnsembles
-from counterpoint.training.losses import IndependentLoss
+from counterpoint.training.losses import DiversityLoss, IndependentLoss
 from counterpoint.training.precision import autocast
 from counterpoint.training.threads import Threads, work_of
 
@@ -36,6 +36,7 @@ __all__ = [
     "Schedule",
     "can_train_together",
     "fit_groups",
+    "warmup_loss",
 ]
 
 _log = logging.getLogger(__name__)
@@ -217,7 +218,23 @@ def _steps(
 def _loss_in(group: Group, epoch: int) -> EnsembleLoss:
     if epoch >= group.warmup_epochs:
         return group.loss
-    return group.loss.with_diversity(0.0) if group.loss.activation == "regression" else IndependentLoss()
+    return warmup_loss(group.loss)
+
+
+def warmup_loss(loss: Any) -> EnsembleLoss:
+    """Return independent training with the targets of a loss, for the epochs of a warm-up.
+
+    Examples
+    --------
+    >>> from counterpoint.training import DiversityLoss
+    >>> warmup_loss(DiversityLoss(label_smoothing=0.1)).label_smoothing
+    0.1
+    """
+    if isinstance(loss, DiversityLoss):
+        kept = {name: getattr(loss, name) for name in ("weight", "label_smoothing", "ignore_index")}
+        return IndependentLoss(**kept)
+    regression = isinstance(loss, EnsembleLoss) and loss.activation == "regression"
+    return loss.with_diversity(0.0) if regression else IndependentLoss()
 
 
 def _per_group(batch: GroupBatch, fold_of: Tensor) -> tuple[Tensor, Tensor | None]:
