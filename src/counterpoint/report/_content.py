@@ -107,7 +107,7 @@ def _ensemble(
         "learners": learners(a, limits.rows, limits.dots),
         "coverage": coverage(a),
         "matrix": matrix_figure(a, limits.side),
-        "pairs": pairs(a),
+        "pairs": pairs(a.correlations.matrix, a.learners),
         "measures": _measures(a),
         "sizing": sizing_figure(a),
         "sizes": _sizes(a),

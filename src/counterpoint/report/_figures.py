@@ -18,11 +18,10 @@ from counterpoint.outputs import mean_defined
 from counterpoint.report._words import interval, minus, number, percent, shorten
 from counterpoint.theory import OperatingPoint, learner_correlation_bounds, truth_correlation_bounds
 
-__all__ = ["Frame", "percent_ticks", "plane_figure", "sizing_figure", "strip_figure", "what_if_frame"]
+__all__ = ["Frame", "plane_figure", "sizing_figure", "ticks", "what_if_frame"]
 
 _MOST_CURVES = 5  # bounds for different numbers of learners
 _ALL_STEPS, _MOST_STEPS = 2000, 200  # of the paths in training
-_RADII = (5, 4, 3)
 _MOST_SPOKES = 40
 
 
@@ -65,11 +64,11 @@ class Frame:
 
     def drawn(self, x_label: str, y_label: str, **content: Any) -> dict[str, Any]:
         """Return the axes with the content of the figure."""
-        values = _log_ticks(*self.x) if self.log_x else _ticks(*self.x)
+        values = _log_ticks(*self.x) if self.log_x else ticks(*self.x)
         return {
             "frame": self,
             "x_ticks": [(self.at_x(v), _tick_text(v)) for v in values],
-            "y_ticks": [(self.at_y(v), _tick_text(v)) for v in _ticks(*self.y)],
+            "y_ticks": [(self.at_y(v), _tick_text(v)) for v in ticks(*self.y)],
             "x_label": x_label,
             "y_label": y_label,
             **content,
@@ -140,36 +139,6 @@ def _plane(
     )
 
 
-def strip_figure(a: Assessment, most_dots: int) -> dict[str, Any] | None:
-    """Return the learners' accuracies as stacked dots, or as bars if they are too many, beside the vote."""
-    if a.n_learners < 2:
-        return None
-    values = a.accuracies
-    low, high = min(values.min(), a.vote.value), max(values.max(), a.vote.value)
-    room = max(0.06 * (high - low), 0.01)
-    frame = Frame((max(low - room, 0), min(high + room, 1)), (0, 1), height=190, left=14, top=42)
-    return percent_ticks(frame, "Accuracy of a learner") | {
-        "lines": [
-            {
-                "x": frame.at_x(x),
-                "kind": kind,
-                "text": f"{kind} {percent(x)}",
-                "row": row,
-                "end": x > sum(frame.x) / 2,
-            }
-            for row, (kind, x) in enumerate([("vote", a.vote.value), ("mean", float(values.mean()))])
-        ],
-        "dots": (dots := _stacked_dots(frame, a) if a.n_learners <= most_dots else []),
-        "bars": [] if dots else _bars(frame, values),
-    }
-
-
-def percent_ticks(frame: Frame, label: str) -> dict[str, Any]:
-    """Return a frame with percentages on its horizontal axis and nothing on the vertical one."""
-    ticks = [(frame.at_x(v), f"{100 * v:.3g} %") for v in _ticks(*frame.x)]
-    return frame.drawn(label, "") | {"x_ticks": ticks, "y_ticks": []}
-
-
 def sizing_figure(a: Assessment) -> dict[str, Any] | None:
     """Return the accuracy against the number of learners: predicted, and measured over subsets of these learners."""
     sizes, curve = a.prediction.sizing
@@ -190,6 +159,7 @@ def sizing_figure(a: Assessment) -> dict[str, Any] | None:
     drawn = frame.drawn(
         "Number of learners",
         "Accuracy of the vote",
+        ceiling=None,
         line=frame.path(sizes.astype(float), curve),
         subsets=frame.path(subsets.sizes.astype(float), subsets.mean),
         band=frame.path(
@@ -218,7 +188,7 @@ def sizing_figure(a: Assessment) -> dict[str, Any] | None:
             if math.isfinite(v)
         ],
     )
-    drawn["y_ticks"] = [(frame.at_y(v), f"{100 * v:.3g} %") for v in _ticks(*frame.y)]
+    drawn["y_ticks"] = [(frame.at_y(v), f"{100 * v:.3g} %") for v in ticks(*frame.y)]
     return drawn
 
 
@@ -292,48 +262,6 @@ def _gap(frame: Frame, a: Assessment) -> dict[str, Any] | None:
     return {"x": frame.at_x(a.r_ll), "from": frame.at_y(a.r_tl), "to": frame.at_y(a.correlations.bound)}
 
 
-def _stacked_dots(frame: Frame, a: Assessment) -> list[dict[str, Any]]:
-    """Return a dot for each learner, dots of similar accuracy stacked; none if they do not fit."""
-    places = np.array([frame.at_x(v) for v in a.accuracies])
-    floor = frame.height - frame.bottom
-    for radius in _RADII:
-        column = np.round((places - frame.left) / (2 * radius)).astype(int)
-        if np.bincount(column).max() * 2 * radius <= floor - frame.top:
-            break
-    else:
-        return []
-    height: dict[int, int] = {}
-    dots = []
-    for i in np.argsort(a.accuracies, kind="stable").tolist():
-        k = int(column[i])
-        height[k] = height.get(k, 0) + 1
-        dots.append(
-            {
-                "x": round(frame.left + 2 * radius * k, 1),
-                "y": floor - 2 * radius * height[k] + radius,
-                "r": radius - 0.5,
-                "title": f"{shorten(a.learners[i], 60)}: {percent(a.accuracies[i])}",
-            }
-        )
-    return dots
-
-
-def _bars(frame: Frame, values: FloatArray) -> list[dict[str, Any]]:
-    counts, edges = np.histogram(values, bins=min(40, max(10, len(values) // 10)))
-    floor, most = frame.height - frame.bottom, counts.max()
-    return [
-        {
-            "x": frame.at_x(low),
-            "width": round(max(frame.at_x(high) - frame.at_x(low) - 1, 1.0), 1),
-            "height": (h := round((floor - frame.top) * count / most, 1)),
-            "y": round(floor - h, 1),
-            "title": f"{count} learners between {percent(low, 2)} and {percent(high, 2)}",
-        }
-        for count, low, high in zip(counts.tolist(), edges[:-1].tolist(), edges[1:].tolist(), strict=True)
-        if count
-    ]
-
-
 def _spread(items: Sequence[Any], most: int) -> list[Any]:
     """Return at most ``most`` of the items, evenly spaced, including the first and the last."""
     if len(items) <= most:
@@ -342,7 +270,7 @@ def _spread(items: Sequence[Any], most: int) -> list[Any]:
     return [items[i] for i in chosen]
 
 
-def _ticks(low: float, high: float) -> list[float]:
+def ticks(low: float, high: float) -> list[float]:
     """Return about five round numbers in the interval."""
     rough = (high - low) / 5
     unit = 10.0 ** math.floor(math.log10(rough))

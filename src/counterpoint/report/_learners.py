@@ -1,49 +1,88 @@
 """The learners and the classes, one by one: tables, and a figure of who is how good."""
 
 import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from counterpoint._validation import FloatArray
 from counterpoint.assessment import Assessment, wilson_interval
-from counterpoint.report._figures import Frame, percent_ticks, strip_figure
+from counterpoint.report._dots import ACCURACY, ranked_figure, strip_figure
 from counterpoint.report._words import number, percent, points, shorten
 
-__all__ = ["classes", "learners"]
+__all__ = ["MOST_NAMED", "Column", "classes", "learner_table", "learners"]
+
+Column = tuple[str, FloatArray, Callable[[float], str]]  # heading, values, format
 
 _MOST_CLASSES = 12
-_MOST_NAMED = 16  # learners with a line of their own in the figure
-_ROW = 22  # the height of such a line
-_LABEL = 22  # letters of a name in the figure
+MOST_NAMED = 16  # learners with a line of their own in the figure
 
 
 def learners(a: Assessment, most_rows: int, most_dots: int) -> dict[str, Any]:
     """Return the table of the learners, of their spread if they are many, and the figure."""
-    columns = (a.accuracies, a.votes.without, a.correlations.r_tl_learners, a.votes.weights)
-    formats = (percent, points, number, number)
-    visible = _notable(a, most_rows)
-    quartiles = [
-        np.nanquantile(c, [0, 0.25, 0.5, 0.75, 1]) if np.isfinite(c).any() else None for c in columns
+    p, named = a.accuracies, 1 < a.n_learners <= MOST_NAMED
+    order = np.argsort(-p, kind="stable").tolist()
+    spans = [wilson_interval(float(accuracy), a.n_samples) for accuracy in p]
+    strip = None if named else strip_figure(p, a.learners, a.vote.value, most_dots, ACCURACY)
+    columns: list[Column] = [
+        ("Right\N{NO-BREAK SPACE}on", p, percent),
+        ("Vote without it", a.votes.without, points),
+        ("r_TL", a.correlations.r_tl_learners, number),
+        ("Weight", a.votes.weights, number),
     ]
-    named = 1 < a.n_learners <= _MOST_NAMED
+    errors = ["" if math.isnan(one) else f"{100 * one:.2f}" for one in a.votes.without_error.tolist()]
+    known = ", ± one standard error" if errors[order[0]] else ""
+    return learner_table(a.learners, columns, errors, p, most_rows) | {
+        "ranked": ranked_figure(order, p, spans, a.learners, a.vote, ACCURACY) if named else None,
+        "ranked_label": "Accuracy of each learner with its interval, and of the vote",
+        "ranked_caption": "Each dot is a learner, with the 95 % interval of its accuracy; the line is the vote, with "
+        "its interval.",
+        "strip": strip,
+        "strip_label": "Accuracies of the learners, mean and vote",
+        "strip_caption": f"{'Each dot is a learner' if strip and strip['dots'] else 'Learners by accuracy'}; the "
+        "solid line is the vote, the dashed one the mean learner.",
+        "chosen": "the most and the least accurate, and those that change the vote most",
+        "note": "Vote without it: the change of the vote\N{RIGHT SINGLE QUOTATION MARK}s accuracy, in percentage "
+        f"points, if the learner were left out; above zero the vote is better off{known}. r_TL: correlation with the "
+        "truth. Weight: the best non-negative weights for these samples, of a sum of one.",
+    }
+
+
+def learner_table(
+    names: Sequence[str],
+    columns: Sequence[Column],
+    errors: Sequence[str],
+    quality: FloatArray,
+    most_rows: int,
+) -> dict[str, Any]:
+    """Return the rows of the learners and their quartiles if they are many, from (heading, values, format).
+
+    The second column says how the ensemble changes without a learner, and ``errors`` belong to it. If there are too
+    many learners, those of the highest and the lowest quality and those with the largest change are shown.
+    """
+    visible = _notable(quality, columns[1][1], most_rows)
+    quartiles = [
+        np.nanquantile(c, [0, 0.25, 0.5, 0.75, 1]) if np.isfinite(c).any() else np.full(5, np.nan)
+        for _, c, _ in columns
+    ]
+    few = len(names) <= MOST_NAMED
     return {
-        "ranked": _ranked_figure(a) if named else None,
-        "strip": None if named else strip_figure(a, most_dots),
+        "columns": [heading for heading, _, _ in columns],
         "rows": [
             {
-                "name": a.learners[i],
-                "cells": [(_sort_key(c[i]), f(float(c[i]))) for c, f in zip(columns, formats, strict=True)],
-                "error": ""
-                if math.isnan(a.votes.without_error[i])
-                else f"{100 * a.votes.without_error[i]:.2f}",
+                "name": names[i],
+                "cells": [(_sort_key(c[i]), text(float(c[i]))) for _, c, text in columns],
+                "error": errors[i],
             }
             for i in visible
         ],
-        "left_out": a.n_learners - len(visible),
-        "spread": [
-            (label, [f(float("nan") if q is None else q[k]) for q, f in zip(quartiles, formats, strict=True)])
+        "left_out": len(names) - len(visible),
+        "spread": []
+        if few
+        else [
+            (label, [text(float(q[k])) for q, (_, _, text) in zip(quartiles, columns, strict=True)])
             for k, label in enumerate(("lowest", "lower quarter", "middle", "upper quarter", "highest"))
-            if not named and a.n_learners > 1
         ],
     }
 
@@ -74,53 +113,16 @@ def _taken_for(a: Assessment, k: int) -> str:
     return f"{shorten(str(a.classes[other]), 24)} ({percent(counts[other] / total)})"
 
 
-def _notable(a: Assessment, most: int) -> list[int]:
-    """Return all learners, or the most and the least accurate and those that change the vote most, the best first."""
-    by_accuracy: list[int] = np.argsort(a.accuracies, kind="stable").tolist()
-    if a.n_learners <= most:
-        return by_accuracy[::-1]
-    by_change = np.argsort(-np.abs(a.votes.without), kind="stable").tolist()
+def _notable(quality: FloatArray, changes: FloatArray, most: int) -> list[int]:
+    """Return all learners, or the best, the poorest and those that change the ensemble most; the best first."""
+    ranked: list[int] = np.argsort(quality, kind="stable").tolist()
+    if len(ranked) <= most:
+        return ranked[::-1]
+    by_change = np.argsort(-np.abs(changes), kind="stable").tolist()
     third = most // 3
-    chosen = {*by_accuracy[:third], *by_accuracy[-third:], *by_change[: most - 2 * third]}
-    return [i for i in reversed(by_accuracy) if i in chosen]
+    chosen = {*ranked[:third], *ranked[-third:], *by_change[: most - 2 * third]}
+    return [i for i in reversed(ranked) if i in chosen]
 
 
 def _sort_key(value: float) -> str:
     return f"{value:.6g}" if math.isfinite(value) else ""
-
-
-def _ranked_figure(a: Assessment) -> dict[str, Any]:
-    """Return a line for each learner, the best first: its accuracy with its interval, beside the vote."""
-    order = np.argsort(-a.accuracies, kind="stable").tolist()
-    spans = [wilson_interval(float(a.accuracies[i]), a.n_samples) for i in order]
-    low = min(a.vote.low, *(span[0] for span in spans))
-    high = max(a.vote.high, *(span[1] for span in spans))
-    room = max(0.04 * (high - low), 0.005)
-    names = [shorten(a.learners[i], _LABEL) for i in order]
-    frame = Frame(
-        (max(low - room, 0.0), min(high + room, 1.0)),
-        (0, 1),
-        height=24 + _ROW * len(order) + 46,
-        left=24 + round(8.2 * max(map(len, names))),
-        top=24,
-    )
-    return percent_ticks(frame, "Right on") | {
-        "vote": {
-            "x": frame.at_x(a.vote.value),
-            "low": frame.at_x(a.vote.low),
-            "width": round(frame.at_x(a.vote.high) - frame.at_x(a.vote.low), 1),
-            "text": f"vote {percent(a.vote.value)}",
-        },
-        "rows": [
-            {
-                "name": name,
-                "x": frame.at_x(float(a.accuracies[i])),
-                "y": 24 + _ROW * (k + 0.5),
-                "low": frame.at_x(span[0]),
-                "high": frame.at_x(span[1]),
-                "title": f"{shorten(a.learners[i], 60)}: {percent(a.accuracies[i])} "
-                f"(95 % interval {number(100 * span[0], 1)} to {number(100 * span[1], 1)} %)",
-            }
-            for k, (i, name, span) in enumerate(zip(order, names, spans, strict=True))
-        ],
-    }

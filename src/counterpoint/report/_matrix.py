@@ -1,16 +1,17 @@
 """The correlation matrix as a grid of cells: one for each pair of learners, or of groups if there are many."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from counterpoint._validation import FloatArray
-from counterpoint.assessment import Assessment
+from counterpoint.assessment import Assessment, RegressionAssessment
 from counterpoint.outputs import ratio
 from counterpoint.plots.correlation import clustered_correlations, scale_start
 from counterpoint.report._words import number, shorten
 
-__all__ = ["matrix_figure", "pairs"]
+__all__ = ["error_matrix_figure", "matrix_figure", "pairs"]
 
 _SIDE = 400  # of the whole grid
 _LARGEST_CELL = 46
@@ -25,11 +26,37 @@ def matrix_figure(a: Assessment, most: int) -> dict[str, Any] | None:
     """Return the matrix, truth first and similar learners side by side, in at most ``most`` rows of learners."""
     if a.n_learners < 2:
         return None
-    whole, learners = clustered_correlations(a.correlations.r_tl_learners, a.correlations.matrix, a.learners)
-    groups = np.array_split(np.arange(1, a.n_learners + 1), min(a.n_learners, most))
-    grouped = len(groups) < a.n_learners
-    matrix = _group_means(whole, [np.array([0]), *groups]) if grouped else whole
-    names = ["truth", *(_group_name(learners, group) for group in groups)]
+    whole, names = clustered_correlations(a.correlations.r_tl_learners, a.correlations.matrix, a.learners)
+    said = "How similar the outputs are: 1 if equal, 0 if unrelated. Truth first, then the learners, similar ones side "
+    return _grid(whole, ["truth", *names[1:]], most) | {
+        "truth": True,
+        "title": "Correlation matrix of the truth and the learners",
+        "says": f"{said}by side; columns are in the order of the rows",
+    }
+
+
+def error_matrix_figure(a: RegressionAssessment, most: int) -> dict[str, Any] | None:
+    """Return the matrix of the correlations of the errors, similar learners side by side."""
+    if a.n_learners < 2 or not np.isfinite(a.error_correlations).any():
+        return None
+    unused = np.zeros(a.n_learners)
+    whole, names = clustered_correlations(unused, a.error_correlations, a.learners)
+    said = "How similar the errors are: 1 if two learners err alike, 0 if unrelated, below 0 if they err in opposite "
+    return _grid(whole[1:, 1:], names[1:], most, truth=False) | {
+        "truth": False,
+        "title": "Correlation matrix of the errors of the learners",
+        "says": f"{said}directions. Similar learners stand side by side; columns are in the order of the rows",
+    }
+
+
+def _grid(whole: FloatArray, rows: list[str], most: int, *, truth: bool = True) -> dict[str, Any]:
+    """Return the cells of a matrix; groups of neighbours are one row each if there are too many learners."""
+    first = int(truth)
+    n_learners = len(rows) - first
+    groups = np.array_split(np.arange(first, len(rows)), min(n_learners, most))
+    grouped = len(groups) < n_learners
+    matrix = _group_means(whole, [*([np.array([0])] if truth else []), *groups]) if grouped else whole
+    names = [*rows[:first], *(_group_name(rows, group) for group in groups)]
     size = len(matrix)
     cell = min(_LARGEST_CELL, _SIDE / size)
     labelled = size <= _MOST_LABELS
@@ -54,7 +81,7 @@ def matrix_figure(a: Assessment, most: int) -> dict[str, Any] | None:
                 round(cell * j, 1),
                 round(cell * i, 1),
                 start,
-                grouped and i == j > 0,
+                grouped and i == j >= first,
             )
             for i in range(size)
             for j in range(size)
@@ -62,15 +89,15 @@ def matrix_figure(a: Assessment, most: int) -> dict[str, Any] | None:
     }
 
 
-def pairs(a: Assessment) -> dict[str, list[tuple[str, str, str]]]:
+def pairs(matrix: FloatArray, learners: Sequence[str]) -> dict[str, list[tuple[str, str, str]]]:
     """Return the most and the least similar pairs of learners, with their correlation."""
-    first, second = np.triu_indices(a.n_learners, 1)
-    values = a.correlations.matrix[first, second]
+    first, second = np.triu_indices(len(learners), 1)
+    values = matrix[first, second]
     order = np.argsort(values, kind="stable")[: np.isfinite(values).sum()]  # undefined ones sort last
     few = min(_MOST_PAIRS, len(order) // 2)
     chosen = {"most similar": order[::-1][:few], "least similar": order[:few]}
     return {
-        title: [(a.learners[first[k]], a.learners[second[k]], number(values[k])) for k in places]
+        title: [(learners[first[k]], learners[second[k]], number(values[k])) for k in places]
         for title, places in chosen.items()
         if len(places)
     }
