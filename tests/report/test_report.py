@@ -14,9 +14,10 @@ from counterpoint import __version__
 from counterpoint.assessment import Assessment, assess, compare_votes
 from counterpoint.exceptions import UndefinedMeasureWarning
 from counterpoint.measures import MEASURES
-from counterpoint.report import EnsembleReport, _resource
+from counterpoint.report import EnsembleReport
 from counterpoint.report._lead import _filled, effective_figure, lead
 from counterpoint.report._matrix import _STRONG
+from counterpoint.report._rendering import resource
 from counterpoint.report._words import EXPLANATIONS, interval, number, percent, points, shorten
 
 VOID = {"meta", "link", "input", "br"}
@@ -513,7 +514,7 @@ def contrast(one, other):
 
 @pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
 def test_text_can_be_read_in_both_schemes(scheme):
-    blocks = re.findall(r":root \{(.*?)\}", _resource("page.css"), re.DOTALL)
+    blocks = re.findall(r":root \{(.*?)\}", resource("page.css"), re.DOTALL)
     light, dark = (dict(re.findall(r"--([\w-]+): (#\w{6})", block)) for block in blocks)
     colours = light if scheme == 0 else light | dark
     for text in ("ink", "muted", "blue", "red", "warning", "good"):
@@ -524,7 +525,7 @@ def test_text_can_be_read_in_both_schemes(scheme):
 @pytest.mark.parametrize("full", ["#cc3311", "#0077bb"])
 @pytest.mark.parametrize(("blank", "entry"), [("#f7f7f7", "#000000"), ("#22272e", "#ffffff")])
 def test_values_in_the_matrix_can_be_read_at_every_strength(full, blank, entry):
-    assert f"--blank: {blank}" in _resource("page.css")
+    assert f"--blank: {blank}" in resource("page.css")
     for strength in np.arange(0, 1.005, 0.01):
         mixed = [
             round(strength * int(full[i : i + 2], 16) + (1 - strength) * int(blank[i : i + 2], 16))

@@ -4,19 +4,14 @@ Four steps: the assessments become one dict of strings and numbers, the figures 
 templates render them, and ``EnsembleReport`` is the object that the user holds.
 """
 
-import base64
 import datetime
-import hashlib
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from html import escape
-from importlib.resources import files
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -31,14 +26,15 @@ from counterpoint._validation import (
     check_path,
     check_real,
 )
-from counterpoint.assessment import Assessment, VoteComparison
+from counterpoint.assessment import Assessment, RegressionAssessment, VoteComparison
+from counterpoint.assessment.base import AssessmentBase
 from counterpoint.report._card import card_content
 from counterpoint.report._content import content
+from counterpoint.report._regression import regression_content
+from counterpoint.report._regression_card import regression_card_content
+from counterpoint.report._rendering import rendered, resource
 from counterpoint.report._words import shorten
 from counterpoint.theory import OperatingPoint
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
 
 __all__ = ["EnsembleReport"]
 
@@ -48,43 +44,57 @@ _ONE = 1 + 1e-5  # rounding that a correlation in float32 may have
 _ROOMS = (1.0, 0.5, 0.25)  # fractions of the limits to try until the page is small enough
 
 
+class _Kind(NamedTuple):
+    """The templates of one kind of assessment."""
+
+    sections: str
+    markdown: str
+
+
+_KINDS: Mapping[type[AssessmentBase], _Kind] = {
+    Assessment: _Kind("sections.html", "report.md"),
+    RegressionAssessment: _Kind("regression.html", "regression.md"),
+}
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class EnsembleReport:
     """One page on one ensemble or on several: verdict, advice, figures and tables.
 
     Parameters
     ----------
-    assessments : Assessment or sequence of Assessment
-        From :func:`counterpoint.assess`: one, or one for each ensemble to compare. Equal names are numbered.
+    assessments : Assessment or RegressionAssessment, or a sequence of one kind
+        From :func:`counterpoint.assess` or :func:`counterpoint.assessment.assess_regression`: one, or one for each
+        ensemble to compare. Equal names are numbered.
     title : str, optional
         The heading; by default the name of the ensemble, or the number of ensembles.
     date : str or datetime.date, optional
         A date to print under provenance; by default none, so that equal assessments give equal pages.
     trajectories : mapping of str to (r_tl, r_ll), optional
-        The paths of ensembles in training, by name, such as ``history.trajectory``. They are drawn on the plane,
-        with a gap where a value is NaN.
+        The paths of ensembles of votes in training, by name, such as ``history.trajectory``. They are drawn on the
+        plane, with a gap where a value is NaN.
     comparison : VoteComparison, optional
         Paired tests of the ensembles, by their names, from :func:`counterpoint.assessment.compare_votes`. The verdict
         then says whether the two most accurate votes can be told apart.
 
     Attributes
     ----------
-    assessments : tuple of Assessment
+    assessments : tuple of Assessment or of RegressionAssessment
         The assessments, with unique names.
     title, date, trajectories, comparison
         As given.
 
     See Also
     --------
-    counterpoint.assess : Returns an assessment.
+    counterpoint.assess, counterpoint.assessment.assess_regression : Return an assessment.
 
     Notes
     -----
     The page is one file under 1 MB that requests nothing, whatever the number of learners and of ensembles: tables
     show the notable learners, the correlation matrix groups of similar learners, and the comparison the ensembles with
-    the most accurate votes, if there are too many; long names are shortened in the middle. The page is readable without
-    JavaScript; with it, figures have tooltips and a panel predicts the vote for other numbers of learners, accuracies
-    and error correlations.
+    the most accurate votes or the lowest errors, if there are too many; long names are shortened in the middle. The
+    page is readable without JavaScript; with it, figures have tooltips and, for votes, a panel predicts the vote for
+    other numbers of learners, accuracies and error correlations.
 
     Examples
     --------
@@ -98,7 +108,7 @@ class EnsembleReport:
     # 2 ensembles compared
     """
 
-    assessments: tuple[Assessment, ...]
+    assessments: tuple[Any, ...]  # all of one kind
     title: str | None
     date: str | None
     trajectories: Mapping[str, OperatingPoint]
@@ -106,22 +116,22 @@ class EnsembleReport:
 
     def __init__(
         self,
-        assessments: Assessment | Sequence[Assessment],
+        assessments: Assessment
+        | RegressionAssessment
+        | Sequence[Assessment]
+        | Sequence[RegressionAssessment],
         *,
         title: str | None = None,
         date: str | datetime.date | None = None,
         trajectories: Mapping[str, tuple[ArrayLike, ArrayLike]] | None = None,
         comparison: VoteComparison | None = None,
     ) -> None:
-        single = isinstance(assessments, Assessment) or not isinstance(assessments, Iterable)
-        given: tuple[Any, ...] = (assessments,) if single else tuple(cast(Sequence[Assessment], assessments))
-        if not given:
-            raise ValueError("`assessments` must hold at least one Assessment; got none.")
-        for entry in given:
-            if not isinstance(entry, Assessment):
-                raise TypeError(
-                    f"`assessments` must be an Assessment or a sequence of them; got {type(entry).__name__}."
-                )
+        single = isinstance(assessments, AssessmentBase) or not isinstance(assessments, Iterable)
+        given: tuple[Any, ...] = (assessments,) if single else tuple(cast(Sequence[Any], assessments))
+        kind = _one_kind(given)
+        for option, value in (("trajectories", trajectories), ("comparison", comparison)):
+            if value is not None and kind is not Assessment:
+                raise ValueError(f"`{option}` needs assessments of votes; got {kind.__name__}.")
         object.__setattr__(self, "assessments", _uniquely_named(given))
         object.__setattr__(self, "title", title if title is None else str(title))
         object.__setattr__(self, "date", date if date is None else str(date))
@@ -140,8 +150,8 @@ class EnsembleReport:
     def html(self) -> str:
         """Return the page."""
         for room in _ROOMS:
-            page = _rendered(
-                "page.html", self._content(room), script=_resource("page.js"), style=_resource("page.css")
+            page = rendered(
+                "page.html", self._content(room), script=resource("page.js"), style=resource("page.css")
             )
             if len(page.encode()) < _MOST_BYTES:
                 break
@@ -149,7 +159,7 @@ class EnsembleReport:
 
     def markdown(self) -> str:
         """Return the verdict, the advice and the tables as Markdown."""
-        return _rendered("report.md", self._content())
+        return rendered(self._kind.markdown, self._content())
 
     def model_card(
         self,
@@ -191,9 +201,10 @@ class EnsembleReport:
             raise ValueError(
                 f"A model card is about one ensemble; this report is on {len(self.assessments)}."
             )
-        found = card_content(self.assessments[0])
+        (about,) = self.assessments
+        found = card_content(about) if isinstance(about, Assessment) else regression_card_content(about)
         given = {"what": what, "use": use, "data": data, "limits_given": limits, "date": self.date}
-        return f"{_rendered('card.md', found | given)}\n"
+        return f"{rendered('card.md', found | given)}\n"
 
     def to_json(self) -> str:
         """Return the assessments as JSON; ``Assessment.from_dict`` reads each of them."""
@@ -247,9 +258,32 @@ class EnsembleReport:
         )
 
     def _content(self, room: float = 1.0) -> dict[str, Any]:
-        return content(
-            self.assessments, self.title, self.date, self.trajectories, room, comparison=self.comparison
-        )
+        about = self.title, self.date
+        if isinstance(self.assessments[0], RegressionAssessment):
+            data = regression_content(self.assessments, *about, room)
+        else:
+            data = content(self.assessments, *about, self.trajectories, room, comparison=self.comparison)
+        return data | {"sections_of_kind": self._kind.sections}
+
+    @property
+    def _kind(self) -> _Kind:
+        return _KINDS[_one_kind(self.assessments)]
+
+
+def _one_kind(given: Sequence[Any]) -> type[AssessmentBase]:
+    """Return the class of the assessments, which are all of one."""
+    if not given:
+        raise ValueError("`assessments` must hold at least one Assessment; got none.")
+    kinds = [next((kind for kind in _KINDS if isinstance(entry, kind)), None) for entry in given]
+    for entry, kind in zip(given, kinds, strict=True):
+        if kind is None:
+            raise TypeError(
+                f"`assessments` must be an Assessment or a sequence of them; got {type(entry).__name__}."
+            )
+        if kind is not kinds[0]:
+            names = f"{type(given[0]).__name__} and {type(entry).__name__}"
+            raise ValueError(f"`assessments` must all be of one kind to be compared; got {names}.")
+    return cast(type[AssessmentBase], kinds[0])
 
 
 def _trajectory(given: Any, name: str) -> OperatingPoint:
@@ -273,7 +307,7 @@ def _correlations(values: ArrayLike, name: str) -> FloatArray:
     return np.atleast_1d(np.where(np.isnan(values), np.nan, defined))
 
 
-def _uniquely_named(assessments: Sequence[Assessment]) -> tuple[Assessment, ...]:
+def _uniquely_named(assessments: Sequence[Any]) -> tuple[Any, ...]:
     taken = {assessment.name for assessment in assessments}
     seen: set[str] = set()
     result = []
@@ -286,67 +320,3 @@ def _uniquely_named(assessments: Sequence[Assessment]) -> tuple[Assessment, ...]
         seen.add(name)
         result.append(assessment if name == assessment.name else replace(assessment, name=name))
     return tuple(result)
-
-
-def _rendered(template: str, data: dict[str, Any], *, script: str = "", style: str = "") -> str:
-    from markupsafe import Markup
-
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    # Only this script may run, even if a name should ever slip through the escaping.
-    return (
-        _templates()
-        .get_template(template)
-        .render(data, script=Markup(script), style=Markup(style), script_hash=f"sha256-{digest}")
-    )
-
-
-def _resource(name: str) -> str:
-    return files("counterpoint.report").joinpath("templates", name).read_text(encoding="utf-8")
-
-
-@lru_cache(maxsize=1)
-def _templates() -> "Environment":
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("counterpoint.report"),
-        autoescape=lambda name: name is not None and name.endswith(".html"),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {
-        "cell": _markdown_cell,
-        "sentence": _markdown_sentence,
-        "shorten": shorten,
-        "symbols": _symbols,
-    }
-    return environment
-
-
-def _symbols(text: str) -> str:
-    """Return escaped text with the two correlations set as symbols."""
-    from markupsafe import Markup, escape
-
-    marked = str(escape(text))
-    for index in ("TL", "LL"):
-        marked = marked.replace(f"r_{index}", f"<var>r<sub>{index}</sub></var>")
-    return Markup(marked)
-
-
-def _markdown_cell(text: str) -> str:
-    """Return text escaped for the cell of a Markdown table."""
-    return _markdown_text(" ".join(str(text).split()))
-
-
-def _markdown_sentence(parts: Sequence[tuple[str, bool]]) -> str:
-    """Return a sentence in Markdown, from its parts; the strong ones are bold."""
-    return "".join(
-        f"**{_markdown_text(text)}**" if strong else _markdown_text(text) for text, strong in parts
-    )
-
-
-def _markdown_text(text: str) -> str:
-    # An underscore inside a word, as in r_TL, is no markup.
-    marked = re.sub(r"[\\`*\[\]|~]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])", r"\\\g<0>", text)
-    return escape(marked, quote=False)

@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 
 from counterpoint import __version__
-from counterpoint.assessment import Assessment, Estimate, wilson_interval
+from counterpoint.assessment import Assessment, Estimate, RegressionAssessment, wilson_interval
 from counterpoint.report._learners import classes
 from counterpoint.report._probabilities import probabilities
-from counterpoint.report._words import interval, number, percent
+from counterpoint.report._words import interval, number, percent, shorten
 
-__all__ = ["card_content"]
+__all__ = ["card_content", "limits"]
 
 _VOTES = {
     "hard": "the class with the most votes",
@@ -27,6 +27,8 @@ def card_content(a: Assessment) -> dict[str, Any]:
         "name": a.name,
         "version": __version__,
         "kind": f"An ensemble of {a.n_learners:,} learners. Its answer is {_VOTES[a.voting]} ({a.voting} vote).",
+        "task": "classification",
+        "metrics": "accuracy",
         "classes": [str(label) for label in a.classes],
         "samples": f"Assessed on {a.n_samples:,} samples, "
         f"{'which the learners were trained on' if a.samples == 'training' else 'held out from training'}.",
@@ -34,7 +36,7 @@ def card_content(a: Assessment) -> dict[str, Any]:
         "measures": _measures(a),
         "errors": classes(a),
         "confusions": _confusions(a),
-        "limits": _limits(a),
+        "limits": limits(a, "the vote"),
     }
 
 
@@ -67,22 +69,26 @@ def _between(one: Estimate, digits: int) -> str:
     )
 
 
-def _confusions(a: Assessment) -> list[tuple[str, str, str]]:
-    """Return the three most frequent errors as (class, what the vote said, share of all errors)."""
+def _confusions(a: Assessment) -> list[str]:
+    """Return the three most frequent errors in words."""
     counts = a.by_class.confusion.copy()
     np.fill_diagonal(counts, 0)
     order = np.argsort(-counts, axis=None, kind="stable")[:3].tolist()
     pairs = [(*divmod(place, a.n_classes), counts.flat[place]) for place in order if counts.flat[place] > 0]
-    return [(str(a.classes[i]), str(a.classes[j]), percent(n / counts.sum(), 0)) for i, j, n in pairs]
+    return [
+        f"It takes {shorten(str(a.classes[i]), 60)} for {shorten(str(a.classes[j]), 60)}: "
+        f"{percent(n / counts.sum(), 0)} of its errors."
+        for i, j, n in pairs
+    ]
 
 
-def _limits(a: Assessment) -> list[str]:
-    """Return what the numbers do not say, and the warnings."""
+def limits(a: Assessment | RegressionAssessment, answer: str) -> list[str]:
+    """Return what the numbers do not say, and the warnings; ``answer`` is the word for what the ensemble says."""
     if a.samples == "training":
         first = "The learners were trained on the samples of this assessment: on new ones they do worse."
     else:
         first = (
-            "The numbers hold for samples drawn as these were. How good the vote is on others is not known."
+            f"The numbers hold for samples drawn as these were. How good {answer} is on others is not known."
         )
     return [
         first,

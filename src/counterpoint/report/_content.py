@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +14,15 @@ from counterpoint.report._coverage import coverage
 from counterpoint.report._figures import plane_figure, sizing_figure, what_if_frame
 from counterpoint.report._lead import effective_figure, lead
 from counterpoint.report._learners import classes, learners
+from counterpoint.report._limits import (
+    MOST_COMPARED,
+    MOST_DETAILED,
+    Limits,
+    advice,
+    best_of,
+    left_out,
+    share_room,
+)
 from counterpoint.report._matrix import matrix_figure, pairs
 from counterpoint.report._probabilities import probabilities, scored, scores
 from counterpoint.report._words import EXPLANATIONS, interval, measure_name, number, percent, points, shorten
@@ -21,28 +30,7 @@ from counterpoint.theory import OperatingPoint
 
 __all__ = ["content"]
 
-# Limits for one page, all ensembles together.
-_ALL_ROWS, _MOST_ROWS = 160, 40
-_ALL_CELLS, _MOST_SIDE = 1700, 40
-_ALL_DOTS, _MOST_DOTS = 360, 120
-_MOST_COMPARED, _MOST_DETAILED = 100, 10
 _MOST_CLASSES = 12
-_MOST_ADVICE = 400  # characters of a sentence, which may contain names of learners
-
-# severity: (the word, the sign beside it)
-SEVERITIES = {
-    "warning": ("Warning", "\N{BLACK UP-POINTING TRIANGLE}"),
-    "info": ("Note", "\N{BLACK CIRCLE}"),
-    "good": ("Good", "\N{CHECK MARK}"),
-}
-
-
-class Limits(NamedTuple):
-    """Limits for one ensemble: rows of learners, rows of the matrix, learners drawn as dots."""
-
-    rows: int
-    side: int
-    dots: int
 
 
 def content(
@@ -55,16 +43,11 @@ def content(
     comparison: VoteComparison | None = None,
 ) -> dict[str, Any]:
     """Return the data of the templates; ``room`` scales the limits."""
-    compared = _most_accurate(assessments, int(_MOST_COMPARED * room))
+    compared = best_of([a.vote.value for a in assessments], int(MOST_COMPARED * room))
     visible = [assessments[i] for i in compared]
-    detailed = _most_accurate(visible, _MOST_DETAILED)
+    detailed = best_of([a.vote.value for a in visible], MOST_DETAILED)
     count = len(detailed)
-    share = room / count
-    limits = Limits(
-        rows=max(6, min(_MOST_ROWS, int(_ALL_ROWS * share))),
-        side=max(6, min(_MOST_SIDE, math.isqrt(int(_ALL_CELLS * share)) - 1)),
-        dots=max(12, min(_MOST_DOTS, int(_ALL_DOTS * share))),
-    )
+    limits = share_room(room, count)
     default = assessments[0].name if count == 1 else f"{len(assessments)} ensembles compared"
     return {
         "title": title or default,
@@ -79,12 +62,6 @@ def content(
     }
 
 
-def _most_accurate(assessments: Sequence[Assessment], most: int) -> list[int]:
-    """Return the positions of all ensembles, or of those with the most accurate votes, in their order."""
-    by_vote = np.argsort([-a.vote.value for a in assessments], kind="stable")
-    return sorted(by_vote[:most].tolist())
-
-
 def _ensemble(
     a: Assessment, index: int, limits: Limits, paths: Mapping[str, OperatingPoint]
 ) -> dict[str, Any]:
@@ -94,10 +71,7 @@ def _ensemble(
         "lead": lead(a),
         "worth": effective_figure(a),
         "tiles": _tiles(a),
-        "advice": [
-            (finding.severity, *SEVERITIES[finding.severity], shorten(finding.text, _MOST_ADVICE))
-            for finding in a.findings
-        ],
+        "advice": advice(a),
         "votes": _votes(a),
         "plane": plane_figure([a], paths, limits.dots),
         "bound": _bound(a),
@@ -295,21 +269,9 @@ def _comparison(
             }
             for i, a in enumerate(assessments)
         ],
-        "left_out": _left_out(n_given, len(assessments), len(detailed)),
+        "left_out": left_out(n_given, len(assessments), len(detailed), "the most accurate votes"),
         "plane": plane_figure(assessments, paths),
     }
-
-
-def _left_out(given: int, visible: int, detailed: int) -> str:
-    """Return which ensembles are not shown, or not in detail, in words."""
-    said = []
-    if visible < given:
-        said.append(
-            f"These are the {visible} of {given:,} ensembles with the most accurate votes; the JSON holds all."
-        )
-    if detailed < visible:
-        said.append(f"The {detailed} ensembles with the most accurate votes follow in detail.")
-    return " ".join(said)
 
 
 def _compare(assessments: Sequence[Assessment], votes: FloatArray, tested: VoteComparison | None) -> str:

@@ -72,12 +72,15 @@ def ranked_figure(
         left=24 + round(8.2 * max(map(len, short))),
         top=24,
     )
+    said = f"{axis.ensemble} {axis.text(ensemble.value)}"
+    x, half = frame.at_x(ensemble.value), 3.4 * len(said)
     return axis.drawn(frame) | {
         "vote": {
-            "x": frame.at_x(ensemble.value),
+            "x": x,
+            "anchor": "start" if x < half else "end" if x + half > frame.width else "middle",
             "low": frame.at_x(ensemble.low),
             "width": round(frame.at_x(ensemble.high) - frame.at_x(ensemble.low), 1),
-            "text": f"{axis.ensemble} {axis.text(ensemble.value)}",
+            "text": said,
         },
         "rows": [
             {

@@ -8,9 +8,22 @@ from types import MappingProxyType
 
 from counterpoint.assessment import Estimate
 
-__all__ = ["EXPLANATIONS", "interval", "measure_name", "minus", "number", "percent", "points", "shorten"]
+__all__ = [
+    "EXPLANATIONS",
+    "amount",
+    "amounts",
+    "interval",
+    "measure_name",
+    "minus",
+    "number",
+    "percent",
+    "points",
+    "shorten",
+]
 
 UNDEFINED = "undefined"
+
+_LONG = 1e10  # larger numbers are written as powers of ten
 
 EXPLANATIONS = MappingProxyType(
     {
@@ -79,6 +92,22 @@ def points(value: float) -> str:
         return UNDEFINED
     text = f"{100 * value:+.2f}"
     return minus(text) if float(text) else text[1:]
+
+
+def amount(value: float, digits: int = 4) -> str:
+    """Return a number of any size with some significant digits, or "undefined"."""
+    if not math.isfinite(value):
+        return UNDEFINED
+    text = f"{value:#.{digits}g}".rstrip(".")
+    size = abs(float(text))
+    if 1000 <= size < _LONG:
+        return minus(f"{float(text):,.0f}")
+    return minus(f"{value:.{digits}g}" if "e" in text or not size else text)
+
+
+def amounts(estimate: Estimate, digits: int = 4) -> str:
+    """Return the interval of a number of any size."""
+    return f"{amount(estimate.low, digits)} to {amount(estimate.high, digits)}"
 
 
 def interval(estimate: Estimate) -> str:

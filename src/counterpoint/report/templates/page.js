@@ -134,8 +134,10 @@
     return x.reduce((sum, at, k) => sum + weights[k] * below((t - own * at) / common), 0);
   }
 
-  // The panel.
-  const data = JSON.parse(document.getElementById("what-if-data").textContent);
+  // The panel, on pages of votes.
+  const given = document.getElementById("what-if-data");
+  if (!given) return;
+  const data = JSON.parse(given.textContent);
   const part = name => document.getElementById("what-if" + (name && "-" + name));
   const sliders = { n: part("n"), p: part("p"), c: part("c") };
   const percent = share => (100 * share).toFixed(1) + " %";
