@@ -461,7 +461,7 @@ def test_a_model_card_is_written_for_labels_with_a_truth(votes_csv, tmp_path, ca
     assert "# Model card: panel\n" in card.read_text(encoding="utf-8")
     card.unlink()
     assert main(["assess", str(votes_csv), "--no-truth", "--card", str(card)]) == 2
-    assert "`--card` needs labels with a truth" in capsys.readouterr().err
+    assert "`--card` needs a truth" in capsys.readouterr().err
     assert not card.exists()
 
 

@@ -33,6 +33,8 @@ def folder(tmp_path, monkeypatch):
     table(tmp_path / "ratings.csv", ["id", "gold", *judges], [ids, quality, *ratings])
     proba = np.clip(0.5 + 0.25 * (2 * (gold == "yes") - 1) + 0.2 * rng.normal(size=(4, n)), 0, 1).round(3)
     table(tmp_path / "proba.csv", ["gold", *judges], [gold, *proba])
+    prices = quality + rng.normal(size=(4, n))
+    table(tmp_path / "prices.csv", ["price", *judges], [quality, *prices.round(5)])
     return tmp_path
 
 
@@ -96,6 +98,57 @@ def test_ratings_are_assessed_with_and_without_a_truth(folder, capsys):
     assert out.startswith("ratings\nThe mean of 4 learners has a squared error of ")
 
 
+def test_numbers_with_a_truth_have_a_page_a_card_and_markdown(folder, capsys):
+    told = ["assess", "ratings.csv", "--scores", "--truth", "gold", "--item", "id"]
+    code, out, err = run(capsys, *told, "--html", "page.html", "--card", "CARD.md", "--name", "raters")
+    assert code == 0, err
+    assert out.endswith("Wrote page.html\nWrote CARD.md\n")
+    page = (folder / "page.html").read_text(encoding="utf-8")
+    assert "4 learners predicted 200 samples, and their mean is off by <strong>" in page
+    assert "tags: [ensemble, regression]" in (folder / "CARD.md").read_text(encoding="utf-8")
+    code, out, _ = run(capsys, *told, "--markdown")
+    assert code == 0
+    assert out.startswith("# ratings\n")
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        (["bare.csv"], "Two of the 4 learners agree on <strong>"),
+        (["ratings.csv", "--scores"], "4 learners scored 200 samples and agree"),
+    ],
+)
+def test_a_panel_without_a_truth_has_a_page(folder, capsys, told, words):
+    code, out, err = run(capsys, "assess", *told, "--no-truth", "--html", "page.html")
+    assert code == 0, err
+    assert out.endswith("Wrote page.html\n")
+    assert words in (folder / "page.html").read_text(encoding="utf-8")
+    code, out, _ = run(capsys, "assess", *told, "--no-truth", "--markdown")
+    assert code == 0
+    assert "### Learners" in out
+
+
+@pytest.mark.filterwarnings("ignore::counterpoint.exceptions.UndefinedMeasureWarning")
+def test_many_numbers_that_are_read_as_labels_are_noted(folder, capsys):
+    _, _, err = run(capsys, "assess", "ratings.csv", "--truth", "gold", "--item", "id")
+    words = "different numbers, read as labels. If the learners predict numbers, add --scores."
+    assert words in " ".join(err.split())
+    code, _, err = run(capsys, "assess", "ratings.csv", "--truth", "gold", "--item", "id", "--scores")
+    assert (code, err) == (0, "")
+
+
+def test_rows_without_a_number_as_the_truth_are_left_out(folder, capsys):
+    text = (folder / "ratings.csv").read_text().splitlines()
+    for k in (2, 5):
+        cells = text[k].split(",")
+        text[k] = ",".join([cells[0], "", *cells[2:]])
+    (folder / "ratings.csv").write_text("\n".join(text) + "\n")
+    code, out, err = run(capsys, "assess", "ratings.csv", "--item", "id", "--truth", "gold", "--scores")
+    assert code == 0, err
+    assert "left out 2 of 200 samples, which lack the truth." in err
+    assert "4 x 198" in out
+
+
 def test_probabilities_of_one_class_are_assessed(folder, capsys):
     code, out, err = run(capsys, "assess", "proba.csv", "--scores", "--truth", "gold", "--voting", "soft")
     assert code == 0
@@ -122,12 +175,24 @@ def test_dawid_skene_writes_a_consensus(folder, capsys):
             "`--truth` and `--no-truth` must not be given",
         ),
         (
-            ["assess", "bare.csv", "--no-truth", "--html", "x.html"],
-            "`--html` needs labels with a truth; print the",
+            ["assess", "bare.csv", "--no-truth", "--card", "x.md"],
+            "`--card` needs a truth; print the text, or write a page",
         ),
         (
-            ["assess", "bare.csv", "--no-truth", "--markdown"],
-            "`--markdown` needs labels with a truth; print the",
+            ["assess", "ratings.csv", "--scores", "--truth", "gold", "--item", "id", "--voting", "soft"],
+            "`--voting` needs labels or probabilities; numbers are averaged.",
+        ),
+        (
+            ["assess", "ratings.csv", "--scores", "--truth", "gold", "--group", "id"],
+            "`--group` needs labels, or scores without a truth",
+        ),
+        (
+            ["assess", "prices.csv", "--truth", "price"],
+            "If the learners predict numbers, add --scores.",
+        ),
+        (
+            ["compare", "prices.csv", "prices.csv", "--truth", "price"],
+            "If the learners predict numbers, assess each with `counterpoint assess --scores`",
         ),
         (["assess", "bare.csv", "--no-truth", "--scores"], "column 'ann' must hold numbers; got"),
         (

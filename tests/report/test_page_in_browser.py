@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from counterpoint import assess
+from counterpoint.assessment import assess_regression
 from counterpoint.report import EnsembleReport
 from counterpoint.theory import jury_accuracy
 
@@ -216,6 +217,34 @@ def test_nothing_hangs_over_the_edge(visit, width):
     # Nor is a table of learners cut: its last column is the first to go.
     for table in page.locator("table.learners").all():
         assert table.evaluate("table => table.scrollWidth <= table.parentElement.clientWidth")
+
+
+@pytest.mark.parametrize("width", [360, 1200])
+def test_pages_without_votes_run_clean_and_fit(browser, tmp_path, width):
+    rng = np.random.default_rng(0)
+    truth = 1000 * rng.normal(50, 10, 100)
+    names = ["w" * 60, "<b>", *(f"tree {i}" for i in range(5))]
+    numbers = assess_regression(
+        truth, truth + 3000 * rng.normal(size=(7, 100)), learners=names, name="Prices"
+    )
+    panel = assess(rng.integers(0, 3, (7, 100)), learners=names, name="Panel")
+    context = browser.new_context(viewport={"width": width, "height": 800})
+    for assessment in (numbers, panel):
+        address = EnsembleReport(assessment).write_html(tmp_path / "page.html").as_uri()
+        page = context.new_page()
+        complaints, asked = [], []
+        page.on("console", lambda message, to=complaints: to.append(message.text))
+        page.on("pageerror", lambda error, to=complaints: to.append(str(error)))
+        page.on("request", lambda request, to=asked: to.append(request.url))
+        page.goto(address)
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+        for table in page.locator("table.learners").all():
+            assert table.evaluate("table => table.scrollWidth <= table.parentElement.clientWidth")
+        # The script ran to its end: it keeps the titles of marks for its tooltips, and sorts tables.
+        assert page.locator("svg.hover .mark[data-tip]").count() > 0
+        assert page.locator("table.sortable button").count() == (5 if assessment is numbers else 0)
+        assert (complaints, asked) == ([], [address])
+    context.close()
 
 
 MARKUP = [

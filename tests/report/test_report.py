@@ -5,7 +5,6 @@ import re
 from dataclasses import FrozenInstanceError, replace
 from datetime import date
 from html import escape
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
@@ -19,39 +18,7 @@ from counterpoint.report._lead import _filled, effective_figure, lead
 from counterpoint.report._matrix import _STRONG
 from counterpoint.report._rendering import resource
 from counterpoint.report._words import EXPLANATIONS, interval, number, percent, points, shorten
-
-VOID = {"meta", "link", "input", "br"}
-
-
-class Page(HTMLParser):
-    """The elements of a page, in order, with their text; refuses tags that do not match."""
-
-    def __init__(self, html):
-        super().__init__()
-        self.elements, self.open = [], []
-        self.feed(html)
-        self.close()
-        assert not self.open, f"left open: {[e['tag'] for e in self.open]}"
-
-    def handle_starttag(self, tag, attrs):
-        element = {"tag": tag, "text": "", "within": [e["tag"] for e in self.open], **dict(attrs)}
-        self.elements.append(element)
-        if tag not in VOID:
-            self.open.append(element)
-
-    def handle_startendtag(self, tag, attrs):
-        self.elements.append({"tag": tag, "text": "", "within": [e["tag"] for e in self.open], **dict(attrs)})
-
-    def handle_endtag(self, tag):
-        assert self.open, f"</{tag}> closes nothing"
-        assert self.open.pop()["tag"] == tag
-
-    def handle_data(self, data):
-        for element in self.open:
-            element["text"] += data
-
-    def all(self, tag):
-        return [e for e in self.elements if e["tag"] == tag]
+from tests.report.parsing import Page
 
 
 def test_every_kind_of_ensemble_makes_a_well_formed_page(any_assessment):

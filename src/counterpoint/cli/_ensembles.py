@@ -1,5 +1,6 @@
 """The commands that judge predictions: assess, compare."""
 
+import re
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from counterpoint.cli._options import Json, Markdown
-from counterpoint.cli._panels import assess_scores_with_truth, assess_without_truth
+from counterpoint.cli._panels import assess_scores_with_truth, assess_without_truth, note_numbers
 from counterpoint.cli._printing import echo, echo_data, has_bars
 from counterpoint.cli._reading import (
     STANDARD_INPUT,
@@ -40,6 +41,10 @@ if TYPE_CHECKING:
     from counterpoint.report import EnsembleReport
 
 _USUAL_TRUTH = "y_true"
+_SCORES = "If the learners predict numbers, add --scores."
+_ONE_BY_ONE = "If the learners predict numbers, assess each with `counterpoint assess --scores`: only votes are compared."
+# How the errors about labels quote a number that is none.
+_FRACTION = re.compile(r"holds? (the )?labels.*(such as '|got )[-+]?\d*\.\d")
 # Smaller work is done before anyone could read a progress bar.
 _OUTPUTS_WITH_BAR = 5_000_000
 
@@ -94,6 +99,8 @@ counterpoint assess votes.csv --no-truth
 
 counterpoint assess ratings.csv --scores --no-truth
 
+counterpoint assess prices.csv --scores --truth price --html report.html
+
 zcat votes.csv.gz | counterpoint assess - --truth label
 
 counterpoint assess probabilities.npz --voting soft --json"""
@@ -129,7 +136,7 @@ def assess(
     as_markdown: Markdown = False,
 ) -> None:
     """Assess an ensemble from its predictions: verdict, numbers, advice."""
-    from counterpoint.assessment import Assessment
+    from counterpoint.assessment import Assessment, RegressionAssessment
     from counterpoint.report import EnsembleReport
 
     _check_one_format(as_json, as_markdown)
@@ -143,25 +150,25 @@ def assess(
             raise ValueError("`--truth` and `--no-truth` must not be given together.")
         assessment = assess_without_truth(predictions, learner, drop, layout, called)
     else:
-        with _hinting_at_no_truth(truth):
-            read = read_ensemble(predictions, truth, learner, drop, layout)
         judged = assess_scores_with_truth if scores else _assess
-        assessment = judged(predictions, read, voting, called)
-    if not isinstance(assessment, Assessment):
-        given = {"--markdown": as_markdown, "--html": html is not None, "--card": card is not None}
-        for option in (option for option, wanted in given.items() if wanted):
-            raise ValueError(f"`{option}` needs labels with a truth; print the text, or use --json.")
-    elif as_markdown:
-        echo_data(EnsembleReport(assessment).markdown())
+        with _hinting_at_no_truth(truth), _hinting_at_numbers(_SCORES):
+            read = read_ensemble(predictions, truth, learner, drop, layout)
+            if not scores:
+                note_numbers(predictions, read, _SCORES)
+            assessment = judged(predictions, read, voting, called)
+    report = EnsembleReport(assessment)
+    if card is not None and not isinstance(assessment, Assessment | RegressionAssessment):
+        raise ValueError("`--card` needs a truth; print the text, or write a page with --html.")
+    if as_markdown:
+        echo_data(report.markdown())
     if as_json:
         echo_data(assessment.to_json())
     elif not as_markdown:
         from counterpoint.cli._screen import show_assessment
 
         show_assessment(assessment)
-    if isinstance(assessment, Assessment):
-        _write_page(html, EnsembleReport(assessment))
-        write_card(card, EnsembleReport(assessment))
+    _write_page(html, report)
+    write_card(card, report)
 
 
 def compare(
@@ -195,9 +202,11 @@ def compare(
     assessments, truths, by_file = [], [], []
     for path, given in zip(predictions, _names(predictions, name), strict=True):
         layout = Layout(item, judge, label, file_format, abstain=abstain or ())
-        read = read_ensemble(path, truth, None, drop, layout)
-        check_known(read, path)
-        assessments.append(_assess(path, read, voting, given))
+        with _hinting_at_numbers(_ONE_BY_ONE):
+            read = read_ensemble(path, truth, None, drop, layout)
+            note_numbers(path, read, _ONE_BY_ONE)
+            check_known(read, path)
+            assessments.append(_assess(path, read, voting, given))
         truths.append(read.y_true)
         assert read.y_true is not None
         by_file.append(equal_credit(read.y_true, read.outputs, read.labels, voting))
@@ -259,6 +268,17 @@ def _hinting_at_no_truth(truth: str) -> Iterator[None]:
     except ValueError as error:
         if truth == _USUAL_TRUTH and repr(truth) in str(error):
             raise ValueError(f"{error} If there is no truth, add --no-truth.") from error
+        raise
+
+
+@contextmanager
+def _hinting_at_numbers(advice: str) -> Iterator[None]:
+    """Say how to go on if the learners predict numbers, where a fraction is found in place of a label."""
+    try:
+        yield
+    except ValueError as error:
+        if _FRACTION.search(str(error)):
+            raise ValueError(f"{error} {advice}") from error
         raise
 
 

@@ -9,9 +9,14 @@ from counterpoint.cli._reading import Layout, about, shown
 from counterpoint.cli._unlabelled import read_unlabelled
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from counterpoint.assessment import Assessment, RegressionAssessment
     from counterpoint.assessment.base import AssessmentBase
     from counterpoint.io import Predictions
+
+_MANY = 20  # numbers that are more than the labels of a scale
 
 
 def assess_without_truth(
@@ -43,13 +48,19 @@ def assess_scores_with_truth(
                 f"{shown(path)} must hold scores on the scale of the truth, or probabilities of one of two labels; "
                 f"got {len(classes)} labels and scores from {read.outputs.min():.6g} to {read.outputs.max():.6g}."
             )
-        complete = np.asarray(~np.ma.getmaskarray(read.outputs).any(axis=0))
-        if not complete.all():
-            left = f"{int(np.sum(~complete))} of {len(complete)} samples"
-            echo(f"{shown(path)}: left out {left}, which lack the score of a learner.", err=True)
+        if voting != "hard":
+            raise ValueError("`--voting` needs labels or probabilities; numbers are averaged.")
+        if read.groups is not None:
+            raise ValueError(
+                "`--group` needs labels, or scores without a truth; leave the column out with --drop."
+            )
+        complete = _complete(path, read)
         with about(path):
             return assess_regression(
-                read.y_true[complete], read.outputs[:, complete], learners=read.learners, name=name
+                np.ma.getdata(read.y_true)[complete],
+                np.ma.getdata(read.outputs)[:, complete],
+                learners=read.learners,
+                name=name,
             )
     echo(f"The scores are read as probabilities of {_plain(classes[1])!r}.", err=True)
     both = np.ma.stack([1 - read.outputs, read.outputs], axis=2)
@@ -63,6 +74,42 @@ def assess_scores_with_truth(
             groups=read.groups,
             name=name,
         )
+
+
+def note_numbers(path: Path, read: "Predictions", advice: str) -> None:
+    """Note that a truth of many different fractions is read as labels."""
+    import numpy as np
+
+    assert read.y_true is not None
+    labels = np.unique(np.ma.compressed(read.y_true)).tolist()
+    if len(labels) > _MANY and any("." in str(label) for label in labels) and all(map(_is_number, labels)):
+        echo(
+            f"{shown(path)}: the truth has {len(labels)} different numbers, read as labels. {advice}",
+            err=True,
+        )
+
+
+def _is_number(label: Any) -> bool:
+    try:
+        float(label)
+    except ValueError:
+        return False
+    return True
+
+
+def _complete(path: Path, read: "Predictions") -> "NDArray[np.bool_]":
+    """Return which samples have a truth and the scores of all learners; a note counts the others."""
+    import numpy as np
+
+    assert read.y_true is not None
+    without_score = np.asarray(np.ma.getmaskarray(read.outputs).any(axis=0))
+    without_truth = np.ma.getmaskarray(read.y_true)
+    for missing, what in ((without_truth, "the truth"), (without_score, "the score of a learner")):
+        if count := int(missing.sum()):
+            left = f"{count} of {len(missing)} samples"
+            echo(f"{shown(path)}: left out {left}, which lack {what}.", err=True)
+    found: NDArray[np.bool_] = ~(without_score | without_truth)
+    return found
 
 
 def _are_probabilities(read: "Predictions", classes: Any) -> bool:

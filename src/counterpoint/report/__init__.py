@@ -6,7 +6,7 @@ templates render them, and ``EnsembleReport`` is the object that the user holds.
 
 import datetime
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from os import PathLike
@@ -26,10 +26,17 @@ from counterpoint._validation import (
     check_path,
     check_real,
 )
-from counterpoint.assessment import Assessment, RegressionAssessment, VoteComparison
+from counterpoint.assessment import (
+    AgreementAssessment,
+    Assessment,
+    RegressionAssessment,
+    ScoreAssessment,
+    VoteComparison,
+)
 from counterpoint.assessment.base import AssessmentBase
 from counterpoint.report._card import card_content
 from counterpoint.report._content import content
+from counterpoint.report._panel import panel_content
 from counterpoint.report._regression import regression_content
 from counterpoint.report._regression_card import regression_card_content
 from counterpoint.report._rendering import rendered, resource
@@ -45,15 +52,21 @@ _ROOMS = (1.0, 0.5, 0.25)  # fractions of the limits to try until the page is sm
 
 
 class _Kind(NamedTuple):
-    """The templates of one kind of assessment."""
+    """What makes the page, the Markdown and the card of one kind of assessment."""
 
+    content: Callable[..., dict[str, Any]]
     sections: str
     markdown: str
+    card: Callable[[Any], dict[str, Any]] | None
 
 
 _KINDS: Mapping[type[AssessmentBase], _Kind] = {
-    Assessment: _Kind("sections.html", "report.md"),
-    RegressionAssessment: _Kind("regression.html", "regression.md"),
+    Assessment: _Kind(content, "sections.html", "report.md", card_content),
+    RegressionAssessment: _Kind(
+        regression_content, "regression.html", "regression.md", regression_card_content
+    ),
+    AgreementAssessment: _Kind(panel_content, "panel.html", "panel.md", None),
+    ScoreAssessment: _Kind(panel_content, "panel.html", "panel.md", None),
 }
 
 
@@ -63,9 +76,9 @@ class EnsembleReport:
 
     Parameters
     ----------
-    assessments : Assessment or RegressionAssessment, or a sequence of one kind
-        From :func:`counterpoint.assess` or :func:`counterpoint.assessment.assess_regression`: one, or one for each
-        ensemble to compare. Equal names are numbered.
+    assessments : Assessment or a sequence of one kind of them
+        From :func:`counterpoint.assess`, with or without a truth, or from ``assess_regression`` or ``assess_scores`` of
+        :mod:`counterpoint.assessment`: one, or one for each ensemble to compare. Equal names are numbered.
     title : str, optional
         The heading; by default the name of the ensemble, or the number of ensembles.
     date : str or datetime.date, optional
@@ -79,7 +92,7 @@ class EnsembleReport:
 
     Attributes
     ----------
-    assessments : tuple of Assessment or of RegressionAssessment
+    assessments : tuple
         The assessments, with unique names.
     title, date, trajectories, comparison
         As given.
@@ -116,10 +129,7 @@ class EnsembleReport:
 
     def __init__(
         self,
-        assessments: Assessment
-        | RegressionAssessment
-        | Sequence[Assessment]
-        | Sequence[RegressionAssessment],
+        assessments: AssessmentBase | Sequence[AssessmentBase],
         *,
         title: str | None = None,
         date: str | datetime.date | None = None,
@@ -187,7 +197,7 @@ class EnsembleReport:
         Returns
         -------
         str
-            A card for one ensemble; a report on several raises ValueError.
+            A card for one ensemble; a report on several, or on a panel without a truth, raises ValueError.
 
         Examples
         --------
@@ -201,8 +211,9 @@ class EnsembleReport:
             raise ValueError(
                 f"A model card is about one ensemble; this report is on {len(self.assessments)}."
             )
-        (about,) = self.assessments
-        found = card_content(about) if isinstance(about, Assessment) else regression_card_content(about)
+        if self._kind.card is None:
+            raise ValueError("A model card needs a truth: without one nobody can tell how good the model is.")
+        found = self._kind.card(self.assessments[0])
         given = {"what": what, "use": use, "data": data, "limits_given": limits, "date": self.date}
         return f"{rendered('card.md', found | given)}\n"
 
@@ -258,11 +269,10 @@ class EnsembleReport:
         )
 
     def _content(self, room: float = 1.0) -> dict[str, Any]:
-        about = self.title, self.date
-        if isinstance(self.assessments[0], RegressionAssessment):
-            data = regression_content(self.assessments, *about, room)
-        else:
-            data = content(self.assessments, *about, self.trajectories, room, comparison=self.comparison)
+        given: dict[str, Any] = {}
+        if isinstance(self.assessments[0], Assessment):
+            given = {"paths": self.trajectories, "comparison": self.comparison}
+        data = self._kind.content(self.assessments, self.title, self.date, room, **given)
         return data | {"sections_of_kind": self._kind.sections}
 
     @property

@@ -37,9 +37,9 @@ def content(
     assessments: Sequence[Assessment],
     title: str | None,
     date: str | None,
-    paths: Mapping[str, OperatingPoint],
     room: float = 1.0,
     *,
+    paths: Mapping[str, OperatingPoint],
     comparison: VoteComparison | None = None,
 ) -> dict[str, Any]:
     """Return the data of the templates; ``room`` scales the limits."""

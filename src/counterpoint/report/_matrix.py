@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 
 from counterpoint._validation import FloatArray
-from counterpoint.assessment import Assessment, RegressionAssessment
+from counterpoint.assessment import Assessment
 from counterpoint.outputs import ratio
 from counterpoint.plots.correlation import clustered_correlations, scale_start
 from counterpoint.report._words import number, shorten
 
-__all__ = ["error_matrix_figure", "matrix_figure", "pairs"]
+__all__ = ["learner_matrix_figure", "matrix_figure", "pairs"]
 
 _SIDE = 400  # of the whole grid
 _LARGEST_CELL = 46
@@ -35,18 +35,17 @@ def matrix_figure(a: Assessment, most: int) -> dict[str, Any] | None:
     }
 
 
-def error_matrix_figure(a: RegressionAssessment, most: int) -> dict[str, Any] | None:
-    """Return the matrix of the correlations of the errors, similar learners side by side."""
-    if a.n_learners < 2 or not np.isfinite(a.error_correlations).any():
+def learner_matrix_figure(
+    matrix: FloatArray, learners: Sequence[str], most: int, title: str, says: str
+) -> dict[str, Any] | None:
+    """Return the correlations of the learners without a truth, similar learners side by side."""
+    apart = ~np.eye(len(learners), dtype=bool)
+    if not np.isfinite(matrix[apart]).any():
         return None
-    unused = np.zeros(a.n_learners)
-    whole, names = clustered_correlations(unused, a.error_correlations, a.learners)
-    said = "How similar the errors are: 1 if two learners err alike, 0 if unrelated, below 0 if they err in opposite "
-    return _grid(whole[1:, 1:], names[1:], most, truth=False) | {
-        "truth": False,
-        "title": "Correlation matrix of the errors of the learners",
-        "says": f"{said}directions. Similar learners stand side by side; columns are in the order of the rows",
-    }
+    unused = np.zeros(len(learners))
+    whole, names = clustered_correlations(unused, matrix, learners)
+    cells = _grid(whole[1:, 1:], names[1:], most, truth=False)
+    return cells | {"truth": False, "title": title, "says": says}
 
 
 def _grid(whole: FloatArray, rows: list[str], most: int, *, truth: bool = True) -> dict[str, Any]:

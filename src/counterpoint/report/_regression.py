@@ -21,7 +21,7 @@ from counterpoint.report._limits import (
     left_out,
     share_room,
 )
-from counterpoint.report._matrix import error_matrix_figure, pairs
+from counterpoint.report._matrix import learner_matrix_figure, pairs
 from counterpoint.report._regression_lead import (
     error_figure,
     regression_lead,
@@ -34,6 +34,11 @@ __all__ = ["regression_content"]
 
 _FEWEST = 101  # learners that the curve reaches at least
 _STEPS = 60  # of the curve
+_MATRIX = (
+    "Correlation matrix of the errors of the learners",
+    "How similar the errors are: 1 if two learners err alike, 0 if unrelated, below 0 if they err in opposite "
+    "directions. Similar learners stand side by side; columns are in the order of the rows",
+)
 
 
 def regression_content(
@@ -69,7 +74,7 @@ def _ensemble(a: RegressionAssessment, index: int, limits: Limits) -> dict[str, 
         "sizing": _sizing_figure(a),
         "sizes": _sizes(a),
         "enough": _enough(a),
-        "matrix": error_matrix_figure(a, limits.side),
+        "matrix": learner_matrix_figure(a.error_correlations, a.learners, limits.side, *_MATRIX),
         "pairs": pairs(a.error_correlations, a.learners),
         "n_learners": a.n_learners,
     }
