@@ -435,7 +435,7 @@ def test_the_documentation_shows_what_the_commands_print(tmp_path, monkeypatch, 
     monkeypatch.setenv("COLUMNS", "80")
     exec(re.search(r"```python\n(.*?)```", text, re.DOTALL)[1], {})
     blocks = re.findall(r"```console\n\$ (.*?)\n(.*?)```", text, re.DOTALL)
-    assert len(blocks) == 14
+    assert len(blocks) == 15
     for command, shown in blocks:
         *before, last = command.split("; ")
         for part in before:

@@ -192,7 +192,7 @@ def test_dawid_skene_writes_a_consensus(folder, capsys):
         ),
         (
             ["compare", "prices.csv", "prices.csv", "--truth", "price"],
-            "If the learners predict numbers, assess each with `counterpoint assess --scores`",
+            "If the learners predict numbers, run `counterpoint assess --scores` on each",
         ),
         (["assess", "bare.csv", "--no-truth", "--scores"], "column 'ann' must hold numbers; got"),
         (
