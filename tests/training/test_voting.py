@@ -68,6 +68,26 @@ def test_the_votes_are_means_of_probabilities_of_logits_and_of_choices(weights):
         assert torch.equal(ensemble.predict(x), ensemble.predict_proba(x).argmax(-1))
 
 
+@pytest.mark.parametrize("voting", ["soft", "hard", "geometric"])
+@pytest.mark.parametrize("outputs", [[0.0, -torch.inf, 1.0], [torch.nan] * 3, [torch.inf, 0.0, 0.0]])
+def test_a_learner_of_weight_zero_takes_no_part(voting, outputs):
+    kept = torch.tensor([[[2.0, 0.0, -1.0]], [[0.0, 1.0, 0.5]]], requires_grad=True)
+    silent = torch.tensor([[outputs]], requires_grad=True)
+    found = Vote(voting, weights=torch.tensor([0.25, 0.75, 0.0]))(torch.cat([kept, silent]))
+    expected = Vote(voting, weights=torch.tensor([0.25, 0.75]))(kept)
+    torch.testing.assert_close(found, expected)
+    if voting != "hard":
+        (gradient,) = torch.autograd.grad(found[0, 0], kept)
+        (reference,) = torch.autograd.grad(expected[0, 0], kept)
+        torch.testing.assert_close(gradient, reference)
+
+
+def test_a_regressor_of_weight_zero_takes_no_part():
+    numbers = torch.tensor([[[1.0]], [[3.0]], [[torch.inf]]])
+    vote = Vote("mean", "regression", torch.tensor([0.5, 0.5, 0.0]))
+    assert vote(numbers).item() == 2.0
+
+
 def test_the_geometric_vote_of_certain_learners_is_that_of_their_mean_logits():
     # In probabilities of float32 these logits would be zeros and ones.
     logits = torch.tensor([[[300.0, 0.0]], [[0.0, 299.0]]])

@@ -42,7 +42,9 @@ if TYPE_CHECKING:
 
 _USUAL_TRUTH = "y_true"
 _SCORES = "If the learners predict numbers, add --scores."
-_ONE_BY_ONE = "If the learners predict numbers, run `counterpoint assess --scores` on each: only votes are compared."
+_ONE_BY_ONE = (
+    "If the learners predict numbers, run `counterpoint assess --scores` on each: only votes are compared."
+)
 # How the errors about labels quote a number that is none.
 _FRACTION = re.compile(r"holds? (the )?labels.*(such as '|got )[-+]?\d*\.\d")
 # Smaller work is done before anyone could read a progress bar.

@@ -25,7 +25,7 @@ class Vote(NamedTuple):
     activation : {"softmax", "identity", "regression"}
         How outputs become probabilities. For regression they are numbers, and the vote is their mean.
     weights : Tensor of shape (n_learners,), optional
-        Weights of the learners, which sum to one; equal by default.
+        Weights of the learners, which sum to one; equal by default. A learner of weight 0 takes no part.
     readout : Readout, optional
         Applied to the outputs first.
 
@@ -81,5 +81,6 @@ def _shares(outputs: Tensor, weights: Tensor | None) -> Tensor:
 
 
 def _weighted_sum(share: Tensor, outputs: Tensor) -> Tensor:
-    # A matrix product would be rounded under autocast.
-    return (share[:, None, None] * outputs).sum(0)
+    # A matrix product would be rounded under autocast. 0 times infinity is not a number: no share, no part.
+    part = share[:, None, None]
+    return (part * outputs.masked_fill(part == 0, 0.0)).sum(0)
