@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import binomtest
 
 from counterpoint import assess
-from counterpoint.assessment import compare_votes, credit_estimate, paired_difference
+from counterpoint.assessment import VoteComparison, compare_votes, credit_estimate, paired_difference
 
 
 def simulated(seed, n, p, shared):
@@ -86,6 +86,52 @@ def test_intervals_cover_and_the_test_keeps_its_level(n, p):
             ahead, behind = int((one > other).sum()), int((one < other).sum())
             rejected += ahead + behind > 0 and binomtest(ahead, ahead + behind).pvalue < 0.05
         assert rejected <= 25
+
+
+def with_ties(n, rng):
+    """Return credits of equal mean: one ties where the other is wrong, twice as often as it is wrong alone."""
+    luck = rng.random(n)
+    tied, wrong = luck < 0.2, (luck >= 0.2) & (luck < 0.3)
+    return {"ties": np.where(tied, 0.5, np.where(wrong, 0.0, 1.0)), "firm": np.where(tied, 0.0, 1.0)}
+
+
+def test_ties_alone_do_not_make_a_vote_more_accurate():
+    """The exact test is of who is ahead more often, and rejects in almost half of these; the accuracies are equal."""
+    rng = np.random.default_rng(0)
+    pairs = [VoteComparison.from_credits(with_ties(120, rng)).pairs[0] for _ in range(1000)]
+    assert np.mean([pair.corrected < 0.05 for pair in pairs]) > 0.3
+    assert np.mean([pair.apart for pair in pairs]) < 0.05
+    for pair in pairs:
+        assert ("is more accurate than" in str(pair)) == (pair.corrected < 0.05 and pair.difference.low > 0)
+
+
+def test_a_test_and_an_interval_that_disagree_are_told_in_one_sentence():
+    """The ends by hand: (2 / 62) -+ 1.96 sqrt((13 + 2) / 62**2 - (2 / 62)**2 / 62)."""
+
+    def compared(n_tied, n_wrong):
+        tied, wrong, both = [0.5] * n_tied, [0.0] * n_wrong, [1.0] * 32
+        credit = {"a": [*tied, *wrong, *both], "b": [0.0] * n_tied + [1.0] * n_wrong + both}
+        return VoteComparison.from_credits({name: np.array(one) for name, one in credit.items()}).pairs[0]
+
+    pair = compared(20, 8)
+    assert (pair.first, pair.ahead, pair.behind, pair.apart) == ("a", 20, 8, False)
+    assert str(pair) == (
+        "a and b cannot be told apart: +3.3 points (-9.0 to +15.4); a is ahead on 20 samples and behind on 8 "
+        "(p = 0.036), but ties are part of it."
+    )
+    pair = compared(34, 18)  # b is more accurate here, and a is ahead more often
+    assert (pair.first, pair.ahead, pair.behind, pair.apart) == ("b", 18, 34, False)
+    assert "; a is ahead on 34 samples and behind on 18 (p = 0.036), but ties" in str(pair)
+
+
+@pytest.mark.parametrize("n", [0, 1000])
+def test_without_ties_the_interval_agrees_with_every_rejection_of_the_exact_test(n):
+    for differing in range(6, 200):
+        least = next(
+            b for b in range(differing, -1, -1) if binomtest(b, differing).pvalue < 0.05 and 2 * b < differing
+        )
+        d = [1.0] * (differing - least) + [-1.0] * least + [0.0] * n
+        assert paired_difference(d).low > 0
 
 
 def test_soft_votes_are_compared_by_their_probabilities():

@@ -149,16 +149,26 @@ class PairedVotes(NamedTuple):
 
     @property
     def apart(self) -> bool:
-        """Whether the data tell the two apart: a corrected p-value below 0.05."""
-        return self.corrected < SURE
+        """Whether the data tell the two apart: a corrected p-value below 0.05, and a difference surely above 0.
+
+        Without shared ties the first implies the second. The test counts samples, whatever the credit on them; a vote
+        that is ahead by half a credit on many and behind by a whole one on few need not be more accurate.
+        """
+        return self.corrected < SURE and self.difference.low > 0
 
     def __str__(self) -> str:
         value, low, high = (f"{100 * end:+.1f}" for end in self.difference)
         p = "p < 0.001" if self.corrected < 0.001 else f"p = {self.corrected:.2g}"
-        numbers = f"{value} points ({low} to {high}), {p}."
+        points = f"{value} points ({low} to {high})"
         if self.apart:
-            return f"{self.first} is more accurate than {self.second}: {numbers}"
-        return f"{self.first} and {self.second} cannot be told apart: {numbers}"
+            return f"{self.first} is more accurate than {self.second}: {points}, {p}."
+        alike = f"{self.first} and {self.second} cannot be told apart: {points}"
+        if self.corrected < SURE:
+            one, many, few = self.first, self.ahead, self.behind
+            if many < few:
+                one, many, few = self.second, few, many
+            return f"{alike}; {one} is ahead on {many} samples and behind on {few} ({p}), but ties are part of it."
+        return f"{alike}, {p}."
 
 
 @dataclass(frozen=True)
@@ -259,7 +269,9 @@ def compare_votes(
     Notes
     -----
     The test is of the samples on which only one of the votes is right, and needs no approximation. A shared tie counts
-    as ahead of a wrong vote and behind a right one. Samples count as independent. Those on which an ensemble has no
+    as ahead of a wrong vote and behind a right one. So with ties the test may find that one vote is ahead more often
+    where their accuracies do not differ. A vote is called more accurate only if the interval of the difference, which
+    weighs ties by their credit, is above 0 as well. Samples count as independent. Those on which an ensemble has no
     vote are left out.
 
     Examples
