@@ -100,7 +100,8 @@ def test_ties_alone_do_not_make_a_vote_more_accurate():
     rng = np.random.default_rng(0)
     pairs = [VoteComparison.from_credits(with_ties(120, rng)).pairs[0] for _ in range(400)]
     assert np.mean([pair.corrected < 0.05 for pair in pairs]) > 0.3
-    assert np.mean([pair.apart for pair in pairs]) < 0.05
+    # A level of 5 %, and 2.75 standard errors of 400 trials.
+    assert np.mean([pair.apart for pair in pairs]) < 0.08
     for pair in pairs:
         assert ("is more accurate than" in str(pair)) == (pair.corrected < 0.05 and pair.difference.low > 0)
 
