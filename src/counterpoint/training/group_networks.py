@@ -17,7 +17,10 @@ from counterpoint.training.ensemble import Ensemble, Voters
 from counterpoint.training.networks import FeatureMask
 from counterpoint.training.stacked import Stacked, can_stack
 
-__all__ = ["GroupNetworks", "Part"]
+__all__ = ["GroupNetworks"]
+
+# The inputs of networks, those of each, or None where equal blocks of networks see one after the other.
+_Rows = Tensor | list[int] | None
 
 
 class GroupNetworks(Voters):
@@ -34,8 +37,8 @@ class GroupNetworks(Voters):
 
     Attributes
     ----------
-    parts : ModuleList of Part
-        The programs.
+    parts : list
+        The programs, each with the ``places`` of its networks among all.
 
     Notes
     -----
@@ -51,45 +54,50 @@ class GroupNetworks(Voters):
     torch.Size([12, 20, 2])
     """
 
-    def __init__(
-        self, folds: Sequence[Sequence[nn.Module]], fold_of: Sequence[int], activation: str
-    ) -> None:
+    _order: Tensor | None
+
+    def __init__(self, folds: Sequence[Sequence[nn.Module]], fold_of: Sequence[int], activation: str) -> None:
         n = len(folds[0])
         super().__init__(len(fold_of) * n, "auto", None, activation)
         networks = [network for fold in folds for network in fold]
-        start = [fold * n + i for fold in fold_of for i in range(n)]  # the network that a learner begins as
-        views = [_seen(network) for network in networks] if can_stack(networks) else [None] * len(networks)
-        self.parts = nn.ModuleList()
-        for view in dict.fromkeys(views):
-            places = [place for place, k in enumerate(start) if views[k] == view]
-            places.sort(key=lambda place: start[place] // n)
-            self.parts.append(Part(networks, [start[place] for place in places], places, view))
-        places = [place for part in self.parts for place in part.places]
-        ordered = places == list(range(len(places)))
-        self.register_buffer("_order", None if ordered else torch.tensor(places).argsort())
+        start = [fold * n + i for fold in fold_of for i in range(n)]  # the network that each begins as
+        by_fold = sorted(range(len(start)), key=lambda place: start[place] // n)
+        views = _views(networks)
+        sets = [[place for place in by_fold if views[start[place]] == view] for view in dict.fromkeys(views)]
+        if min(map(len, sets)) == 1:  # a stack has several networks
+            views, sets = [None] * len(networks), [by_fold]
+        self.parts = [
+            _Part(networks, [start[place] for place in places], places, views[start[places[0]]])
+            for places in sets
+        ]
+        self._programs = nn.ModuleList(self.parts)  # a list by itself would not be a part of this module
+        order = torch.tensor([place for places in sets for place in places]).argsort()
+        ordered = torch.equal(order, torch.arange(len(order)))
+        self.register_buffer("_order", None if ordered else order, persistent=False)
 
-    def forward(self, x: Tensor, inputs: Sequence[Tensor]) -> Tensor:
+    def forward(self, x: Tensor, inputs: Sequence[_Rows]) -> Tensor:
         """Return the logits of all networks, (G N, B, m), group by group.
 
         Parameters
         ----------
         x : Tensor, shape (S, B, ...)
             Inputs, some of which several groups may share.
-        inputs : sequence of Tensor
-            Which network sees which, by :meth:`inputs`.
+        inputs : sequence
+            Which network sees which, from :meth:`inputs`.
         """
-        found = [part(x, rows) for part, rows in zip(self.parts, inputs, strict=True)]
+        found: list[Tensor] = [part(x, rows) for part, rows in zip(self.parts, inputs, strict=True)]
         if self._order is None:
-            return cast(Tensor, found[0])
+            return found[0]
         # The batch comes last in memory, as in stacked networks.
         columns = torch.cat([logits.mT for logits in found])
         return columns.index_select(0, self._order).mT
 
-    def inputs(self, sources: Sequence[int]) -> list[Tensor]:
-        """Return which networks see which inputs, for each part, given the input of each group or each network."""
-        each = self.n_learners // len(sources)
-        rows = [[sources[place // each] for place in part.places] for part in self.parts]
-        return [torch.tensor(_blocks(own), device=self.weights.device) for own in rows]
+    def inputs(self, sources: Sequence[int]) -> list[_Rows]:
+        """Return which networks of each part see which inputs, given the input of each group or of each network."""
+        each, n_inputs = self.n_learners // len(sources), max(sources) + 1
+        return [
+            part.inputs([sources[place // each] for place in part.places], n_inputs) for part in self.parts
+        ]
 
     @property
     def is_stacked(self) -> bool:
@@ -99,11 +107,11 @@ class GroupNetworks(Voters):
     @property
     def learners(self) -> list[nn.Module]:
         """The networks as ordinary modules, group by group; copies of the present values where they are stacked."""
-        found = {place: network for part in self.parts for place, network in part.learners()}
-        return [found[place] for place in range(self.n_learners)]
+        found = [network for part in self.parts for network in part.learners()]
+        return found if self._order is None else [found[k] for k in self._order.tolist()]
 
 
-class Part(nn.Module):
+class _Part(nn.Module):
     """Networks that see the same columns.
 
     Parameters
@@ -118,6 +126,8 @@ class Part(nn.Module):
         The columns that they see; by default all, as they are given.
     """
 
+    _seen: Tensor | None
+
     def __init__(
         self,
         networks: Sequence[nn.Module],
@@ -127,45 +137,52 @@ class Part(nn.Module):
     ) -> None:
         super().__init__()
         self.places, self._initial = places, [networks[k] for k in start]
-        self.register_buffer("_seen", None if seen is None else torch.tensor(seen))
+        self.register_buffer(
+            "_seen", None if seen is None else torch.tensor(seen, dtype=torch.int64), persistent=False
+        )
         own = {k: _slim(networks[k], seen) for k in dict.fromkeys(start)}
         numbers = {k: number for number, k in enumerate(own)}
         self.ensemble = _copies(list(own.values()), [numbers[k] for k in start])
 
-    def forward(self, x: Tensor, rows: Tensor) -> Tensor:
-        """Return the logits of the networks, equal blocks of which see the rows ``x[rows]``."""
+    def inputs(self, rows: list[int], n_inputs: int) -> _Rows:
+        """Return the inputs of the networks, given that of each: where they are stacked, of equal blocks of them."""
+        if not self.ensemble.is_stacked:
+            return rows
+        few = list(dict.fromkeys(rows))
+        size = len(rows) // len(few)
+        if rows == [row for row in few for _ in range(size)]:
+            rows = few
+        return (
+            None if rows == list(range(n_inputs)) else torch.tensor(rows, device=self.ensemble.weights.device)
+        )
+
+    def forward(self, x: Tensor, rows: _Rows) -> Tensor:
+        """Return the logits of the networks, which see ``x[rows]``, or all of ``x``."""
         if self._seen is not None:
             x = x.index_select(-1, self._seen)
         if isinstance(self.ensemble.body, Stacked):
-            return self.ensemble.body(x.index_select(0, rows), own=True)
-        size = self.ensemble.n_learners // len(rows)
-        return cast(Tensor, self.ensemble([x[k] for k in rows.tolist() for _ in range(size)]))
+            x = x.index_select(0, rows) if isinstance(rows, Tensor) else x
+            return cast(Tensor, self.ensemble.body(x, own=True))
+        return cast(Tensor, self.ensemble([x[k] for k in cast(list[int], rows)]))
 
-    def learners(self) -> list[tuple[int, nn.Module]]:
-        """Return the networks as ordinary modules, with their places."""
-        found = zip(self._initial, self.ensemble.learners, strict=True)
-        whole = [trained if self._seen is None else self._widened(initial, trained) for initial, trained in found]
-        return list(zip(self.places, whole, strict=True))
-
-    @torch.no_grad()
-    def _widened(self, initial: Any, trained: Any) -> nn.Module:
-        """Return a trained network with the columns that it does not see."""
-        network, first = copy.deepcopy(initial), trained[0]
-        weight = network[1].weight.to(first.weight).index_copy(1, self._seen, first.weight)
-        network[1].weight, network[1].bias = nn.Parameter(weight, first.weight.requires_grad), first.bias
-        network[2:] = trained[1:]
-        return network.to(weight.device).train(trained.training)
+    def learners(self) -> list[nn.Module]:
+        """Return the networks as ordinary modules."""
+        found = self.ensemble.learners
+        if self._seen is None:
+            return found
+        return [_widened(*both, self._seen) for both in zip(self._initial, found, strict=True)]
 
 
-def _seen(network: nn.Module) -> tuple[int, ...] | None:
-    """Return the columns that a network sees, or None where they are not known from its first two layers."""
-    if type(network) is not nn.Sequential or len(network) < 2:
-        return None
-    mask, first = network[0], network[1]
-    if type(mask) is not FeatureMask or type(first) is not nn.Linear or mask.weight.requires_grad:
-        return None
-    weight = mask.weight.detach().cpu()
-    return tuple(weight.nonzero()[:, 0].tolist()) if ((weight == 0) | (weight == 1)).all() else None
+def _views(networks: Sequence[nn.Module]) -> list[tuple[int, ...] | None]:
+    """Return the columns that each network sees, or None where its first two layers do not tell."""
+    first: Any = networks[0]
+    if can_stack(networks) and type(first) is nn.Sequential:
+        kinds = [type(layer) for layer in first[:2]]
+        if kinds == [FeatureMask, nn.Linear] and not first[0].weight.requires_grad:
+            masks = torch.stack([cast(Any, network)[0].weight.detach() for network in networks]).cpu()
+            if ((masks == 0) | (masks == 1)).all():
+                return [tuple(mask.nonzero()[:, 0].tolist()) for mask in masks]
+    return [None] * len(networks)
 
 
 def _slim(network: Any, seen: tuple[int, ...] | None) -> nn.Module:
@@ -176,6 +193,15 @@ def _slim(network: Any, seen: tuple[int, ...] | None) -> nn.Module:
     first.weight = nn.Parameter(first.weight.detach()[:, list(seen)], first.weight.requires_grad)
     first.in_features = len(seen)
     return nn.Sequential(first, *network[2:]).train(network.training)
+
+
+@torch.no_grad()
+def _widened(initial: Any, trained: Any, seen: Tensor) -> nn.Module:
+    """Return a trained network of the columns that are seen, as a network of all columns."""
+    mask, first = copy.deepcopy(initial[0]).to(seen.device), trained[0]
+    weight = initial[1].weight.to(seen.device).index_copy(1, seen, first.weight)
+    first.weight, first.in_features = nn.Parameter(weight, first.weight.requires_grad), weight.shape[1]
+    return nn.Sequential(mask, *trained).train(trained.training)
 
 
 def _copies(networks: Sequence[nn.Module], index: Sequence[int]) -> Ensemble:
@@ -195,16 +221,3 @@ def _copies(networks: Sequence[nn.Module], index: Sequence[int]) -> Ensemble:
         stacked.weights = stacked.weights.new_full((len(index),), 1 / len(index))
         return stacked
     return Ensemble([copy.deepcopy(networks[k]) for k in index])
-
-
-def _blocks(rows: list[int]) -> list[int]:
-    """Return the inputs of equal blocks of consecutive networks, as few as there can be.
-
-    Examples
-    --------
-    >>> _blocks([1, 1, 0, 0]), _blocks([0, 1, 0, 1])
-    ([1, 0], [0, 1, 0, 1])
-    """
-    few = list(dict.fromkeys(rows))
-    size = len(rows) // len(few)
-    return few if rows == [row for row in few for _ in range(size)] else rows

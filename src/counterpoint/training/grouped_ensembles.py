@@ -124,9 +124,7 @@ class GroupedEnsembles:
         """
         each = [xs] * len(self.groups) if isinstance(xs, Tensor) else list(xs)
         if len(each) != len(self.groups):
-            raise ValueError(
-                f"`xs` must hold inputs for each of {len(self.groups)} groups; got {len(each)}."
-            )
+            raise ValueError(f"`xs` must hold inputs for each of {len(self.groups)} groups; got {len(each)}.")
         distinct = {id(x): x for x in each}
         places = {key: place for place, key in enumerate(distinct)}
         inputs = self.networks.inputs([places[id(x)] for x in each])
@@ -176,7 +174,7 @@ class GroupedEnsembles:
         """Discard the read-outs, which belong to the weights that they were fitted with."""
         self._readouts = None
 
-    def _run(self, x: Tensor, inputs: list[Tensor]) -> Tensor:
+    def _run(self, x: Tensor, inputs: Sequence[Tensor | list[int] | None]) -> Tensor:
         """Return the logits (G, N, B, m) of inputs (S, B, ...)."""
         return cast(Tensor, self.networks(x, inputs).unflatten(0, (len(self.groups), -1)))
 

@@ -47,14 +47,14 @@ class _Linear(StackedLayer):
 
     def forward(self, x: Tensor, n: int, own: bool) -> tuple[Tensor, bool]:
         columns = (x if own else x[None]).mT  # (K, in, B)
-        blocks = len(columns)  # learners with the same rows are one product
-        weight, size = self.weight, self.weight.shape[1]
-        weight = weight.reshape(blocks, -1, weight.shape[2])
+        outputs, inputs = self.weight.shape[1:]
+        blocks = (len(columns), n // len(columns) * outputs)  # a product for all learners with the same rows
+        weight = self.weight.reshape(*blocks, inputs)
         if self.bias is None:
             found = torch.bmm(weight, columns)
         else:
-            found = torch.baddbmm(self.bias.reshape(blocks, -1, 1), weight, columns)
-        return found.reshape(n, size, -1).mT, True
+            found = torch.baddbmm(self.bias.reshape(*blocks, 1), weight, columns)
+        return found.reshape(n, outputs, x.shape[-2]).mT, True
 
     def tensors(self, n: int) -> dict[str, Tensor]:
         return {"weight": self.weight} | ({} if self.bias is None else {"bias": self.bias.squeeze(2)})
