@@ -177,7 +177,7 @@ def _views(networks: Sequence[nn.Module]) -> list[tuple[int, ...] | None]:
     """Return the columns that each network sees, or None where its first two layers do not tell."""
     first: Any = networks[0]
     if can_stack(networks) and type(first) is nn.Sequential:
-        kinds = [type(layer) for layer in first[:2]]
+        kinds = [type(layer) for layer in list(first.children())[:2]]
         if kinds == [FeatureMask, nn.Linear] and not first[0].weight.requires_grad:
             masks = torch.stack([cast(Any, network)[0].weight.detach() for network in networks]).cpu()
             if ((masks == 0) | (masks == 1)).all():
