@@ -34,7 +34,7 @@ POINTS = {
     "ten of width 8, CIFAR-100, 10 epochs": ("cifar100", 8, 10, 10),
     "five of width 32, CIFAR-10, 10 epochs": ("cifar10", 32, 5, 10),
     "five of width 32, CIFAR-100, 10 epochs": ("cifar100", 32, 5, 10),
-    "five of width 32, CIFAR-10, 30 epochs": ("cifar10", 32, 5, 30),
+    "five of width 32, CIFAR-10, 50 epochs": ("cifar10", 32, 5, 50),
 }
 
 

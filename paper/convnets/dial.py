@@ -64,6 +64,8 @@ POINTS = (
     _point("cifar100", 8, 50, PAIR),
     _point("cifar10", 32, 30, PAIR),
     _point("cifar100", 32, 30, PAIR),
+    _point("cifar10", 32, 50, PAIR),
+    _point("cifar100", 32, 50, PAIR),
     _point("cifar10", 16, 10, PAIR),
     *(_point("cifar10", width, 40, PAIR, **FEW) for width in (8, 32)),
     *(_point("cifar10", width, 1, PAIR) for width in (8, 32)),

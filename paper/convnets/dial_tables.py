@@ -84,12 +84,12 @@ SUMMARY = (
     Key("cifar10", 8, 10, 10),
     Key("cifar10", 8, 10, 50),
     Key("cifar10", 32, 5, 10),
-    Key("cifar10", 32, 5, 30),
+    Key("cifar10", 32, 5, 50),
     Key("cifar10", 64, 3, 10),
     Key("cifar100", 8, 10, 10),
     Key("cifar100", 8, 10, 50),
     Key("cifar100", 32, 5, 10),
-    Key("cifar100", 32, 5, 30),
+    Key("cifar100", 32, 5, 50),
 )
 # Arm -> label and colour in the figure; the default dial is drawn apart.
 DRAWN = {

@@ -8,7 +8,7 @@ from counterpoint.cli import main
 
 def test_the_suites_are_large_and_hold_one_another():
     assert len(SUITES["uci15"]) == 15
-    assert len(SUITES["all"]) == len(TABLES) == 33
+    assert len(SUITES["all"]) == len(TABLES) == 35
     assert set(SUITES["uci15"]) < set(SUITES["real"]) < set(SUITES["all"])
     assert sum(1000 <= one.rows <= 50_000 for one in TABLES.values()) == 14
     assert all(one.terms for one in TABLES.values())
@@ -63,7 +63,7 @@ def test_the_command_lists_a_suite_and_runs_nothing(tmp_path, capsys, monkeypatc
     assert main(["arena", "--suite", "all", "--list"]) == 0
     out = capsys.readouterr().out.splitlines()
     assert out[0] == "The tables of the suite all"
-    assert len(out) == 2 + 33
+    assert len(out) == 2 + 35
     assert out[2].split() == ["labor", "counterpoint", "Labor", "Relations", "(UCI)", "CC", "BY", "4.0", "57"]
     assert not list(tmp_path.iterdir())
 

@@ -123,6 +123,20 @@ def test_a_wave_is_a_mixture_of_two_of_three():
         np.testing.assert_allclose(mean, (waves[one] + waves[other]) / 2, atol=0.2)
 
 
+@pytest.mark.parametrize(("name", "plain"), [("led24", "led7"), ("waveform-40", "waveform")])
+def test_columns_of_noise_tell_nothing_of_the_class(name, plain):
+    X, y = compute(name)
+    alone, _ = compute(plain)
+    own = alone.shape[1]
+    assert list(X)[:own] == list(alone)
+    means = X.groupby(y).mean()
+    spread = means.std() / (X.std() / np.sqrt(np.bincount(np.unique(y, return_inverse=True)[1]).mean()))
+    assert spread.iloc[:own].median() > 3  # a column of noise has about 1
+    assert spread.iloc[own:].max() < 2
+    signal = [mean.to_numpy() for mean in (alone.mean(), X.iloc[:, :own].mean())]
+    np.testing.assert_allclose(*signal, atol=0.1)
+
+
 def test_loans_follow_the_function_up_to_the_noise():
     X, y = compute("agrawal-7")
     group = 0.67 * (X["salary"] + X["commission"]) - 0.2 * X["loan"] - 20_000 > 0

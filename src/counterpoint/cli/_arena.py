@@ -73,8 +73,8 @@ Drop = Annotated[
 Suite = Annotated[
     str | None,
     typer.Option(
-        help="uci15: the fifteen tables of the DECORATE study; real: these and six more; all: also twelve that a rule "
-        "defines. Tables that cannot be had are left out with a sentence.",
+        help="uci15: the fifteen tables of the DECORATE study; real: these and six more; all: also fourteen that a "
+        "rule defines. Tables that cannot be had are left out with a sentence.",
         show_default=False,
     ),
 ]

@@ -1,6 +1,7 @@
 """Well-known tables that a rule defines: they are computed, so nothing is downloaded and nobody's licence applies."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import product
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
@@ -169,9 +170,12 @@ def _poker() -> Made:
     return _frame(columns), value.astype(str)
 
 
-def _led() -> Made:
-    """Return seven segments of a digit, each wrong with probability 0.1 (Breiman et al. 1984); Bayes error 26 %."""
-    rng = _rng("led7")
+def _led(n_random: int = 0) -> Made:
+    """Return seven segments of a digit, each wrong with probability 0.1 (Breiman et al. 1984); Bayes error 26 %.
+
+    ``n_random`` further segments are on or off at random.
+    """
+    rng = _rng(f"led{7 + n_random}")
     shown = (
         "1110111",
         "0010010",
@@ -187,18 +191,24 @@ def _led() -> Made:
     segments = np.array([list(map(int, one)) for one in shown])
     digits = rng.integers(10, size=3200)
     bits = segments[digits] ^ (rng.random((3200, 7)) < 0.1)
-    return _numbered(bits, "segment"), digits.astype(str)
+    random = rng.integers(2, size=(3200, n_random))
+    return _numbered(np.column_stack([bits, random]), "segment"), digits.astype(str)
 
 
-def _waveform() -> Made:
-    """Return mixtures of two of three waves with noise (Breiman et al. 1984); Bayes error 14 %."""
-    rng, n = _rng("waveform"), 5000
+def _waveform(n_random: int = 0) -> Made:
+    """Return mixtures of two of three waves with noise (Breiman et al. 1984); Bayes error 14 %.
+
+    ``n_random`` further numbers are noise alone.
+    """
+    rng, n = _rng(f"waveform-{21 + n_random}" if n_random else "waveform"), 5000
     at = np.arange(1, 22)
     waves = np.maximum(6 - abs(at - np.array([[11], [15], [7]])), 0)
     pairs = np.array([[0, 1], [0, 2], [1, 2]])
     kind, u = rng.integers(3, size=n), rng.random((n, 1))
     first, second = waves[pairs[kind, 0]], waves[pairs[kind, 1]]
-    return _numbered(u * first + (1 - u) * second + rng.standard_normal((n, 21))), kind.astype(str)
+    signal = np.zeros((n, 21 + n_random))
+    signal[:, :21] = u * first + (1 - u) * second
+    return _numbered(signal + rng.standard_normal(signal.shape)), kind.astype(str)
 
 
 def _normals(name: str, centres: Numbers, kind: NDArray[np.int64], scales: Numbers) -> Made:
@@ -262,7 +272,13 @@ COMPUTED: Mapping[str, Computed] = MappingProxyType(
         "tic-tac-toe": Computed("Tic-Tac-Toe Endgame (Aha 1991)", 958, _tic_tac_toe),
         "multiplexer-11": Computed("11-multiplexer, all 2,048 inputs", 2048, _multiplexer),
         "led7": Computed("LED display, 10 % noise (Breiman et al. 1984)", 3200, _led),
+        "led24": Computed(
+            "LED display, 10 % noise, 17 random segments (Breiman et al. 1984)", 3200, partial(_led, 17)
+        ),
         "waveform": Computed("Waveform, 21 numbers (Breiman et al. 1984)", 5000, _waveform),
+        "waveform-40": Computed(
+            "Waveform, 21 numbers and 19 of noise (Breiman et al. 1984)", 5000, partial(_waveform, 19)
+        ),
         "twonorm": Computed("Twonorm (Breiman 1996)", 7400, _twonorm),
         "threenorm": Computed("Threenorm (Breiman 1996)", 7400, _threenorm),
         "ringnorm": Computed("Ringnorm (Breiman 1996)", 7400, _ringnorm),
