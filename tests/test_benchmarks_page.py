@@ -122,3 +122,4 @@ def test_the_search_of_settings():
     errors = [found[name]["error_percent"] for name in ("ours", "catboost")]
     told = "{:.1f} times, with {:.1f} against {:.1f} % errors".format(found["ratio"], *errors)
     assert row("a search of 60 settings") == told
+    assert row("the search with its defaults") == f"{found['default']['seconds']:.0f} s, on two busy cores"

@@ -8,10 +8,9 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
-from counterpoint.training.ensemble import Ensemble
 from counterpoint.training.ensemble_loss import EnsembleLoss
+from counterpoint.training.group_networks import GroupNetworks
 from counterpoint.training.mesh import LOCAL
-from counterpoint.training.stacked import Stacked
 
 __all__ = ["GroupLoss", "Steps", "adamw", "trained_parameters"]
 
@@ -64,28 +63,28 @@ class Steps:
 
 
 def adamw(
-    networks: Ensemble, learning_rate: float, decays: Sequence[float]
+    networks: GroupNetworks, learning_rate: float, decays: Sequence[float]
 ) -> tuple[Optimizer, Callable[[], None] | None]:
     """Return AdamW for networks with a weight decay each.
 
     Where stacked networks differ in their decay, the second value shrinks the weights before each step.
     """
-    trained, body = trained_parameters(networks), networks.body
+    trained = trained_parameters(networks)
     # One pass over the weights, which are many: they take longer to read than to change.
     fused = all(p.device.type in ("cpu", "cuda") and p.is_floating_point() for p in trained)
     if len(set(decays)) == 1:
         return torch.optim.AdamW(trained, lr=learning_rate, weight_decay=decays[0], fused=fused), None
-    if not isinstance(body, Stacked):
+    if not networks.is_stacked:
         own = [
             {"params": trained_parameters(network), "weight_decay": decay}
-            for network, decay in zip(body, decays, strict=True)
+            for network, decay in zip(networks.learners, decays, strict=True)
         ]
         return torch.optim.AdamW(own, lr=learning_rate, fused=fused), None
     optimizer = torch.optim.AdamW(trained, lr=learning_rate, weight_decay=0.0, fused=fused)
-    decay = torch.tensor(decays, dtype=torch.float32, device=trained[0].device)
-    # The channels of the learners may be side by side in the first axis.
     shrunk = [
-        decay.repeat_interleave(len(p) // len(decay)).reshape(-1, *[1] * (p.dim() - 1)) for p in trained
+        _per_learner(p, [decays[place] for place in part.places])
+        for part in networks.parts
+        for p in trained_parameters(part)
     ]
 
     @torch.no_grad()
@@ -95,6 +94,14 @@ def adamw(
             parameter.addcmul_(parameter, own, value=-rate)
 
     return optimizer, shrink
+
+
+def _per_learner(parameter: Tensor, values: Sequence[float]) -> Tensor:
+    """Return the value of each stacked learner, to be multiplied with a parameter."""
+    own = torch.tensor(values, dtype=torch.float32, device=parameter.device)
+    # The channels of the learners may be side by side in the first axis.
+    own = own.repeat_interleave(len(parameter) // len(own))
+    return own.reshape(-1, *[1] * (parameter.dim() - 1))
 
 
 def trained_parameters(module: nn.Module) -> list[nn.Parameter]:

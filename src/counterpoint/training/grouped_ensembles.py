@@ -5,7 +5,6 @@ networks of a group are consecutive among all G N. Groups of one fold start from
 batches.
 """
 
-import copy
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, cast
 
@@ -19,10 +18,10 @@ from counterpoint.training.checkpoint import restore_rng_state, rng_state
 from counterpoint.training.ensemble import Ensemble
 from counterpoint.training.ensemble_loss import EnsembleLoss
 from counterpoint.training.group_batches import BatchFold, Fold, GroupBatch, StreamedBatches
+from counterpoint.training.group_networks import GroupNetworks
 from counterpoint.training.modules import evaluating, rows_at_once
 from counterpoint.training.precision import autocast
 from counterpoint.training.readout import Readout
-from counterpoint.training.stacked import Stacked
 from counterpoint.training.voting import Vote
 
 __all__ = ["Group", "GroupedEnsembles"]
@@ -75,7 +74,7 @@ class GroupedEnsembles:
         The groups.
     n_learners : int
         Number of networks in a group.
-    networks : Ensemble
+    networks : GroupNetworks
         All networks, group by group.
     device : torch.device
         Where they are.
@@ -98,21 +97,22 @@ class GroupedEnsembles:
         self.device = self.folds[0].device
         # Apple's GPUs have no double precision.
         self.dtype = torch.float32 if self.device.type == "mps" else torch.float64
-        self.fold_of = torch.tensor([places[id(group.fold)] for group in groups])
-        self.networks = self._copies().to(self.device).train()
+        fold_of = [places[id(group.fold)] for group in groups]
+        self.fold_of = torch.tensor(fold_of, device=self.device)
+        # The losses of all groups are checked against the first.
+        activation = "regression" if groups[0].loss.activation == "regression" else "softmax"
+        networks = GroupNetworks([fold.networks for fold in self.folds], fold_of, activation)
+        self.networks = networks.to(self.device).train()
         for group in groups:
             check_loss(group.loss, self.networks)
-        self.fold_of = self.fold_of.to(self.device)
-        learner = torch.arange(self.n_learners, device=self.device)
-        self._learner_fold = self.fold_of.repeat_interleave(self.n_learners)
-        self._learner_view = (self.fold_of[:, None] * self.n_learners + learner).flatten()
+        self._inputs = self.networks.inputs(fold_of)
+        learners = range(self.n_learners)
+        self._views = self.networks.inputs([k * self.n_learners + i for k in fold_of for i in learners])
         self._readouts: list[Readout | None] | None = None
 
     def forward(self, batch: GroupBatch) -> Tensor:
         """Return the logits (G, N, B, m) of a batch of each fold."""
-        if batch.views:
-            return self._run(batch.x, self._learner_view)
-        return self._run(batch.x[0], None) if len(self.folds) == 1 else self._run(batch.x, self._learner_fold)
+        return self._run(batch.x, self._views if batch.views else self._inputs)
 
     def logits(self, xs: Tensor | Sequence[Tensor]) -> list[Tensor]:
         """Return the outputs of the networks of each group, (N, n, m), in evaluation mode.
@@ -122,19 +122,17 @@ class GroupedEnsembles:
         xs : Tensor, or sequence of Tensor
             Inputs (n, ...) for all groups, or those of each group.
         """
-        if isinstance(xs, Tensor):
-            rows, sizes, source = xs[None], [len(xs)] * len(self.groups), None
-        else:
-            if len(xs) != len(self.groups):
-                raise ValueError(
-                    f"`xs` must hold inputs for each of {len(self.groups)} groups; got {len(xs)}."
-                )
-            rows, sizes = nn.utils.rnn.pad_sequence(list(xs), batch_first=True), [len(x) for x in xs]
-            source = torch.arange(len(xs), device=self.device).repeat_interleave(self.n_learners)
+        each = [xs] * len(self.groups) if isinstance(xs, Tensor) else list(xs)
+        if len(each) != len(self.groups):
+            raise ValueError(f"`xs` must hold inputs for each of {len(self.groups)} groups; got {len(each)}.")
+        distinct = {id(x): x for x in each}
+        places = {key: place for place, key in enumerate(distinct)}
+        inputs = self.networks.inputs([places[id(x)] for x in each])
+        rows = nn.utils.rnn.pad_sequence(list(distinct.values()), batch_first=True)
         parts = torch.split(rows, self._rows_at_once(rows), dim=1)
         with evaluating(self.networks), autocast("float32", self.device):
-            found = torch.cat([self._run(x[0] if source is None else x, source) for x in parts], dim=2)
-        return [logits[:, :size] for logits, size in zip(found, sizes, strict=True)]
+            found = torch.cat([self._run(x, inputs) for x in parts], dim=2)
+        return [logits[:, : len(x)] for logits, x in zip(found, each, strict=True)]
 
     def readouts(self) -> list[Readout | None]:
         """Return the read-out of each group, None where the loss needs none.
@@ -176,16 +174,9 @@ class GroupedEnsembles:
         """Discard the read-outs, which belong to the weights that they were fitted with."""
         self._readouts = None
 
-    def _run(self, x: Tensor, source: Tensor | None) -> Tensor:
-        """Return the logits (G, N, B, m), where learner i sees ``x[source[i]]``, or all of them see ``x``."""
-        body = self.networks.body
-        if source is None:
-            logits = self.networks(x)
-        elif isinstance(body, Stacked):
-            logits = body(x.index_select(0, source), own=True)
-        else:
-            logits = self.networks([x[k] for k in source.tolist()])
-        return cast(Tensor, logits.unflatten(0, (len(self.groups), -1)))
+    def _run(self, x: Tensor, inputs: Sequence[Tensor | list[int] | None]) -> Tensor:
+        """Return the logits (G, N, B, m) of inputs (S, B, ...)."""
+        return cast(Tensor, self.networks(x, inputs).unflatten(0, (len(self.groups), -1)))
 
     def _rows_at_once(self, x: Tensor) -> int:
         """Return how many of the rows (..., n, *sample) fit into one pass."""
@@ -232,25 +223,6 @@ class GroupedEnsembles:
         weights = list(torch.cat(known, 1)) if known else [None] * len(y)
         return list(torch.cat([logits for logits, _ in seen], 2)), list(zip(y, weights, strict=True))
 
-    def _copies(self) -> Ensemble:
-        """Return copies of all networks of all groups as one ensemble."""
-        regression = self.groups[0].loss.activation == "regression"
-        activation = (
-            "regression" if regression else "softmax"
-        )  # the losses of all groups are checked against it
-        stacked = Ensemble(
-            [network for fold in self.folds for network in fold.networks], activation=activation
-        )
-        n, body = self.n_learners, stacked.body
-        if (
-            isinstance(body, Stacked)
-            and next(body.buffers(), None) is None
-            and all(len(p) == len(self.folds) * n for p in body.parameters())
-        ):
-            return _with_learners(stacked, body, (self.fold_of[:, None] * n + torch.arange(n)).flatten())
-        copies = [copy.deepcopy(network) for group in self.groups for network in group.fold.networks]
-        return Ensemble(copies, activation=activation)
-
 
 def _check_groups(groups: Sequence[Group]) -> None:
     """Refuse groups that cannot train as one program."""
@@ -288,14 +260,3 @@ def _check_fold(fold: Fold | BatchFold) -> None:
         raise TypeError(
             f"`batches` must be an iterable that starts anew in each epoch, such as a DataLoader; got {fold.batches!r}."
         )
-
-
-def _with_learners(stacked: Ensemble, body: Stacked, index: Tensor) -> Ensemble:
-    """Return the stacked ensemble with learners ``index`` in place of its own."""
-    for part in body.modules():
-        for name, parameter in list(part.named_parameters(recurse=False)):
-            kept = nn.Parameter(parameter.detach()[index], requires_grad=parameter.requires_grad)
-            setattr(part, name, kept)
-    body.n_learners = stacked.n_learners = len(index)
-    stacked.weights = stacked.weights.new_full((len(index),), 1 / len(index))
-    return stacked

@@ -130,30 +130,40 @@ class Stacked(nn.Module):
         x : Tensor, or sequence of Tensor
             One batch for all, or a batch for each learner.
         own : bool, default=False
-            Whether a tensor holds a batch for each learner, on its first axis.
+            Whether a tensor holds a batch for each learner, on its first axis, or for each of some equal blocks of
+            consecutive learners.
         """
         if not isinstance(x, Tensor):
             views = list(x)
             if len({view.shape for view in views}) > 1:
                 return self._one_after_the_other(views)
             x, own = torch.stack(views), True
+        if own and len(x) == 1:
+            x, own = x[0], False
         axes = x.dim() - 1 - own  # of a sample
         if axes > 1 and self._flattens_first:
             x, axes = x.flatten(1 + own), 1
         if axes not in self._fitting:
-            return self._one_after_the_other(list(x) if own else [x] * self.n_learners)
+            return self._one_after_the_other(list(self._for_each(x)) if own else [x] * self.n_learners)
         if own and axes == 3:
-            x = x.transpose(0, 1).flatten(1, 2)  # the learners' channels side by side
+            x = self._for_each(x).transpose(0, 1).flatten(1, 2)  # the learners' channels side by side
         return self._run(x, own)
 
     def _run(self, h: Tensor, own: bool) -> Tensor:
         n = self.n_learners
         for layer in self.layers:
             if isinstance(layer, StackedLayer):
+                if own and h.dim() == 3 and not layer.takes_blocks:
+                    h = self._for_each(h)
                 h, own = layer(h, n, own)
             else:
                 h = layer(h)
         return h if own else h.expand(n, *h.shape)
+
+    def _for_each(self, x: Tensor) -> Tensor:
+        """Return the batches of blocks of learners as a batch for each learner."""
+        size = self.n_learners // len(x)
+        return x if size == 1 else x.repeat_interleave(size, 0)
 
     def _one_after_the_other(self, views: list[Tensor]) -> Tensor:
         """Return the outputs of the learners, run one by one as ordinary networks with the stacked parameters."""

@@ -1,7 +1,7 @@
 """Layers of several learners as one, for :class:`~counterpoint.training.Stacked`, which documents the shapes.
 
 Notation: N learners, B samples; rows are ``(B, F)`` where they are shared, else ``(N, B, F)``, maps ``(B, C, H, W)`` or
-``(B, N C, H, W)``.
+``(B, N C, H, W)``. A first linear layer also takes ``(K, B, F)``, rows for each of K equal blocks of learners.
 """
 
 import copy
@@ -20,6 +20,8 @@ __all__ = ["STACKED_FORMS", "StackedLayer", "runs_grouped"]
 class StackedLayer(nn.Module):
     """A layer of several learners. ``own`` says whether the activations are separate for each learner already."""
 
+    takes_blocks = False  # whether rows may be separate for blocks of learners only, (K, B, F)
+
     def forward(self, x: Tensor, n: int, own: bool) -> tuple[Tensor, bool]:
         """Return the activations after the layer, and whether they are separate for each learner."""
         raise NotImplementedError
@@ -35,6 +37,8 @@ class StackedLayer(nn.Module):
 
 
 class _Linear(StackedLayer):
+    takes_blocks = True
+
     def __init__(self, layers: Sequence[nn.Linear]) -> None:
         super().__init__()
         self.weight = _stacked([layer.weight for layer in layers])  # (N, out, in)
@@ -42,10 +46,15 @@ class _Linear(StackedLayer):
         self.bias = None if biases[0] is None else _stacked([bias[:, None] for bias in biases])  # (N, out, 1)
 
     def forward(self, x: Tensor, n: int, own: bool) -> tuple[Tensor, bool]:
-        columns = (x if own else x.expand(n, *x.shape)).mT  # (N, in, B)
+        columns = (x if own else x[None]).mT  # (K, in, B)
+        outputs, inputs = self.weight.shape[1:]
+        blocks = (len(columns), n // len(columns) * outputs)  # a product for all learners with the same rows
+        weight = self.weight.reshape(*blocks, inputs)
         if self.bias is None:
-            return torch.bmm(self.weight, columns).mT, True
-        return torch.baddbmm(self.bias, self.weight, columns).mT, True
+            found = torch.bmm(weight, columns)
+        else:
+            found = torch.baddbmm(self.bias.reshape(*blocks, 1), weight, columns)
+        return found.reshape(n, outputs, x.shape[-2]).mT, True
 
     def tensors(self, n: int) -> dict[str, Tensor]:
         return {"weight": self.weight} | ({} if self.bias is None else {"bias": self.bias.squeeze(2)})
@@ -161,6 +170,8 @@ class _FeatureMask(StackedLayer):
 
 class _Flatten(StackedLayer):
     """Maps to features; the learners move from the channels to an axis of their own."""
+
+    takes_blocks = True
 
     def forward(self, x: Tensor, n: int, own: bool) -> tuple[Tensor, bool]:
         if not own or x.dim() == 3:
