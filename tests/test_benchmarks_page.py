@@ -122,4 +122,7 @@ def test_the_search_of_settings():
     errors = [found[name]["error_percent"] for name in ("ours", "catboost")]
     told = "{:.1f} times, with {:.1f} against {:.1f} % errors".format(found["ratio"], *errors)
     assert row("a search of 60 settings") == told
+    (gpu,) = result("bench_search_gpu")["tables"]
+    seconds = "{:.0f} against {:.0f} s".format(*(gpu[name]["seconds"] for name in ("ours", "catboost")))
+    assert row("the networks on one H200") == f"{gpu['ratio']:.1f} times, {seconds}"
     assert row("the search with its defaults") == f"{found['default']['seconds']:.0f} s, on two busy cores"
