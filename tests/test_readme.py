@@ -70,13 +70,13 @@ def test_networks_that_fit_their_data_gain_nothing():
     assert re.search(r"learners of 64 hidden units \S+ % more", page)
 
 
-def test_it_fits_on_a_screen_and_has_one_table_and_one_picture():
+def test_it_fits_on_a_screen_and_has_one_table_and_two_pictures():
     lines = README.splitlines()
     assert len(lines) <= 80
     tables = re.findall(r"^\|[-:| ]+\|$", README, re.MULTILINE)
     assert len(tables) == 1
     assert sum(line.startswith("|") for line in lines) - 2 <= 10
-    assert len(re.findall(r"<img |!\[", README)) == 1
+    assert len(re.findall(r"<img |!\[", README)) == 2
 
 
 def test_links_and_the_picture_lead_to_files():
@@ -127,8 +127,11 @@ def test_the_rank_of_the_search_is_that_of_the_arena():
     for key in ("ranks", "log_loss_ranks"):
         ranks = {m: r for m, r in summary[key]["mean_rank"].items() if m not in ("greedy-selection", "stack")}
         assert min(ranks, key=ranks.get) == "diverse-cv"
-        assert (len(ranks), len(summary[key]["tables"])) == (12, 16)
-    assert (
-        "the best mean rank of twelve single methods on sixteen small tables, by error and by log-loss"
-        in README
-    )
+        assert (len(ranks), len(summary[key]["tables"])) == (13, 31)
+    assert "the best mean rank of thirteen single methods on 31 tables, by error and by log-loss" in README
+    alt = re.search(r'arena-ranks.png".* alt="([^"]*)"', README).group(1)
+    ranks = summary["ranks"]["mean_rank"]
+    assert len(ranks) == 15
+    assert alt.startswith("Mean ranks of fifteen methods by error over 31 tables")
+    first = sorted((m for m in ranks if m not in ("greedy-selection", "stack")), key=ranks.get)[:4]
+    assert first == ["diverse-cv", "extra-trees", "bagged", "catboost"]
