@@ -827,6 +827,11 @@ def test_the_prose_of_the_docs_has_the_numbers_of_the_results():
         best = min(errors, key=errors.__getitem__)
         said = f"{table} ({errors['diverse-cv']:.1f} % against {errors[best]:.1f} % by {best})"
         assert (said in prose) is (errors["diverse-cv"] > errors[best] + 2), table
+    combined = [own["mean_rank"][name] for own in ranks for name in ("greedy-selection", "stack")]
+    told = "{:.2f} (`greedy-selection`) and {:.2f} (`stack`) by error, {:.2f} and {:.2f} by log-loss"
+    assert told.format(*combined) in prose
+    assert f"({mean['diversity']}, {mean['diversity-0.5']} and {mean['independent']} %)" in prose
+    assert f"`correlation-cv`, errs on {mean['correlation-cv']} %" in prose
     rows = [summary["data"][table]["rows"] for table in ranks[0]["tables"]]
     small = sum(n < 1000 for n in rows)
     assert f"has {len(rows)} tables of {min(rows)} to {max(rows):,} rows and three folds" in prose
