@@ -11,19 +11,9 @@ from counterpoint.training.group_batches import RowBatches
 from counterpoint.training.group_networks import GroupNetworks
 from counterpoint.training.group_steps import GroupLoss
 from counterpoint.training.networks import FeatureMask
+from tests.training.test_groups import Branching
 
 MASKS = ((1, 1, 1, 1), (1, 0, 1, 0), (1, 1, 1, 1), (1, 0, 1, 0), (1, 1, 1, 1))
-
-
-class Branching(nn.Module):
-    """Not a sequence, so it cannot be stacked."""
-
-    def __init__(self):
-        super().__init__()
-        self.left, self.right = nn.Linear(4, 3), nn.Linear(4, 3)
-
-    def forward(self, x):
-        return self.left(x) + self.right(x).tanh()
 
 
 def plain():
