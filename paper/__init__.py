@@ -36,6 +36,8 @@ TARGETS: Mapping[str, Target] = {
     "table-4": Target("pretrained.study", "table_4", "Pretrained networks: airplanes and automobiles"),
     "table-5": Target("pretrained.study", "table_5", "Pretrained networks: CIFAR-10"),
     "table-6": Target("pretrained.study", "table_6", "EfficientNets, copied and apart: CIFAR-10"),
+    "table-5-short": Target("pretrained.study", "table_5_short", "As table-5, with fewer epochs"),
+    "table-6-short": Target("pretrained.study", "table_6_short", "As table-6, with fewer epochs"),
     "table-6-cifar100": Target("pretrained.study", "table_6_cifar100", "EfficientNets: CIFAR-100"),
     "diversity-map": Target("diversity_map.study", "reproduce", "When explicit diversity pays, on tables"),
     "diversity-map-one-unit": Target(

@@ -131,7 +131,7 @@ PAGES: Mapping[str, Page] = {
     "figure-7": Page("tables-2-3.md", ("figure-7",), _figure_7),
     **{
         name: Page("image-tables.md", (name,), _pretrained)
-        for name in ("table-4", "table-5", "table-6", "table-6-cifar100")
+        for name in ("table-4", "table-5", "table-5-short", "table-6", "table-6-short", "table-6-cifar100")
     },
     "diversity-map": Page(
         "when-does-diversity-pay.md", ("diversity-map", "diversity-map-one-unit"), _diversity_map

@@ -14,7 +14,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from counterpoint.datasets import Images
 from counterpoint.training import Ensemble, Vote
 from counterpoint.vision import ImageBatches, predict_logits
 from paper.convnets.corruptions import CORRUPTIONS, corrupt
@@ -32,10 +31,12 @@ STRENGTHS = range(1, 6)
 
 def robustness(
     ensemble: Ensemble,
-    images: Images,
+    images: NDArray[np.uint8],
+    y: Labels,
     unknown: NDArray[np.uint8] | None,
     device: torch.device,
     *,
+    size: int | None = None,
     random_state: int = 0,
 ) -> dict[str, Any]:
     """Return how well a trained ensemble votes on the test images under four kinds of stress.
@@ -44,12 +45,16 @@ def robustness(
     ----------
     ensemble : Ensemble
         On the device; it stays unchanged.
-    images : Images
-        The test images are used.
+    images : array of uint8, shape (n, height, width, 3)
+        Test images.
+    y : array of int, shape (n,)
+        Their true classes.
     unknown : array of uint8, shape (n, height, width, 3), or None
         Images of other classes than those that the ensemble knows.
     device : torch.device
         Device of the ensemble.
+    size : int, optional
+        Pixels that images are resized to, after any corruption; by default they keep their size.
     random_state : int, default=0
         Seed of the subsets of learners and of the noise in the images.
 
@@ -73,20 +78,20 @@ def robustness(
     >>> from paper.convnets.images import ImageSets
     >>> digits = ImageSets(None, smoke=True)["digits"]
     >>> ensemble = Ensemble([backbone("convnet", 10, width=2) for _ in range(3)])
-    >>> found = robustness(ensemble, digits, None, torch.device("cpu"))
+    >>> found = robustness(ensemble, digits.x_test, digits.y_test, None, torch.device("cpu"))
     >>> list(found), len(found["k_of_n"]), len(found["shift"]["jpeg"])
     (['k_of_n', 'int8', 'shift', 'unknown', 'wrong'], 3, 5)
     """
-    x, y = torch.tensor(images.x_test, device=device), images.y_test
-    outputs = _outputs(ensemble, x)
+    x = torch.tensor(images, device=device)
+    outputs = _outputs(ensemble, x, size)
     own, wrong = doubts(ensemble, outputs), _vote(ensemble, outputs).argmax(1) != y
     other = None
     if unknown is not None:
-        other = doubts(ensemble, _outputs(ensemble, torch.tensor(unknown, device=device)))
+        other = doubts(ensemble, _outputs(ensemble, torch.tensor(unknown, device=device), size))
     return {
         "k_of_n": subsets(ensemble, outputs, y, random_state=random_state),
-        "int8": _int8(ensemble, x, y),
-        "shift": shift(ensemble, x, y, random_state=random_state),
+        "int8": _int8(ensemble, x, y, size),
+        "shift": shift(ensemble, x, y, size=size, random_state=random_state),
         "unknown": other and {name: _auroc(own[name], other[name]) for name in own},
         "wrong": {name: _auroc(each[~wrong], each[wrong]) for name, each in own.items()},
     }
@@ -186,8 +191,12 @@ def rounded(ensemble: Ensemble) -> Ensemble:
     return Ensemble(learners).to(ensemble.weights.device)
 
 
-def shift(ensemble: Ensemble, x: Tensor, y: Labels, *, random_state: int = 0) -> dict[str, Any]:
+def shift(
+    ensemble: Ensemble, x: Tensor, y: Labels, *, size: int | None = None, random_state: int = 0
+) -> dict[str, Any]:
     """Return the scores of the vote on corrupted images: five for each corruption, and their means.
+
+    Beside them are the ``learner_errors``, one for each learner.
 
     Parameters
     ----------
@@ -197,6 +206,8 @@ def shift(ensemble: Ensemble, x: Tensor, y: Labels, *, random_state: int = 0) ->
         The images, on the device of the ensemble.
     y : array of int, shape (n,)
         The true classes.
+    size : int, optional
+        Pixels that corrupted images are resized to; by default they keep their size.
     random_state : int, default=0
         Seed of the noise.
 
@@ -213,9 +224,9 @@ def shift(ensemble: Ensemble, x: Tensor, y: Labels, *, random_state: int = 0) ->
     found: dict[str, Any] = {}
     for name in CORRUPTIONS:
         each = (corrupt(x, name, strength, random_state=random_state) for strength in STRENGTHS)
-        found[name] = [scores(y, _vote(ensemble, _outputs(ensemble, changed))) for changed in each]
+        found[name] = [_with_learners(ensemble, _outputs(ensemble, changed, size), y) for changed in each]
     every = [one for each in found.values() for one in each]
-    return {**found, "mean": {key: float(np.mean([one[key] for one in every])) for key in every[0]}}
+    return {**found, "mean": {key: np.mean([one[key] for one in every], axis=0).tolist() for key in every[0]}}
 
 
 def doubts(ensemble: Ensemble, outputs: Tensor) -> dict[str, Floats]:
@@ -257,10 +268,10 @@ def doubts(ensemble: Ensemble, outputs: Tensor) -> dict[str, Floats]:
     return {name: each.cpu().numpy() for name, each in found.items()}
 
 
-def _outputs(ensemble: Ensemble, x: Tensor) -> Tensor:
+def _outputs(ensemble: Ensemble, x: Tensor, size: int | None) -> Tensor:
     """Return logits (N, n, m) before any read-out, for images (n, H, W, 3) on the device of the ensemble."""
     labels = np.zeros(len(x), dtype=np.int64)
-    batches = ImageBatches(x, labels, batch_size=BATCH, augment=False, device=x.device)
+    batches = ImageBatches(x, labels, batch_size=BATCH, size=size, augment=False, device=x.device)
     return predict_logits(nn.Sequential(ensemble), batches)  # a wrapper has no read-out
 
 
@@ -270,8 +281,13 @@ def _vote(ensemble: Ensemble, outputs: Tensor) -> Floats:
     return vote
 
 
-def _int8(ensemble: Ensemble, x: Tensor, y: Labels) -> dict[str, Any]:
-    outputs, readout = _outputs(rounded(ensemble), x), ensemble.rule.readout
+def _int8(ensemble: Ensemble, x: Tensor, y: Labels, size: int | None) -> dict[str, Any]:
+    return _with_learners(ensemble, _outputs(rounded(ensemble), x, size), y)
+
+
+def _with_learners(ensemble: Ensemble, outputs: Tensor, y: Labels) -> dict[str, Any]:
+    """Return the scores of the vote, and the errors of the learners."""
+    readout = ensemble.rule.readout
     labels = (outputs if readout is None else readout(outputs)).argmax(-1).cpu().numpy()  # (N, n)
     return {**scores(y, _vote(ensemble, outputs)), "learner_errors": (labels != y).mean(1).tolist()}
 

@@ -197,7 +197,7 @@ def run(
     if arm.startswith("paper"):
         found["without_readout"] = _without_readout(ensemble, images, device)
     if point.robust:
-        found["robust"] = robustness(ensemble, images, unknown, device)
+        found["robust"] = robustness(ensemble, images.x_test, images.y_test, unknown, device)
     return {
         **found,
         "history": history,

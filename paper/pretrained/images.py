@@ -1,7 +1,8 @@
 """The images of Tables 4 to 6: what is trained on, held out and tested on, and the batches made of them."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,15 @@ HELD_OUT = 10  # one training image in ten
 
 @dataclass(frozen=True)
 class Images:
-    """The images of a table: ``parts`` are train, held_out and test, with their labels."""
+    """The images of a table: ``parts`` are train, held_out and test, with their labels.
+
+    ``unknown`` loads images of other classes, in a table that needs them.
+    """
 
     name: str
     n_classes: int
     parts: Mapping[str, tuple[NDArray[np.uint8], NDArray[np.int64]]]
+    unknown: Callable[[], NDArray[np.uint8]] | None = None
 
     @classmethod
     def split(cls, name: str, train: Any, test: Any, n_classes: int) -> "Images":
@@ -39,10 +44,13 @@ class Images:
 
 def load_images(table: Table, data: Path | None, *, smoke: bool) -> Images:
     """Return the images of a table, or for a smoke run scikit-learn's digits, in colour and 32 pixels wide."""
-    if smoke:
-        if data is not None:
-            raise ValueError("`--data` has no meaning with `--smoke`.")
-        return _load_digits(len(table.classes or range(10)))
+    if smoke and data is not None:
+        raise ValueError("`--data` has no meaning with `--smoke`.")
+    images = _load_digits(len(table.classes or range(10))) if smoke else _load_cifar(table, data)
+    return replace(images, unknown=partial(_load_unknown, data, smoke=smoke)) if table.robust else images
+
+
+def _load_cifar(table: Table, data: Path | None) -> Images:
     from counterpoint.datasets import load_cifar10, load_cifar100
 
     load = {"cifar10": load_cifar10, "cifar100": load_cifar100}[table.dataset]
@@ -50,6 +58,16 @@ def load_images(table: Table, data: Path | None, *, smoke: bool) -> Images:
     name = " ".join(("CIFAR-" + table.dataset.removeprefix("cifar"), *(table.classes or ())))
     train, test = (loaded.x_train, loaded.y_train), (loaded.x_test, loaded.y_test)
     return Images.split(name, train, test, len(loaded.class_names))
+
+
+def _load_unknown(data: Path | None, *, smoke: bool) -> NDArray[np.uint8]:
+    """Return the test images of CIFAR-100, whose classes CIFAR-10 does not have, or for a smoke run inverted digits."""
+    if smoke:
+        inverted: NDArray[np.uint8] = 255 - _load_digits(10).parts["test"][0]
+        return inverted
+    from counterpoint.datasets import load_cifar100
+
+    return load_cifar100(data).x_test
 
 
 def _load_digits(n_classes: int) -> Images:

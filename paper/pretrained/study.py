@@ -10,10 +10,10 @@ from counterpoint.training import pick_device
 from counterpoint.vision import NETWORKS
 from paper.pretrained.images import load_images
 from paper.pretrained.networks import Weights, start_of
-from paper.pretrained.paper import TABLE_4, TABLE_5, TABLE_6, TABLE_6_CIFAR_100, Table
+from paper.pretrained.paper import TABLES, Table
 from paper.pretrained.recipe import Settings
 from paper.pretrained.tables import brief, draw, find_runs, grid, markdown
-from paper.pretrained.trainer import Trainer
+from paper.pretrained.trainer import N_ROBUST, Trainer
 from paper.runner import Study, run_study
 
 __all__ = [
@@ -22,8 +22,10 @@ __all__ = [
     "reproduce_table",
     "table_4",
     "table_5",
+    "table_5_short",
     "table_6",
     "table_6_cifar100",
+    "table_6_short",
 ]
 
 SMOKE_NETWORKS = ("convnet", "cifar_resnet18")
@@ -78,10 +80,12 @@ def reproduce_table(
     return run_study(_study(table), jobs, out, smoke=smoke, parts=parts, device=where)
 
 
-table_4 = partial(reproduce_table, TABLE_4)
-table_5 = partial(reproduce_table, TABLE_5)
-table_6 = partial(reproduce_table, TABLE_6)
-table_6_cifar100 = partial(reproduce_table, TABLE_6_CIFAR_100)
+table_4 = partial(reproduce_table, TABLES["table-4"])
+table_5 = partial(reproduce_table, TABLES["table-5"])
+table_5_short = partial(reproduce_table, TABLES["table-5-short"])
+table_6 = partial(reproduce_table, TABLES["table-6"])
+table_6_short = partial(reproduce_table, TABLES["table-6-short"])
+table_6_cifar100 = partial(reproduce_table, TABLES["table-6-cifar100"])
 
 
 def list_jobs(table: Table, trainer: Trainer, networks: Sequence[str], n_seeds: int) -> list[Job]:
@@ -104,8 +108,12 @@ def list_jobs(table: Table, trainer: Trainer, networks: Sequence[str], n_seeds: 
         *(
             Job(
                 f"{group}-{arm.replace(' ', '-')}-{seed}",
-                {"group": group, **trainer.run_config(each, arm, seed)},
-                partial(trainer.run, each, arm, seed),
+                {
+                    "group": group,
+                    **trainer.run_config(each, arm, seed),
+                    **({"n_robust": N_ROBUST} if arm in table.robust else {}),
+                },
+                partial(trainer.run, each, arm, seed, robust=arm in table.robust),
             )
             for arm in table.arms
             for (group, seed), each in learners.items()

@@ -50,6 +50,7 @@ SCORES = {  # headings of records that have them, with keys, factors and digits
     "Brier": ("brier_score", 1, 4),
     "ECE %": ("calibration_error", 100, 2),
 }
+ROBUST_DOUBTS = ("confidence", "disagreement")
 # Markers and colours of the paths in a figure, in the order of the rows; with more paths, the lines are dashed.
 MARKERS = "osD^vPX*<>pd8h"
 COLOURS = ("ink", "blue", "orange", "teal", "magenta", "cyan", "muted")
@@ -62,7 +63,7 @@ Trajectory = tuple[FloatArray, FloatArray]  # r_tl, r_ll
 
 def markdown(record: Record, table: Table) -> str:
     """Return a record as Markdown, with mean, standard deviation and number of seeds."""
-    return in_markdown([grid(record, table, spread)])
+    return in_markdown([grid(record, table, spread), *robust_grids(record, table)])
 
 
 def grid(record: Record, table: Table, write: Callable[[Numbers, int], str]) -> Grid:
@@ -83,6 +84,51 @@ def grid(record: Record, table: Table, write: Callable[[Numbers, int], str]) -> 
             rows.append(_ensemble(f"{GROUPS[group]}λ chosen on held-out images", None, chosen, write))
     headings = [*HEADINGS, *SCORES] if any("voting" in run["data"]["test"] for run in runs) else HEADINGS
     return Grid(title, headings, [row[: len(headings)] for row in rows])
+
+
+def robust_grids(record: Record, table: Table) -> list[Grid]:
+    """Return a table of the ensembles that saw corrupted and unknown images, if there are any."""
+    arms = {arm: find_runs(record, "networks", arm) for arm in table.robust}
+    if not any(arms.values()):
+        return []
+    config = next(runs[0]["config"] for runs in arms.values() if runs)
+    names = [NAMES[network] for network, _ in config["learners"]]
+    rows = [
+        _robust_row(describe_arm(arm, config["more_epochs"]), [run["data"]["robust"] for run in runs])
+        for arm, runs in arms.items()
+        if runs
+    ]
+    title = (
+        f"{_smoke_note(record)}{table.title}, {config['n_robust']:,} corrupted test images: error in % of the vote and "
+        "of its networks; areas under the ROC curve for telling unknown images, and wrong votes on test images"
+    )
+    headings = ["", "n", "not corrupted", "corrupted", *names, "log-loss", "ECE %"]
+    areas = [f"{what}, by {how}" for what in ("unknown", "wrong") for how in ROBUST_DOUBTS]
+    return [Grid(title, [*headings, *areas], rows)]
+
+
+def _robust_row(label: str, found: Sequence[Mapping[str, Any]]) -> list[str]:
+    shifted = [one["shift"]["mean"] for one in found]
+    learners = zip(*(mean["learner_errors"] for mean in shifted), strict=True)
+    return [
+        label,
+        str(len(found)),
+        *(
+            spread([100 * error for error in errors], 2)
+            for errors in (
+                [one["k_of_n"][-1]["error"] for one in found],
+                [mean["error"] for mean in shifted],
+                *learners,
+            )
+        ),
+        spread([mean["log_loss"] for mean in shifted], 3),
+        spread([100 * mean["calibration_error"] for mean in shifted], 1),
+        *(
+            spread([one[what][how] for one in found], 3)
+            for what in ("unknown", "wrong")
+            for how in ROBUST_DOUBTS
+        ),
+    ]
 
 
 def brief(full: Grid) -> Grid:
@@ -261,6 +307,7 @@ def _zoom(plane: TradeoffDisplay, r_tl: FloatArray, r_ll: FloatArray) -> None:
         across, up = ax.transLimits.transform(at)
         offset, side = ((-6, 6), "right") if across > 0.3 and up < 0.9 else ((6, -14), "left")
         ax.annotate("upper bound", at, offset, textcoords="offset points", ha=side, color=red)
+    ax.locator_params(axis="x", nbins=6)  # long numbers
     ax.grid(visible=True)
 
 

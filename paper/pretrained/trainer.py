@@ -24,6 +24,7 @@ from torch.optim.lr_scheduler import OneCycleLR
 from counterpoint.records import RunStore, versions
 from counterpoint.training import Callback, Ensemble, fit, load_checkpoint, save_checkpoint, seeded
 from counterpoint.vision import ImageBatches
+from paper.convnets.robust import robustness
 from paper.device import device_name, kernel_search
 from paper.pretrained.evaluation import DIGITS, Evaluator, TestErrors, for_epoch
 from paper.pretrained.images import GrowingBatches, Images, smaller_size
@@ -47,10 +48,11 @@ from paper.pretrained.recipe import (
     voting_of,
 )
 
-__all__ = ["KERNELS", "SCRATCH", "Trainer", "provenance"]
+__all__ = ["KERNELS", "N_ROBUST", "SCRATCH", "Trainer", "provenance"]
 
 KERNELS = 4  # that cuDNN tries for a shape: its usual 10 can take longer than an epoch
 CHECKPOINT_FROM = 8  # epochs; a shorter training is repeated faster than saved
+N_ROBUST = 2_000  # test images and unknown images that measure robustness, which takes thirty passes
 SCRATCH = 3  # a network without weights trains this many times as long
 EVALUATION_BATCH = 1_000
 
@@ -126,8 +128,18 @@ class Trainer:
             "weights": trained_network(ensemble.learners[0]).state_dict(),
         }
 
-    def run(self, learners: Sequence[tuple[str, int]], arm: str, seed: int) -> dict[str, Any]:
-        """Train trunks further as an ensemble and return what was measured, with errors in percent."""
+    def run(
+        self,
+        learners: Sequence[tuple[str, int]],
+        arm: str,
+        seed: int,
+        *,
+        robust: bool = False,
+    ) -> dict[str, Any]:
+        """Train trunks further as an ensemble and return what was measured, with errors in percent.
+
+        ``robust`` adds what :func:`~paper.convnets.robust.robustness` measures on some of the test images.
+        """
         history: History = []
         voting = voting_of(arm)
         needed, places = list(learners), list(range(len(learners)))
@@ -148,15 +160,22 @@ class Trainer:
             test, held_out = (
                 self.evaluator.measure(ensemble, part, voting, places) for part in ("test", "held_out")
             )
+            more = {"robust": self._robustness(ensemble)} if robust else {}
         if history:
             history[-1] |= for_epoch(test["mirrored"])
         return {
             "test": test["mirrored"],
             **{f"test_{kind}": test[kind] for kind in ("uncalibrated", "unmirrored")},
             "held_out": held_out["mirrored"],
+            **more,
             "history": history,
             "seconds": _seconds_since(began, history),
         }
+
+    def _robustness(self, ensemble: Ensemble) -> dict[str, Any]:
+        (x, y), first = self.images.parts["test"], slice(N_ROBUST)
+        unknown = None if self.images.unknown is None else self.images.unknown()[first]
+        return robustness(ensemble, x[first], y[first], unknown, self.device, size=self.settings.size)
 
     def _fit(
         self,

@@ -48,7 +48,7 @@ def trained(images, loss, n_learners=4):
 @pytest.fixture(scope="module")
 def found(ensemble, images):
     unknown = np.random.default_rng(0).integers(0, 256, (60, 8, 8, 3), dtype=np.uint8)
-    return robust.robustness(ensemble, images, unknown, CPU)
+    return robust.robustness(ensemble, images.x_test, images.y_test, unknown, CPU)
 
 
 def test_the_vote_of_all_learners_is_that_of_the_ensemble(ensemble, found, images):
@@ -128,7 +128,11 @@ def test_rounded_weights_change_the_scores_a_little(ensemble, found, images):
 def test_the_scores_under_shift_are_those_of_corrupted_images(ensemble, found, images):
     x = corrupt(images.x_test, "jpeg", 5)
     expected = evaluate(ensemble, x, images.y_test, CPU)["vote"]
-    assert found["shift"]["jpeg"][4] == pytest.approx(expected, abs=1e-5)
+    *_, strongest = found["shift"]["jpeg"]
+    assert {key: strongest[key] for key in expected} == pytest.approx(expected, abs=1e-5)
+    ((pixels, _),) = ImageBatches(x, images.y_test, augment=False, device=CPU)
+    labels = ensemble.learner_proba(pixels).argmax(-1).numpy()
+    assert strongest["learner_errors"] == pytest.approx((labels != images.y_test).mean(1), abs=1e-5)
     every = [one["error"] for name, each in found["shift"].items() if name != "mean" for one in each]
     assert len(every) == 25
     assert found["shift"]["mean"]["error"] == pytest.approx(np.mean(every))
@@ -142,7 +146,7 @@ def test_the_results_are_content_for_json(found):
 
 def test_without_unknown_images_there_is_no_area(images):
     ensemble = Ensemble([backbone("convnet", 10, width=2)])
-    found = robust.robustness(ensemble, images, None, CPU)
+    found = robust.robustness(ensemble, images.x_test, images.y_test, None, CPU)
     assert found["unknown"] is None
     assert math.isnan(found["wrong"]["disagreement"])  # one learner has no pairs
     assert 0 <= found["wrong"]["confidence"] <= 1

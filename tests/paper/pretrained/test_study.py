@@ -9,21 +9,40 @@ from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from scipy import stats
 
 from counterpoint.records import NONE, fill, mean, read_record, spread
 from paper import reproduce
 from paper.__main__ import main
 from paper.pretrained import study
 from paper.pretrained.images import load_images
-from paper.pretrained.paper import TABLE_4, TABLE_5, TABLE_6, TABLE_6_CIFAR_100, TABLES
+from paper.pretrained.paper import (
+    POOLED_LOGITS,
+    TABLE_4,
+    TABLE_5,
+    TABLE_5_SHORT,
+    TABLE_6,
+    TABLE_6_CIFAR_100,
+    TABLES,
+)
 from paper.pretrained.recipe import Settings
-from paper.pretrained.tables import choose, draw, find_runs, grid, markdown, trajectories, vote_error
+from paper.pretrained.tables import (
+    choose,
+    draw,
+    find_runs,
+    grid,
+    markdown,
+    robust_grids,
+    trajectories,
+    vote_error,
+)
 from paper.pretrained.trainer import Trainer
 
 ROOT = Path(__file__).parents[3]
-COMMITTED = ["table-4", "table-5", "table-6", "table-6-cifar100"]
+COMMITTED = ["table-4", "table-5", "table-5-short", "table-6", "table-6-short", "table-6-cifar100"]
 
 
 @pytest.fixture(scope="module")
@@ -190,7 +209,7 @@ def test_a_finished_study_runs_nothing_again_and_a_killed_one_goes_on(smoke, tmp
     path.unlink()
     trained = []
     run = Trainer.run
-    monkeypatch.setattr(Trainer, "run", lambda *a: trained.append(a[2:]) or run(*a))
+    monkeypatch.setattr(Trainer, "run", lambda *a, **k: trained.append(a[2:]) or run(*a, **k))
     for _ in range(2):
         reproduce("table-5", folder, smoke=True)
     assert trained == [("lambda 0.3", 0)]
@@ -244,10 +263,10 @@ def test_jobs_of_other_settings_are_refused_before_any_work(smoke, capsys):
 def test_a_failed_job_is_reported_at_the_end_and_the_others_are_done(tmp_path, monkeypatch):
     run = Trainer.run
 
-    def failing(self, learners, arm, seed):
+    def failing(self, learners, arm, seed, **options):
         if arm == "joint":
             raise RuntimeError("out of memory")
-        return run(self, learners, arm, seed)
+        return run(self, learners, arm, seed, **options)
 
     monkeypatch.setattr(Trainer, "run", failing)
     few = replace(TABLE_5, arms=("vote", "joint", "independent"))
@@ -378,14 +397,20 @@ def test_committed_jobs_have_the_settings_that_a_new_run_asks_for(name, tmp_path
 @pytest.mark.parametrize(
     ("name", "group", "following"),
     [
-        ("table-5", "networks", "## Table 6"),
-        ("table-6", "copies", "## Table 6 on CIFAR-100"),
-        ("table-6", "apart", "## Table 6 on CIFAR-100"),
+        ("table-5", "networks", "### "),
+        ("table-5-short", "networks", "## Table 6"),
+        ("table-6", "copies", "### "),
+        ("table-6", "apart", "### "),
+        ("table-6-short", "copies", "## Table 6 on CIFAR-100"),
+        ("table-6-short", "apart", "## Table 6 on CIFAR-100"),
     ],
 )
 def test_the_text_around_a_table_has_the_errors_of_its_votes(name, group, following):
     page = (ROOT / "docs" / "image-tables.md").read_text(encoding="utf-8")
-    section = page.partition(f"## {name.replace('-', ' ').title()}")[2].partition(following)[0]
+    section = page.partition(f"## {name.removesuffix('-short').replace('-', ' ').title()}")[2]
+    if name.endswith("-short"):
+        section = section.partition("### Fewer epochs")[2]
+    section = section.partition(following)[0]
     text = "\n".join(line for line in section.splitlines() if not line.startswith("|"))
     record = read(ROOT / "results", name)
     arms = {run["config"]["arm"] for run in find_runs(record, group)}
@@ -415,3 +440,73 @@ def test_what_is_said_of_averaged_logits_is_in_the_records():
         "{0} and {3} %"
     )
     assert words.format(*more) in page
+
+
+def test_what_is_said_of_fewer_epochs_is_in_the_records():
+    page = " ".join((ROOT / "docs" / "image-tables.md").read_text(encoding="utf-8").split())
+    long, short = (
+        find_runs(read(ROOT / "results", name), "networks") for name in ("table-5", "table-5-short")
+    )
+
+    def errors(runs, arm, part="test"):
+        return np.array([vote_error(run["data"][part]) for run in runs if run["config"]["arm"] == arm])
+
+    held_out = [f"{errors(runs, 'vote', 'held_out').mean():.2f}" for runs in (short, long)]
+    assert "on held-out images {} and {} %".format(*held_out) in page
+    change = errors(short, "dial 0.5") - errors(short, "independent")
+    half = stats.t.ppf(0.975, 2) * stats.sem(change)
+    ends = f"[{change.mean() - half:.2f}, {change.mean() + half:.2f}]"
+    assert f"by {change.mean():.2f} points {ends} (95 %, paired by seed)" in page
+    others = find_runs(read(ROOT / "results", "table-6-short"), "apart")
+    scores = {
+        arm: np.mean([run["data"]["test"]["log_loss"] for run in others if run["config"]["arm"] == arm])
+        for arm in TABLE_6.arms
+    }
+    assert min(scores[arm] for arm in POOLED_LOGITS) > scores["independent"]
+
+
+def test_what_is_said_of_corrupted_images_is_in_the_record():
+    page = " ".join((ROOT / "docs" / "image-tables.md").read_text(encoding="utf-8").split())
+    record = read(ROOT / "results", "table-5-short")
+    found = {
+        arm: [run["data"]["robust"] for run in find_runs(record, "networks", arm)]
+        for arm in TABLE_5_SHORT.robust
+    }
+
+    def shifted(arm, key):
+        return 100 * np.mean([one["shift"]["mean"][key] for one in found[arm]], axis=0)
+
+    def area(arm, how):
+        return np.mean([one["unknown"][how] for one in found[arm]])
+
+    best = {arm: shifted(arm, "learner_errors")[2] for arm in found}
+    vote = {arm: shifted(arm, "error") for arm in found}
+    sentence = "EfficientNet-B0 alone has an error of {:.2f} % and the vote {:.2f} %"
+    assert sentence.format(best["vote"], vote["vote"]) in page
+    assert (shifted("vote", "learner_errors")[:2] > best["vote"] + 6).all()
+    votes, networks = ([each[arm] for arm in ("independent", "dial 0.5")] for each in (vote, best))
+    sentence = "the vote has {:.2f} % after independent training and {:.2f} % after `DiversityLoss(0.5)`, with {:.2f}"
+    assert f"{sentence} and {{:.2f}} % for EfficientNet-B0".format(*votes, *networks) in page
+    errors = [shifted(arm, "calibration_error") for arm in ("independent", "dial 0.5")]
+    areas = [area(arm, "confidence") for arm in ("independent", "dial 0.5")]
+    assert "grows from {:.1f} to {:.1f} %".format(*errors) in page
+    assert "by confidence drops from {:.3f} to {:.3f}".format(*areas) in page
+    assert all(area(arm, "disagreement") < area(arm, "confidence") for arm in found)
+    assert f"at most {max(area(arm, 'disagreement') for arm in found):.3f}" in page
+
+
+def test_robust_arms_are_measured_on_corrupted_and_unknown_images(tmp_path):
+    parts = "trunk,networks-vote,networks-joint"
+    reproduce("table-5-short", tmp_path, smoke=True, parts=parts)
+    record = read(tmp_path, "table-5-short")
+    (vote,), (joint,) = (find_runs(record, "networks", arm) for arm in ("vote", "joint"))
+    assert "robust" not in joint["data"]
+    assert "n_robust" not in joint["config"]
+    robust = vote["data"]["robust"]
+    assert robust["k_of_n"][-1]["error"] == pytest.approx(vote["data"]["test_unmirrored"]["soft"] / 100)
+    assert len(robust["shift"]["mean"]["learner_errors"]) == 2
+    assert 0 <= robust["unknown"]["confidence"] <= 1
+    (table,) = robust_grids(record, TABLE_5_SHORT)
+    assert [row[0] for row in table.rows] == ["no further training"]
+    assert table.rows[0][3] == f"{100 * robust['shift']['mean']['error']:.2f}"
+    assert robust_grids(read(ROOT / "results", "table-5"), TABLE_5) == []
