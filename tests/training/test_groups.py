@@ -17,7 +17,8 @@ from counterpoint.training import (
     fit_groups,
 )
 from counterpoint.training.group_batches import RowBatches
-from counterpoint.training.group_steps import GroupLoss
+from counterpoint.training.group_networks import GroupNetworks
+from counterpoint.training.group_steps import GroupLoss, adamw
 
 SCHEDULE = Schedule(epochs=6, n_batches=3, learning_rate=0.02, weight_decay=0.1)
 
@@ -251,3 +252,26 @@ def test_progress_is_text_where_there_is_no_terminal(folds, capsys):
     lines = capsys.readouterr().err.splitlines()
     assert lines[-1].startswith(f"epoch {SCHEDULE.epochs}/{SCHEDULE.epochs}, ")
     assert len(lines) <= SCHEDULE.epochs
+
+
+@pytest.mark.parametrize("decays", [(0.1, 0.1), (0.0, 0.1)])
+def test_units_without_gradients_do_not_slow_the_steps(decays):
+    networks = GroupNetworks([[mlp() for _ in range(2)]], [0], "softmax")
+    optimizer, shrink = adamw(networks, 0.01, decays)
+    torch.manual_seed(0)
+    ours = list(networks.parameters())
+    plain = [copy.deepcopy(p) for p in ours]
+    others = torch.optim.AdamW(plain, lr=0.01, weight_decay=0.1 if shrink is None else 0.0, fused=True)
+    slow = {optimizer: 0, others: 0}
+    for step in range(1000):
+        for one, other in zip(ours, plain, strict=True):
+            one.grad = torch.randn_like(one) if step == 0 else torch.zeros_like(one)
+            other.grad = one.grad.clone()
+        for each in slow:
+            each.step()
+            moments = torch.cat([state["exp_avg"].flatten() for state in each.state.values()])
+            slow[each] += int(((moments != 0) & (moments.abs() < torch.finfo().tiny)).sum())
+    assert slow[others] > 0
+    assert slow[optimizer] == 0
+    for one, other in zip(ours, plain, strict=True):
+        assert torch.equal(one, other)

@@ -2,9 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import count
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
@@ -13,6 +16,10 @@ from counterpoint.training.group_networks import GroupNetworks
 from counterpoint.training.mesh import LOCAL
 
 __all__ = ["GroupLoss", "Steps", "adamw", "trained_parameters"]
+
+# A mean gradient below this is zero. It takes 170 steps from there to the smallest number of full precision.
+_FORGOTTEN = 1e-30
+_FORGET_EVERY = 100  # steps
 
 
 class GroupLoss:
@@ -70,17 +77,15 @@ def adamw(
     Where stacked networks differ in their decay, the second value shrinks the weights before each step.
     """
     trained = trained_parameters(networks)
-    # One pass over the weights, which are many: they take longer to read than to change.
-    fused = all(p.device.type in ("cpu", "cuda") and p.is_floating_point() for p in trained)
     if len(set(decays)) == 1:
-        return torch.optim.AdamW(trained, lr=learning_rate, weight_decay=decays[0], fused=fused), None
+        return _fast_adamw([{"params": trained, "weight_decay": decays[0]}], learning_rate), None
     if not networks.is_stacked:
         own = [
             {"params": trained_parameters(network), "weight_decay": decay}
             for network, decay in zip(networks.learners, decays, strict=True)
         ]
-        return torch.optim.AdamW(own, lr=learning_rate, fused=fused), None
-    optimizer = torch.optim.AdamW(trained, lr=learning_rate, weight_decay=0.0, fused=fused)
+        return _fast_adamw(own, learning_rate), None
+    optimizer = _fast_adamw([{"params": trained, "weight_decay": 0.0}], learning_rate)
     shrunk = [
         _per_learner(p, [decays[place] for place in part.places])
         for part in networks.parts
@@ -94,6 +99,28 @@ def adamw(
             parameter.addcmul_(parameter, own, value=-rate)
 
     return optimizer, shrink
+
+
+def _fast_adamw(groups: list[dict[str, Any]], learning_rate: float) -> torch.optim.AdamW:
+    """Return AdamW in one pass over the weights, which are many and take longer to read than to change.
+
+    The mean gradient of a unit that has died shrinks at every step, after some 800 to numbers so small that a CPU
+    computes with them many times slower. It is set to zero before, where no weight can change by it any more.
+    """
+    trained = [p for group in groups for p in group["params"]]
+    fused = all(p.device.type in ("cpu", "cuda") and p.is_floating_point() for p in trained)
+    optimizer = torch.optim.AdamW(groups, lr=learning_rate, fused=fused)
+    steps = count(1)
+
+    @torch.no_grad()
+    def forget(optimizer: Optimizer, *_: Any) -> None:
+        if next(steps) % _FORGET_EVERY == 0:
+            for state in optimizer.state.values():
+                state["exp_avg"].copy_(F.hardshrink(state["exp_avg"], _FORGOTTEN))
+
+    if any(p.device.type == "cpu" for p in trained):
+        optimizer.register_step_post_hook(forget)
+    return optimizer
 
 
 def _per_learner(parameter: Tensor, values: Sequence[float]) -> Tensor:
