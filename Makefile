@@ -4,7 +4,7 @@ VENV := .venv
 LOWEST := .venv-lowest
 PIP := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-slow test-lowest lint docs release-check figures clean help
+.PHONY: demo test test-slow test-lowest lint docs pictures release-check figures clean help
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -48,6 +48,9 @@ lint: $(VENV)/installed-dev  ## ruff and mypy alone
 docs: $(VENV)/installed-docs  ## the site, into out/docs; a warning or a dead link fails
 	OMP_NUM_THREADS=1 $(VENV)/bin/sphinx-build -W --keep-going -q -j auto -d out/doctrees docs out/docs
 	@echo "out/docs/index.html"
+
+pictures: $(VENV)/installed-dev  ## the pictures of reports and of the demo in docs/images; needs Chromium
+	$(VENV)/bin/python docs/draw_pictures.py
 
 release-check: $(VENV)/bin/python  ## build wheel and sdist, install the wheel in a fresh environment and use it
 	$(PIP) "build>=1.2" "twine>=6.0"

@@ -10,7 +10,7 @@ import pytest
 from sklearn.datasets import load_iris
 from sklearn.tree import DecisionTreeClassifier
 
-from counterpoint import read_predictions
+from counterpoint import EnsembleReport, read_predictions
 from tests.test_public_names import NAMES
 
 ROOT = Path(__file__).parents[1]
@@ -68,6 +68,22 @@ def test_links_between_pages_lead_to_files_and_headings():
                 headings = re.findall(r"^#+ (.*)$", goal.read_text(encoding="utf-8"), re.MULTILINE)
                 slugs = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
                 assert anchor in slugs, f"{page.name} links to {target}#{anchor}"
+
+
+def test_every_picture_is_a_file_and_every_file_is_shown():
+    shown = set()
+    for page in (*DOCS.glob("*.md"), ROOT / "README.md"):
+        shown |= set(re.findall(r"images/([\w-]+\.png)", page.read_text(encoding="utf-8")))
+    assert shown == {path.name for path in (DOCS / "images").iterdir()}
+
+
+def test_the_code_of_the_pages_makes_the_reports_in_the_pictures():
+    drawing = runpy.run_path(str(DOCS / "draw_pictures.py"))
+    for name, where in drawing["REPORTS"].items():
+        assert (DOCS / "images" / f"{name}.png").is_file()
+        assert "-learners" in EnsembleReport(drawing["made_by"](*where)).html()
+    with pytest.raises(ValueError, match="must be made by the code of"):
+        drawing["made_by"]("report.md", "nobody")
 
 
 def test_there_are_enough_examples_and_each_has_a_title_and_a_picture():
