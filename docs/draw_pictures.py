@@ -21,13 +21,15 @@ WIDTH = 1120
 
 
 def made_by(page: str, name: str) -> Any:
-    """Run the examples of a page until one of them has made the name, and return what it holds."""
+    """Run the examples of a page, and return what the name holds when it is first made."""
     names: dict[str, Any] = {}
+    found = None
     for example in doctest.DocTestParser().get_examples((DOCS / page).read_text(encoding="utf-8")):
         exec(example.source, names)
-        if name in names:
-            return names[name]
-    raise ValueError(f"`{name}` must be made by the code of docs/{page}.")
+        found = names.get(name) if found is None else found
+    if found is None:
+        raise ValueError(f"`{name}` must be made by the code of docs/{page}.")
+    return found
 
 
 def take_screenshots(pages: dict[str, Path], folder: Path) -> list[Path]:

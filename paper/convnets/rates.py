@@ -123,7 +123,9 @@ def draw(record: Record) -> "Figure":
             ax.set(xscale="log", xlabel="Learning rate", ylabel="Log-loss on held-out images")
             data, width, epochs = panel
             ax.set_title(f"{SETS[data]}, width {width}, {epochs} epochs")
-            ax.legend(fontsize=8)
+            ax.legend(
+                fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=2
+            )  # below the curves
     return figure
 
 
