@@ -840,6 +840,13 @@ def test_the_prose_of_the_docs_has_the_numbers_of_the_results():
         in prose
     )
     assert list(summary["uneven"]) == ["autos", "anneal"]
+    told = [line for line in sentences(summary).splitlines() if " repeats on " not in line]
+    assert all(line.startswith("- No difference can be told on ") for line in told)
+    assert len(told) == len(rows)
+    assert "On no single table does a method with explicit diversity differ from independent networks" in page
+    other = (ROOT / "docs" / "does-diversity-pay.md").read_text(encoding="utf-8")
+    assert f"**On no table of [the arena](arena.md)**, of {len(rows)}," in other
+    assert ranks[1]["against"]["diverse-cv"]["p_corrected"] < 0.05
 
 
 def nominal_file(path, n=60):
