@@ -14,7 +14,7 @@ import pytest
 import torch
 from scipy import stats
 
-from counterpoint.records import NONE, fill, mean, read_record, spread
+from counterpoint.records import NONE, fill, mean, number, read_record, spread
 from paper import reproduce
 from paper.__main__ import main
 from paper.pretrained import study
@@ -463,6 +463,30 @@ def test_what_is_said_of_fewer_epochs_is_in_the_records():
         for arm in TABLE_6.arms
     }
     assert min(scores[arm] for arm in POOLED_LOGITS) > scores["independent"]
+
+
+def test_no_loss_beats_independent_training_as_the_page_says_first():
+    page = " ".join((ROOT / "docs" / "image-tables.md").read_text(encoding="utf-8").split())
+    found = {}
+    for name, group in product(COMMITTED, ("networks", "copies", "apart")):
+        errors = {}
+        for run in find_runs(read(ROOT / "results", name), group):
+            errors.setdefault(run["config"]["arm"], []).append(vote_error(run["data"]["test"]))
+        for arm, own in errors.items():
+            if arm not in ("vote", "independent") and len(own) == 3:
+                change = np.subtract(own, errors["independent"])
+                half = stats.t.ppf(0.975, 2) * stats.sem(change)
+                found[name, group, arm] = [change.mean(), change.mean() - half, change.mean() + half]
+    assert len(found) > 15
+    assert all(high > 0 for _, _, high in found.values())
+    for where, words in (
+        (("table-5-short", "networks", "dial 0.5"), "by {} points [{}, {}] with the networks of Table 5"),
+        (("table-6-short", "apart", "dial 0.5"), "by {} [{}, {}] with those of Table 6 trained apart"),
+        (("table-5", "networks", "lambda 0.1"), "a higher error in Table 5: {} points [{}, {}]"),
+        (("table-5", "networks", "lambda 0.3"), "and {} [{}, {}]."),
+    ):
+        change, *ends = found[where]
+        assert words.format(number(change, "+.2f"), *(number(end, ".2f") for end in ends)) in page
 
 
 def test_what_is_said_of_corrupted_images_is_in_the_record():
