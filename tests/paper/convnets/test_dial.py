@@ -1,6 +1,7 @@
 """The dial of diversity on images: jobs that are kept, tables of the record, and the page."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -219,6 +220,43 @@ def test_the_gain_of_the_default_in_prose_is_that_of_the_record(point, documents
         text = " ".join((ROOT / "docs" / document).read_text(encoding="utf-8").split())
         assert words in text
         assert interval in text
+
+
+@pytest.mark.parametrize(
+    ("point", "arm"),
+    [
+        (("cifar10", 8, 10, 10), "joint-proba"),
+        (("cifar10", 32, 5, 10), "joint-proba"),
+        (("cifar10", 32, 5, 10), "joint-logits"),
+        (("cifar10", 8, 10, 10), "paper-0.9"),
+        (("cifar10", 4, 10, 10), "paper-0.9"),
+        (("cifar10", 32, 5, 10), "paper-0.9"),
+        (("cifar100", 32, 5, 10), "paper-0.9"),
+        (("cifar100", 8, 10, 10), "paper-0.9"),
+    ],
+)
+def test_the_gain_of_another_loss_in_prose_is_that_of_the_record(point, arm, committed):
+    share = tables.gain(tables.runs_by_point(committed)[tables.Key(*point)], arm)
+    fewer = share if share.mean() > 0 else -share
+    ends = ", ".join(number(end, ".1f") for end in tables.interval(fewer))
+    words = rf"{fewer.mean():.1f} % {'fewer' if share.mean() > 0 else 'more'}[^%]* \[{re.escape(ends)}\]"
+    assert re.search(words, " ".join((ROOT / "docs" / PAGE).read_text(encoding="utf-8").split()))
+
+
+def test_the_first_lines_round_the_gains_of_the_record(committed):
+    points = tables.runs_by_point(committed)
+    gains = [
+        tables.gain(points[key], key.default).mean()
+        for key in (
+            tables.Key(data, width, 10 if width == 8 else 5, epochs)
+            for width, epochs in ((8, 10), (8, 50), (32, 10))
+            for data in ("cifar10", "cifar100")
+        )
+    ]
+    page = " ".join((ROOT / "docs" / PAGE).read_text(encoding="utf-8").split())
+    assert f"make {gains[0]:.0f} % fewer errors on CIFAR-10 and {gains[1]:.0f} % fewer on CIFAR-100" in page
+    assert f"After 50 epochs it is {gains[2]:.0f} and {gains[3]:.0f} %." in page
+    assert {f"{gain:.0f}" for gain in gains[4:]} == {"7"}
 
 
 def test_the_default_has_the_lower_log_loss_but_where_the_page_says(committed):
