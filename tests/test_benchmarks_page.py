@@ -40,7 +40,7 @@ def test_training_on_the_gpu():
     assert row("the loss alone on the GPU") == f"{found['loss_alone']['ratio']:.0f} times"
     assert row("three ResNet-18s") == f"{found['joint_against_independent']['ratio']:.2f} times"
     nets, times = (found["one_program"][key] for key in ("nets_per_second_together", "ratio"))
-    assert row("1,200 small nets") == f"{nets:,.0f} nets a second, {times:.0f} times one at a time"
+    assert row("1,200 small networks") == f"{nets:,.0f} networks a second, {times:.0f} times one at a time"
     loss = (ROOT / "docs" / "loss.md").read_text(encoding="utf-8")
     assert (
         f"takes {1000 * found['loss_alone']['ours_seconds']:.1f} ms, {found['loss_alone']['ratio']:.0f} times less"
@@ -59,6 +59,30 @@ def test_compiled_networks():
     epochs = sorted(one["epochs_to_pay"] for one in found)
     page = (ROOT / "docs" / "image-tables.md").read_text(encoding="utf-8")
     assert f"after {epochs[0]:.0f} to {epochs[-1]:.0f} epochs of one size" in page
+
+
+def test_theory_measures_and_decorate():
+    assert row("vote accuracy on a 1000 x 1000 grid") == f"{result('bench_theory')['seconds']['mean']:.2f} s"
+    found = result("bench_measures")["pairwise"]
+    assert row("against `numpy.corrcoef`") == f"{found['all_pairwise_over_corrcoef']['median']:.1f} times"
+    assert row("against DESlib") == "over 1,000 times"
+    assert min(found["deslib_over_each_alone"].values()) > 1000
+    assert row("Weka's DECORATE") == f"{result('bench_decorate')['speed']['ratio']:.1f} times"
+    steps = {(one["width"], one["how"]): one["step"] for one in result("bench_convnets_gpu")["data"]}
+    ratio = steps[32, "net after net"] / steps[32, "grouped, channels last"]
+    assert row("24 ConvNets of width 32") == f"{ratio:.1f} times as long"
+
+
+def test_large_assessments():
+    found = result("bench_assess")
+    *seconds, last = (f"{one['seconds']:.0f}" for one in found["rows"])
+    most = max(one["extra_bytes"] for one in found["rows"]) / 1e9
+    assert row("1,000,000 int8 labels") == (
+        f"{', '.join(seconds)} and {last} s at a quarter, a half and all; {most:.2f} GB"
+    )
+    complete, missing, *_ = (f"{one['seconds']:.1f} s" for one in found["panels"])
+    told = row("`assess`, 50 learners x 100,000")
+    assert told == f"{complete}; {missing} with a fifth of the votes missing"
 
 
 def test_many_learners_and_tables():
@@ -120,7 +144,9 @@ def test_the_share_of_mutants_that_tests_notice():
 def test_the_search_of_settings():
     (found,) = result("bench_search")["tables"]
     errors = [found[name]["error_percent"] for name in ("ours", "catboost")]
-    told = "{:.1f} times, with {:.1f} against {:.1f} % errors".format(found["ratio"], *errors)
+    turns = sorted(a / b for a, b in zip(found["ours"]["turns"], found["catboost"]["turns"], strict=True))
+    spread = f"{turns[0]:.1f} to {turns[-1]:.1f} in three turns"
+    told = "{:.1f} times ({}), with {:.1f} against {:.1f} % errors".format(found["ratio"], spread, *errors)
     assert row("a search of 60 settings") == told
     (gpu,) = result("bench_search_gpu")["tables"]
     seconds = "{:.0f} against {:.0f} s".format(*(gpu[name]["seconds"] for name in ("ours", "catboost")))
