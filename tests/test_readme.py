@@ -128,6 +128,8 @@ def test_the_rank_of_the_search_is_that_of_the_arena():
         ranks = {m: r for m, r in summary[key]["mean_rank"].items() if m not in ("greedy-selection", "stack")}
         assert min(ranks, key=ranks.get) == "diverse-cv"
         assert (len(ranks), len(summary[key]["tables"])) == (13, 31)
+        assert sorted(ranks.values())[1] - ranks["diverse-cv"] < summary[key]["critical_difference"]
+    assert "both leads over the next method are within the noise" in README
     assert "the best mean rank of thirteen single methods on 31 tables, by error and by log-loss" in README
     alt = re.search(r'arena-ranks.png".* alt="([^"]*)"', README).group(1)
     ranks = summary["ranks"]["mean_rank"]

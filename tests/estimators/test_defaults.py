@@ -85,6 +85,46 @@ def test_what_is_said_of_the_earlier_default_is_on_record(script):
     assert f"right on {ours:.2f} % with it and on {theirs:.2f} % with independent training" in page
 
 
+def test_what_is_said_of_the_dial_is_on_record(script, record):
+    page = " ".join(script.PAGE.read_text(encoding="utf-8").split())
+    means = {(study["hidden_units"], study["epochs"]): study["mean"] for study in record["studies"]}
+
+    def share(units, arm, against=script.BASELINE, measure="log_loss"):
+        mean = means[units, 100]
+        return 100 * (mean[arm][measure]["mean"] / mean[against][measure]["mean"] - 1)
+
+    assert f"The log-loss of the default is {share(64, script.DEFAULT):.0f} % *higher*." in page
+    assert f"have a {-share(64, script.DEFAULT_SOFT):.0f} % *lower* log-loss than independent ones" in page
+    assert f"The log-loss falls by {-share(4, script.DEFAULT):.0f} % and the ECE by a third." in page
+    assert -share(4, script.DEFAULT, measure="calibration_error") == pytest.approx(100 / 3, abs=2)
+    assert share(4, "0") / share(4, script.DEFAULT) == pytest.approx(0.75, abs=0.03)
+    gain = means[1, 100][script.DEFAULT]["accuracy"]["difference"]
+    assert f"**Networks of one unit gain {gain:.0f} points**" in page
+    alone = [means[4, 100][arm]["learners_on_training_rows_percent"] for arm in ("0", script.DEFAULT, "1")]
+    assert (
+        "on {:.0f} % of their training rows at dial 0, on {:.0f} % at the default and on {:.0f} % at 1".format(
+            *alone
+        )
+        in page
+    )
+
+
+def test_fewer_epochs_lower_the_log_loss_where_the_page_says(script, record):
+    longer, shorter = (
+        next(s for s in record["studies"] if (s["hidden_units"], s["epochs"]) == (64, epochs))
+        for epochs in (100, 30)
+    )
+
+    def losses(study):
+        return {name: own[script.DEFAULT]["log_loss"]["mean"] for name, own in study["tables"].items()}
+
+    before, after = losses(longer), losses(shorter)
+    assert [name for name in before if after[name] > before[name]] == ["iris", "segment"]
+    less = 100 * (1 - np.mean([*after.values()]) / np.mean([*before.values()]))
+    page = " ".join(script.PAGE.read_text(encoding="utf-8").split())
+    assert f"Averaged over the tables, it is {less:.0f} % lower." in page
+
+
 @pytest.fixture(scope="module")
 def table_script(load_benchmark):
     return load_benchmark("choose_table_defaults")
@@ -121,3 +161,9 @@ def test_what_is_said_of_the_judged_tables_is_on_record(table_script, table_reco
         for arm in (table_script.PLAIN, table_script.DEFAULT, table_script.SEARCH)
     ]
     assert "from {:.3f} to {:.3f}. The search tries both and has {:.3f}.".format(*loss) in page
+    one, ours = table_record["large"]
+    assert (
+        f"fifteen networks takes {ours['seconds']:.0f} s on one thread and has a log-loss of {ours['log_loss']:.3f}"
+        in page
+    )
+    assert f"one network, takes {one['seconds']:.0f} s and has {one['log_loss']:.3f}" in page
