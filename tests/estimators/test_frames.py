@@ -16,7 +16,13 @@ from sklearn.pipeline import make_pipeline
 
 from counterpoint.assessment import assess_estimator
 from counterpoint.datasets import load
-from counterpoint.estimators import DiverseEnsembleClassifier, DiverseEnsembleClassifierCV, TableEncoder
+from counterpoint.estimators import (
+    DiverseEnsembleClassifier,
+    DiverseEnsembleClassifierCV,
+    DiverseEnsembleRegressor,
+    DiverseEnsembleRegressorCV,
+    TableEncoder,
+)
 from counterpoint.training import save_checkpoint
 
 SMALL = DiverseEnsembleClassifier(
@@ -328,3 +334,48 @@ def test_a_table_with_nominal_columns_goes_to_onnx_encoded(fitted, tmp_path):
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     (found,) = session.run(None, {"features": fitted.encoder_.transform(X).astype(np.float32)})
     np.testing.assert_allclose(found, fitted.predict_proba(X), atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (["a", "b", None] * 20, r"`y` must hold a class in every row; got None in row 2\."),
+        (
+            pd.Series(["a", pd.NA] * 30, dtype="string"),
+            r"`y` must hold a class in every row; got <NA> in row 1\.",
+        ),
+        (pd.Categorical([None, "a", "b"] * 20), r"`y` must hold a class in every row; got nan in row 0\."),
+        (pl.Series([True, False, None] * 20), r"`y` must hold a class in every row; got None in row 2\."),
+        (np.array([1, "a"] * 30, dtype=object), r"`y` must hold labels of one kind, .*; got 'a' at \[1\]\."),
+        (
+            pd.Series(pd.date_range("2020", periods=60)),
+            r"`y` must hold numbers or strings; got dtype datetime64",
+        ),
+    ],
+)
+@pytest.mark.parametrize("model", [SMALL, SEARCH], ids=["one", "search"])
+def test_classes_that_cannot_be_read_are_refused_in_one_sentence(model, y, message):
+    with pytest.raises((TypeError, ValueError), match=f"^{message}"):
+        clone(model).fit(animals(60)[0], y)
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (["yes", "no"] * 30, r"`y` must hold numbers; got 'yes' in row 0\."),
+        ([0.5, "no"] * 30, r"`y` must hold numbers; got 'no' in row 1\."),
+        (pd.Series([1.0, {}] * 30), r"`y` must hold numbers; got \{\} in row 1\."),
+        (
+            pd.Series(pd.date_range("2020", periods=60)),
+            r"`y` must hold real numbers; got dtype datetime64\[.s\]\.",
+        ),
+        (pd.to_timedelta(np.arange(60)), r"`y` must hold real numbers; got dtype timedelta64\[ns\]\."),
+        (np.arange(60) + 1j, r"`y` must hold real numbers; got dtype complex128\."),
+    ],
+)
+@pytest.mark.parametrize(
+    "model", [DiverseEnsembleRegressor(), DiverseEnsembleRegressorCV()], ids=["one", "search"]
+)
+def test_numbers_to_predict_that_cannot_be_read_are_refused_in_one_sentence(model, y, message):
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        clone(model).fit(animals(60)[0], y)

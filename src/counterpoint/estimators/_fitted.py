@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from counterpoint._validation import FloatArray, check_labels
 from counterpoint.estimators._network_estimator import NetworkEstimator, all_or_nothing, warn_of_learners
 from counterpoint.estimators._rows import Rows
+from counterpoint.estimators._targets import check_present
 from counterpoint.training import Readout, Vote
 from counterpoint.training.watch import learner_complaints
 
@@ -140,7 +141,10 @@ class FittedNetworks(ClassifierMixin, NetworkEstimator):
 
     def _check_table(self, X: Any, y: ArrayLike, *, reset: bool = True) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return a table to train on, as the encoder reads it, and classes that can be printed and saved."""
+        check_present(y)
         X, y = self._read_table(X, y, reset=reset)
+        if y.dtype.kind != "f":  # scikit-learn takes labels of several kinds for numbers to predict
+            check_labels(y, "y")
         check_classification_targets(y)
         check_labels(y, "y")
         return X, np.asarray(y)
