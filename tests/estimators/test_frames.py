@@ -379,3 +379,62 @@ def test_classes_that_cannot_be_read_are_refused_in_one_sentence(model, y, messa
 def test_numbers_to_predict_that_cannot_be_read_are_refused_in_one_sentence(model, y, message):
     with pytest.raises(ValueError, match=f"^{message}$"):
         clone(model).fit(animals(60)[0], y)
+
+
+SPARSE = pd.DataFrame({"a": pd.arrays.SparseArray([0, 1] * 30)})
+
+
+@pytest.mark.parametrize(
+    "model", [SMALL, DiverseEnsembleRegressor(n_estimators=2, epochs=1)], ids=["classes", "numbers"]
+)
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"new": 1j}, r"`X` must hold real numbers; got complex128 in column 'new'\."),
+        (
+            {"new": [1.0, np.inf] * 30},
+            r"`X` must hold numbers that are finite or missing; got inf in column 'new'\.",
+        ),
+        (
+            {"new": np.arange(60) * 1e300},
+            r"`X` must hold numbers whose variance is finite; .* in column 'new'\.",
+        ),
+    ],
+)
+def test_columns_that_networks_cannot_use_are_named(model, change, message):
+    X, y = animals(60)
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        clone(model).fit(X.assign(**change), y == "cat")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"size": pd.Categorical(["big"] * 200)}, r".* `categorical_features`; got 'big' in column 'size'\."),
+        ({"size": -np.inf}, r"`X` must hold numbers that are finite or missing; got -inf in column 'size'\."),
+        ({"size": 1e300}, r"`X` must hold numbers that float32 can; got 1e\+300 in column 'size'\."),
+    ],
+)
+def test_columns_that_changed_since_the_fit_are_named(fitted, change, message):
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        fitted.predict(animals()[0].assign(**change))
+
+
+def test_what_is_no_table_of_columns_is_refused(fitted):
+    X, y = animals(60)
+    with pytest.raises(
+        TypeError, match=r"^`X` must be dense; got sparse columns, which `sparse.to_dense` makes dense\.$"
+    ):
+        clone(SMALL).fit(SPARSE, y)
+    for empty in (X[[]], pl.DataFrame()):
+        with pytest.raises(ValueError, match=r"^`X` must have at least one column; got shape \(\d+, 0\)\.$"):
+            clone(SMALL).fit(empty, y)
+    with pytest.raises(ValueError, match="^Expected a 2-dimensional container but got <class 'pandas"):
+        fitted.predict(X.iloc[0])
+
+
+def test_a_number_that_became_a_category_is_still_a_number():
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    model = clone(SMALL).fit(X, y)
+    same = X.assign(**{X.columns[0]: pd.Categorical(X.iloc[:, 0])})
+    np.testing.assert_array_equal(model.predict_proba(same), model.predict_proba(X))
