@@ -429,7 +429,7 @@ def test_what_is_no_table_of_columns_is_refused(fitted):
     for empty in (X[[]], pl.DataFrame()):
         with pytest.raises(ValueError, match=r"^`X` must have at least one column; got shape \(\d+, 0\)\.$"):
             clone(SMALL).fit(empty, y)
-    with pytest.raises(ValueError, match="^Expected a 2-dimensional container but got <class 'pandas"):
+    with pytest.raises(ValueError, match=r"^Expected a 2-dimensional container but got <class 'pandas"):
         fitted.predict(X.iloc[0])
 
 
@@ -438,3 +438,14 @@ def test_a_number_that_became_a_category_is_still_a_number():
     model = clone(SMALL).fit(X, y)
     same = X.assign(**{X.columns[0]: pd.Categorical(X.iloc[:, 0])})
     np.testing.assert_array_equal(model.predict_proba(same), model.predict_proba(X))
+
+
+def test_tuples_are_nominal_values_and_nested_columns_are_refused():
+    X, y = pd.DataFrame({"a": [(1, 2), (3,)] * 30}), np.arange(60) % 2
+    assert clone(SMALL).fit(X, y).score(X, y) == 1
+    for value, kind in ((pl.struct(pl.lit(1).alias("x")), "dict"), (pl.lit([1]), "list")):
+        frame = pl.DataFrame({"n": range(60)}).with_columns(value.alias("b"))
+        with pytest.raises(
+            ValueError, match=rf"^`X` must hold numbers or nominal values; got {kind} in column 'b'\.$"
+        ):
+            clone(SMALL).fit(frame, y)

@@ -142,12 +142,12 @@ class FittedNetworks(ClassifierMixin, NetworkEstimator):
     def _check_table(self, X: Any, y: ArrayLike, *, reset: bool = True) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return a table to train on, as the encoder reads it, and classes that can be printed and saved."""
         check_present(y)
-        X, y = self._read_table(X, y, reset=reset)
-        if y.dtype.kind != "f":  # scikit-learn takes labels of several kinds for numbers to predict
-            check_labels(y, "y")
-        check_classification_targets(y)
-        check_labels(y, "y")
-        return X, np.asarray(y)
+        X, labels = self._read_table(X, y, reset=reset)
+        if labels.dtype.kind == "f":  # scikit-learn reports numbers that are not whole
+            check_classification_targets(labels)
+        check_labels(labels, "y")
+        check_classification_targets(labels)
+        return X, labels
 
     def _vote(self, X: Any) -> FloatArray:
         """Return the probabilities of the vote, or the shares of the votes under hard voting."""

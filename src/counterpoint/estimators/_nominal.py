@@ -68,7 +68,7 @@ def _codes(column: Any, values: pd.Index) -> NDArray[np.float64]:
         codes = _codes(pd.Series(column.cat.categories.to_numpy()), values)
         codes = np.append(codes, MISSING)  # whose place in the column is -1
         return codes[np.asarray(column.cat.codes, dtype=np.int64)]
-    cells = pd.Index(column.to_numpy(dtype=object, na_value=np.nan), dtype=object)
+    cells = pd.Index(column.to_numpy(dtype=object, na_value=np.nan), dtype=object, tupleize_cols=False)
     try:
         found = values.astype(object).get_indexer(cells).astype(np.float64)
     except TypeError as error:
@@ -169,6 +169,8 @@ def _of_polars(column: Any, polars: Any) -> Any:
         return pd.Categorical(column.to_list(), categories=column.dtype.categories.to_list())
     if isinstance(column.dtype, polars.Categorical):
         return pd.Categorical(column.to_list())
+    if column.dtype.is_nested():  # a struct would become a matrix
+        return pd.Series(column.to_list(), dtype=object)
     return column.to_numpy()
 
 

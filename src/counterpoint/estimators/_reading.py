@@ -102,9 +102,9 @@ def row_parts(n_rows: int) -> Iterator[slice]:
 def _check_dense(X: Any) -> Any:
     if issparse(X):
         raise TypeError("`X` must be dense; got a sparse matrix, which `toarray` makes dense.")
-    if isinstance(X, pd.DataFrame) and X.shape[1]:
-        if all(isinstance(dtype, pd.SparseDtype) for dtype in X.dtypes):
-            raise TypeError("`X` must be dense; got sparse columns, which `sparse.to_dense` makes dense.")
+    dtypes = X.dtypes if isinstance(X, pd.DataFrame) else ()
+    if len(dtypes) and all(isinstance(dtype, pd.SparseDtype) for dtype in dtypes):
+        raise TypeError("`X` must be dense; got sparse columns, which `sparse.to_dense` makes dense.")
     return X
 
 
@@ -136,4 +136,4 @@ def _values(column: Any) -> pd.Index:
         found = sorted(found)
     except TypeError:  # text beside numbers, say
         found = sorted(found, key=lambda value: (type(value).__name__, str(value)))
-    return pd.Index(found, dtype=object)
+    return pd.Index(found, dtype=object, tupleize_cols=False)
