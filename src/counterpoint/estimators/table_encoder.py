@@ -272,10 +272,9 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                 scaler.partial_fit(_fill(self._numbers(table[part]), self._means), sample_weight=own)
         if (bad := ~np.isfinite(scaler.var_)).any():
             feature = self._numeric[np.flatnonzero(bad)[0]]
-            values = table[:, feature]
+            largest = np.nanmax(np.abs(table[:, feature]))
             raise ValueError(
-                "`X` must hold numbers whose variance is finite; got "
-                f"{values[~np.isnan(values)][0]:.6g} in {self._called(feature)}."
+                f"`X` must hold numbers whose variance is finite; got {largest:.6g} in {self._called(feature)}."
             )
         return scaler
 
