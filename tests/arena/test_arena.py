@@ -418,8 +418,8 @@ def test_jobs_of_another_table_by_the_same_name_are_refused(finished, labor):
 
 def test_the_committed_records_are_of_the_embedded_tables():
     store = open_store(RESULTS)
-    # three repeats of 15 methods on 17 small tables, but for some of three methods on two; one repeat on 14 others
-    assert len(list(store)) == 15 * (3 * 17 + 14) - 3 * 3
+    # three repeats of 15 methods on 17 small tables, and one on 14 others
+    assert len(list(store)) == 15 * (3 * 17 + 14)
     for table in read_suite(["labor", "iris", "glass"]):
         for method in ("independent", "catboost"):
             config = store.read(ArenaJob(table.name, method, 0).name)["config"]
@@ -839,7 +839,7 @@ def test_the_prose_of_the_docs_has_the_numbers_of_the_results():
         f"three repeats on the {small} tables of fewer than 1,000 rows, one on the {len(rows) - small}"
         in prose
     )
-    assert list(summary["uneven"]) == ["autos", "anneal"]
+    assert not summary["uneven"]
 
 
 def nominal_file(path, n=60):
