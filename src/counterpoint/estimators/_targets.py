@@ -28,8 +28,8 @@ def check_targets(y: ArrayLike | None) -> None:
             f"`y` must hold one number for each sample; got shape {cells.shape}. MultiOutputRegressor fits one "
             "regressor for each column."
         )
-    if cells.dtype.kind in "mMc":
-        raise ValueError(f"`y` must hold real numbers; got dtype {cells.dtype}.")
+    if cells.dtype.kind in "mM":
+        raise ValueError(f"`y` must hold numbers; got dtype {cells.dtype}.")
     if y is not None and cells.dtype.kind in "OUT":
         for row, value in enumerate(cells.ravel().tolist()):
             if not _is_number(value):

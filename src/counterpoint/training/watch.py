@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from counterpoint.outputs.undefined import listed
+from counterpoint.outputs import listed
 from counterpoint.training.correlation import correlations
 from counterpoint.training.tally import Tally
 
