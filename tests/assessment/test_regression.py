@@ -177,6 +177,13 @@ def test_a_constant_truth_has_no_r2():
         (np.ones(3), np.ones(3), {}, ValueError, r"`outputs` must have shape \(n_learners, 3\)"),
         (np.ones(3), np.full((2, 3), np.nan), {}, ValueError, "`outputs` must not be NaN"),
         (np.ones(3), np.full((2, 3), np.inf), {}, ValueError, "`outputs` must be finite"),
+        (
+            np.ones(3),
+            np.full((2, 3), 1e200),
+            {},
+            ValueError,
+            r"`outputs` must hold numbers whose squares .* 1e\+200",
+        ),
         (["a"] * 3, np.ones((2, 3)), {}, TypeError, "`y_true` must be a number or an array of numbers"),
         (np.ones(3), np.ma.masked_all((2, 3)), {}, ValueError, "`outputs` must have no masked entry"),
         (np.ones(3), np.ones((2, 3)), {"learners": ["a"]}, ValueError, "one name for each of the 2 learners"),
@@ -187,3 +194,14 @@ def test_a_constant_truth_has_no_r2():
 def test_bad_input_is_refused(truth, outputs, more, kind, error):
     with pytest.raises(kind, match=error):
         assess_regression(truth, outputs, **more)
+
+
+def test_the_mean_of_equal_learners_is_as_good_as_each():
+    truth, outputs = simulated(n_learners=1)
+    equal = np.repeat(outputs, 3, axis=0)
+    assert ", as good as its best learner" in assess_regression(truth, equal).verdict
+
+
+def test_one_sample_is_not_called_samples():
+    with pytest.warns(UndefinedMeasureWarning):
+        assert "on 1 sample (" in assess_regression([1.0], [[2.0], [3.0]]).verdict

@@ -575,7 +575,7 @@ def test_a_warning_of_learners_points_at_the_call():
     X, y = np.zeros((20, 2)), np.arange(20) % 2
     search = DiverseEnsembleClassifierCV(n_estimators=2, epochs=1, cv=2, diversities=(0.5,), random_state=0)
     for model in (small(epochs=1), search):
-        with pytest.warns(LearnerWarning, match="its output is the same for every sample") as seen:
+        with pytest.warns(LearnerWarning, match="is the same for every sample") as seen:
             model.fit(X, y)
         assert {warning.filename for warning in seen} == {__file__}
 
@@ -850,3 +850,12 @@ def test_targets_are_smoothed_in_the_warm_up_too(iris):
         for share in (0.0, 0.3)
     )
     assert plain[0]["loss"] != smooth[0]["loss"]
+
+
+def test_learners_that_fail_alike_are_named_in_one_warning():
+    X, y = np.ones((60, 1)), np.arange(60) % 2
+    with pytest.warns(LearnerWarning) as found:
+        DiverseEnsembleClassifier(n_estimators=3, epochs=2, random_state=0).fit(X, y)
+    assert [str(warning.message) for warning in found] == [
+        "Learners 0, 1, 2 have collapsed: the output of each is the same for every sample."
+    ]

@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy import stats
 from sklearn.datasets import load_iris, make_classification
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import DataConversionWarning, NotFittedError
 from sklearn.model_selection import KFold, StratifiedKFold, TimeSeriesSplit
 from torch import nn
 
@@ -505,7 +505,7 @@ BAD = [
         ValueError,
         "`class_weight` must be a dict, 'balanced' or None; got array",
     ),
-    ({"cv": 1}, ValueError, "k-fold cross-validation requires at least one train/test split"),
+    ({"cv": 1}, ValueError, "`cv` must be at least 2; got 1"),
 ]
 
 
@@ -559,3 +559,19 @@ def test_a_fold_is_scored_where_there_is_no_double_precision(table, voting):
     expected = part.score(held, seen, voting)
     found = part.score(held.as_subclass(OnAppleGPU), seen.as_subclass(OnAppleGPU), voting)
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("cv", "message"),
+    [(3, "at most 2, the rows of the largest class; got 3"), (True, "an integer; got True")],
+)
+def test_a_number_of_folds_that_the_classes_do_not_allow_is_refused(cv, message):
+    with pytest.raises((TypeError, ValueError), match=rf"^`cv` must be {message}\.$"):
+        tiny(cv=cv).fit(np.arange(10.0).reshape(5, 2), list("ababc"))
+
+
+def test_a_column_of_classes_is_warned_of_once():
+    X, y = load_iris(return_X_y=True)
+    with pytest.warns(DataConversionWarning) as found:
+        small(epochs=(2,)).fit(X, y[:, None])
+    assert len(found) == 1

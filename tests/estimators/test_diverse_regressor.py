@@ -166,7 +166,7 @@ def test_a_constant_target_is_predicted(friedman):
     ("target", "error"),
     [
         (np.ones((300, 2)), r"`y` must hold one number for each sample; got shape \(300, 2\)"),
-        (np.array(["a"] * 300), "could not convert string to float"),
+        (np.array(["a"] * 300), "`y` must hold numbers; got 'a' in row 0"),
         (np.r_[np.nan, np.ones(299)], "y contains NaN"),
         (np.linspace(-1e300, 1e300, 300), "`y` must hold numbers whose variance is finite"),
     ],

@@ -168,3 +168,15 @@ def test_of_two_epochs_the_better_one_is_taken():
     assert search.best_epoch_ == 1
     with pytest.raises(ValueError, match="`epochs` must be an integer or a sequence of distinct integers"):
         search.set_params(epochs=(5, 5)).fit(X, y)
+
+
+def test_folds_and_numbers_that_leave_nothing_to_explain_are_refused():
+    X = np.arange(10.0).reshape(5, 2)
+    search = DiverseEnsembleRegressorCV(**SMALL | {"cv": 6})
+    with pytest.raises(ValueError, match=r"^`cv` must be at most 5, the rows; got 6\.$"):
+        search.fit(X, np.arange(5))
+    for model in (search.set_params(cv=2), DiverseEnsembleRegressor(epochs=1)):
+        with pytest.raises(
+            ValueError, match=r"^`y` must hold numbers whose variance is not rounded to 0; got 4e-300"
+        ):
+            model.fit(X, np.arange(5) * 1e-300)

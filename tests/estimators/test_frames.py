@@ -16,7 +16,13 @@ from sklearn.pipeline import make_pipeline
 
 from counterpoint.assessment import assess_estimator
 from counterpoint.datasets import load
-from counterpoint.estimators import DiverseEnsembleClassifier, DiverseEnsembleClassifierCV, TableEncoder
+from counterpoint.estimators import (
+    DiverseEnsembleClassifier,
+    DiverseEnsembleClassifierCV,
+    DiverseEnsembleRegressor,
+    DiverseEnsembleRegressorCV,
+    TableEncoder,
+)
 from counterpoint.training import save_checkpoint
 
 SMALL = DiverseEnsembleClassifier(
@@ -328,3 +334,117 @@ def test_a_table_with_nominal_columns_goes_to_onnx_encoded(fitted, tmp_path):
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     (found,) = session.run(None, {"features": fitted.encoder_.transform(X).astype(np.float32)})
     np.testing.assert_allclose(found, fitted.predict_proba(X), atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (["a", "b", None] * 20, r"`y` must hold a class in every row; got None in row 2\."),
+        (
+            pd.Series(["a", pd.NA] * 30, dtype="string"),
+            r"`y` must hold a class in every row; got <NA> in row 1\.",
+        ),
+        (pd.Categorical([None, "a", "b"] * 20), r"`y` must hold a class in every row; got nan in row 0\."),
+        (pl.Series([True, False, None] * 20), r"`y` must hold a class in every row; got None in row 2\."),
+        (np.array([1, "a"] * 30, dtype=object), r"`y` must hold labels of one kind, .*; got 'a' at \[1\]\."),
+        (
+            pd.Series(pd.date_range("2020", periods=60)),
+            r"`y` must hold numbers or strings; got dtype datetime64",
+        ),
+    ],
+)
+@pytest.mark.parametrize("model", [SMALL, SEARCH], ids=["one", "search"])
+def test_classes_that_cannot_be_read_are_refused_in_one_sentence(model, y, message):
+    with pytest.raises((TypeError, ValueError), match=f"^{message}"):
+        clone(model).fit(animals(60)[0], y)
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (["yes", "no"] * 30, r"`y` must hold numbers; got 'yes' in row 0\."),
+        ([0.5, "no"] * 30, r"`y` must hold numbers; got 'no' in row 1\."),
+        (pd.Series([1.0, {}] * 30), r"`y` must hold numbers; got \{\} in row 1\."),
+        (
+            pd.Series(pd.date_range("2020", periods=60)),
+            r"`y` must hold numbers; got dtype datetime64\[.s\]\.",
+        ),
+        (pd.to_timedelta(np.arange(60)), r"`y` must hold numbers; got dtype timedelta64\[ns\]\."),
+    ],
+)
+@pytest.mark.parametrize(
+    "model", [DiverseEnsembleRegressor(), DiverseEnsembleRegressorCV()], ids=["one", "search"]
+)
+def test_numbers_to_predict_that_cannot_be_read_are_refused_in_one_sentence(model, y, message):
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        clone(model).fit(animals(60)[0], y)
+
+
+SPARSE = pd.DataFrame({"a": pd.arrays.SparseArray([0, 1] * 30)})
+
+
+@pytest.mark.parametrize(
+    "model", [SMALL, DiverseEnsembleRegressor(n_estimators=2, epochs=1)], ids=["classes", "numbers"]
+)
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"new": 1j}, r"`X` must hold real numbers; got complex128 in column 'new'\."),
+        (
+            {"new": [1.0, np.inf] * 30},
+            r"`X` must hold numbers that are finite or missing; got inf in column 'new'\.",
+        ),
+        (
+            {"new": np.arange(60) * 1e300},
+            r"`X` must hold numbers whose variance is finite; got 5\.9e\+301 in column 'new'\.",
+        ),
+    ],
+)
+def test_columns_that_networks_cannot_use_are_named(model, change, message):
+    X, y = animals(60)
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        clone(model).fit(X.assign(**change), y == "cat")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"size": pd.Categorical(["big"] * 200)}, r".* `categorical_features`; got 'big' in column 'size'\."),
+        ({"size": -np.inf}, r"`X` must hold numbers that are finite or missing; got -inf in column 'size'\."),
+        ({"size": 1e300}, r"`X` must hold numbers that float32 can; got 1e\+300 in column 'size'\."),
+    ],
+)
+def test_columns_that_changed_since_the_fit_are_named(fitted, change, message):
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        fitted.predict(animals()[0].assign(**change))
+
+
+def test_what_is_no_table_of_columns_is_refused(fitted):
+    X, y = animals(60)
+    with pytest.raises(
+        TypeError, match=r"^`X` must be dense; got sparse columns, which `sparse.to_dense` makes dense\.$"
+    ):
+        clone(SMALL).fit(SPARSE, y)
+    for empty in (X[[]], pl.DataFrame()):
+        with pytest.raises(ValueError, match=r"^`X` must have at least one column; got shape \(\d+, 0\)\.$"):
+            clone(SMALL).fit(empty, y)
+    with pytest.raises(ValueError, match=r"^Expected a 2-dimensional container but got <class 'pandas"):
+        fitted.predict(X.iloc[0])
+
+
+def test_a_number_that_became_a_category_is_still_a_number():
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    model = clone(SMALL).fit(X, y)
+    same = X.assign(**{X.columns[0]: pd.Categorical(X.iloc[:, 0])})
+    np.testing.assert_array_equal(model.predict_proba(same), model.predict_proba(X))
+
+
+def test_tuples_are_nominal_values_and_nested_columns_are_refused():
+    X, y = pd.DataFrame({"a": [(1, 2), (3,)] * 30}), np.arange(60) % 2
+    assert clone(SMALL).fit(X, y).score(X, y) == 1
+    for value, kind in ((pl.struct(pl.lit(1).alias("x")), "dict"), (pl.lit([1]), "list")):
+        frame = pl.DataFrame({"n": range(60)}).with_columns(value.alias("b"))
+        with pytest.raises(
+            ValueError, match=rf"^`X` must hold numbers or nominal values; got {kind} in column 'b'\.$"
+        ):
+            clone(SMALL).fit(frame, y)

@@ -20,6 +20,7 @@ from counterpoint.outputs import warn_undefined
 
 __all__ = ["assess_regression"]
 
+_LARGEST = 1e75  # products of squares are finite
 _CONSTANT = 1e-12  # spread of a column, as a share of its size, that is due to rounding
 
 
@@ -147,6 +148,8 @@ def _check_numbers(y_true: ArrayLike, outputs: ArrayLike) -> tuple[FloatArray, F
     for array, name in ((y, "y_true"), (f, "outputs")):
         if not np.isfinite(array).all():
             raise ValueError(f"`{name}` must be finite; got infinity.")
+        if array.size and (largest := np.abs(array).max()) > _LARGEST:
+            raise ValueError(f"`{name}` must hold numbers whose squares can be summed; got {largest:.6g}.")
     return y, f
 
 

@@ -12,6 +12,7 @@ from counterpoint.measures import AmbiguityDecomposition
 
 __all__ = ["REGRESSION_SCHEMA", "ErrorComponents", "RegressionAssessment", "significant"]
 
+_ROUNDING = 1e-12  # of a squared error, as a share of it
 REGRESSION_SCHEMA = 1  # of the JSON; raise it whenever a field changes
 
 
@@ -130,10 +131,11 @@ class RegressionAssessment(AssessmentBase):
     def verdict(self) -> str:
         """One sentence: how good the mean is, against its learners."""
         error, own = self.squared_error, self.learner_errors
-        gain = self.gain.value
+        gain = self.gain.value if abs(self.gain.value) > _ROUNDING * own.min() else 0.0
         against = "better than" if gain > 0 else "worse than" if gain < 0 else "as good as"
         learners = "1 learner" if self.n_learners == 1 else f"{self.n_learners} learners"
-        samples = "training samples" if self.samples == "training" else "samples"
+        samples = "training sample" if self.samples == "training" else "sample"
+        samples += "s" * (self.n_samples != 1)
         return (
             f"The mean of {learners} has a squared error of {significant(error.value)} on {self.n_samples} {samples} "
             f"(95 % interval {significant(error.low)} to {significant(error.high)}; R² {rounded(self.r2.value)}), "

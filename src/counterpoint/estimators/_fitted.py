@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from counterpoint._validation import FloatArray, check_labels
 from counterpoint.estimators._network_estimator import NetworkEstimator, all_or_nothing, warn_of_learners
 from counterpoint.estimators._rows import Rows
+from counterpoint.estimators._targets import check_present
 from counterpoint.training import Readout, Vote
 from counterpoint.training.watch import learner_complaints
 
@@ -140,10 +141,13 @@ class FittedNetworks(ClassifierMixin, NetworkEstimator):
 
     def _check_table(self, X: Any, y: ArrayLike, *, reset: bool = True) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return a table to train on, as the encoder reads it, and classes that can be printed and saved."""
-        X, y = self._read_table(X, y, reset=reset)
-        check_classification_targets(y)
-        check_labels(y, "y")
-        return X, np.asarray(y)
+        check_present(y)
+        X, labels = self._read_table(X, y, reset=reset)
+        if labels.dtype.kind == "f":  # scikit-learn reports numbers that are not whole
+            check_classification_targets(labels)
+        check_labels(labels, "y")
+        check_classification_targets(labels)
+        return X, labels
 
     def _vote(self, X: Any) -> FloatArray:
         """Return the probabilities of the vote, or the shares of the votes under hard voting."""

@@ -11,6 +11,7 @@ from sklearn.utils import check_array
 from counterpoint._validation import FloatArray
 from counterpoint.estimators._network_estimator import NetworkEstimator
 from counterpoint.estimators._rows import Rows
+from counterpoint.estimators._targets import check_targets
 from counterpoint.training import Vote
 
 if TYPE_CHECKING:
@@ -89,12 +90,7 @@ class FittedRegressor(RegressorMixin, NetworkEstimator):
 
     def _check_table(self, X: Any, y: ArrayLike, *, reset: bool = True) -> tuple[NDArray[Any], FloatArray]:
         """Return a table to train on, as the encoder reads it, and finite numbers to predict."""
-        shape = np.asarray(y).shape
-        if len(shape) == 2 and shape[1] > 1:
-            raise ValueError(
-                f"`y` must hold one number for each sample; got shape {shape}. MultiOutputRegressor fits one "
-                "regressor for each column."
-            )
+        check_targets(y)
         X, y = self._read_table(X, y, reset=reset)
         return X, check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
 
@@ -106,6 +102,11 @@ def fit_target_scaler(rows: Rows) -> StandardScaler:
     if not np.isfinite(scaler.var_).all():
         raise ValueError(
             f"`y` must hold numbers whose variance is finite; got {np.abs(rows.codes).max():.6g}."
+        )
+    if not scaler.var_.any() and np.ptp(rows.codes):
+        raise ValueError(
+            f"`y` must hold numbers whose variance is not rounded to 0; got {np.abs(rows.codes).max():.6g} as the "
+            "largest."
         )
     return scaler
 

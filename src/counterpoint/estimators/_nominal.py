@@ -1,7 +1,8 @@
 """Tables with nominal columns: which columns these are, and their values by number."""
 
+import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -52,8 +53,9 @@ def by_number(X: Any, categories: Categories, *, keep_missing: bool = False) -> 
         return np.where(pd.isna(X), np.nan, X) if is_mixed else X
     frame = to_frame(X).copy(deep=False)
     for j, dtype in enumerate(frame.dtypes):
-        if dtype.kind == "O" and not isinstance(dtype, pd.CategoricalDtype) and j not in categories:
-            frame.isetitem(j, frame.iloc[:, j].where(frame.iloc[:, j].notna(), np.nan))
+        if dtype.kind == "O" and j not in categories:
+            cells = frame.iloc[:, j].astype(object)
+            frame.isetitem(j, cells.where(cells.notna(), np.nan))
     for j, values in categories.items():
         codes = _codes(frame.iloc[:, j], values)
         frame.isetitem(j, codes if keep_missing else np.where(codes < 0, np.nan, codes))
@@ -66,7 +68,7 @@ def _codes(column: Any, values: pd.Index) -> NDArray[np.float64]:
         codes = _codes(pd.Series(column.cat.categories.to_numpy()), values)
         codes = np.append(codes, MISSING)  # whose place in the column is -1
         return codes[np.asarray(column.cat.codes, dtype=np.int64)]
-    cells = pd.Index(column.to_numpy(dtype=object, na_value=np.nan), dtype=object)
+    cells = pd.Index(column.to_numpy(dtype=object, na_value=np.nan), dtype=object, tupleize_cols=False)
     try:
         found = values.astype(object).get_indexer(cells).astype(np.float64)
     except TypeError as error:
@@ -76,18 +78,23 @@ def _codes(column: Any, values: pd.Index) -> NDArray[np.float64]:
 
 @contextmanager
 def naming_text(X: Any, categories: Categories) -> Iterator[None]:
-    """Name the column that holds text where a number is expected: NumPy reports only the text."""
+    """Name the column that holds text or infinity where a finite number is expected: NumPy reports no column."""
     try:
         yield
     except ValueError as error:
-        is_text = "could not convert string" in str(error)
-        if not is_text or (found := _first_text(X, categories)) is None:
+        if "could not convert string" in str(error):
+            found, rule = _first(X, categories, _is_text), _NUMBERS_ONLY
+        elif str(error).startswith("Input X contains infinity") and frame_or_none(X) is not None:
+            found, rule = _first(X, categories, _is_infinite), "hold numbers that are finite or missing"
+        else:
             raise
-        raise ValueError(f"`X` must {_NUMBERS_ONLY}; got {found[1]!r} in column {found[0]!r}.") from error
+        if found is None:
+            raise
+        raise ValueError(f"`X` must {rule}; got {found[1]!r} in column {found[0]!r}.") from error
 
 
-def _first_text(X: Any, categories: Categories) -> tuple[Any, str] | None:
-    """Return the first column that is not nominal and holds text that is no number, and that text."""
+def _first(X: Any, categories: Categories, is_bad: Callable[[Any], bool]) -> tuple[Any, Any] | None:
+    """Return the first column that is not nominal and holds a bad value, and that value."""
     frame = frame_or_none(X)
     if frame is None:
         cells = np.asarray(X, dtype=object)
@@ -95,11 +102,14 @@ def _first_text(X: Any, categories: Categories) -> tuple[Any, str] | None:
             return None
         frame = pd.DataFrame(cells)
     plain = ((j, name) for j, name in enumerate(frame.columns) if j not in categories)
-    return next(((name, value) for j, name in plain for value in frame.iloc[:, j] if _is_text(value)), None)
+    return next(((name, value) for j, name in plain for value in frame.iloc[:, j] if is_bad(value)), None)
 
 
 def check_numbers(X: Any, categories: Categories) -> None:
-    """Refuse columns of dates, durations or intervals that are not nominal: NumPy would count ticks, or fail."""
+    """Refuse columns of dates, durations, intervals or complex numbers that are not nominal.
+
+    NumPy would count ticks, drop the imaginary parts, or fail.
+    """
     frame = frame_or_none(X)
     if frame is None:
         if not (isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "mM"):
@@ -109,6 +119,8 @@ def check_numbers(X: Any, categories: Categories) -> None:
         is_time = dtype.kind in "mM" or isinstance(dtype, pd.PeriodDtype | pd.IntervalDtype)
         if j not in categories and is_time:
             raise ValueError(f"`X` must {_NUMBERS_ONLY}; got {dtype} in column {name!r}.")
+        if j not in categories and dtype.kind == "c":
+            raise ValueError(f"`X` must hold real numbers; got {dtype} in column {name!r}.")
 
 
 def _is_text(value: Any) -> bool:
@@ -119,6 +131,13 @@ def _is_text(value: Any) -> bool:
     except ValueError:
         return True
     return False
+
+
+def _is_infinite(value: Any) -> bool:
+    try:
+        return math.isinf(value)
+    except TypeError:  # a value that is missing, or text
+        return False
 
 
 def to_frame(X: Any) -> Any:
@@ -150,6 +169,8 @@ def _of_polars(column: Any, polars: Any) -> Any:
         return pd.Categorical(column.to_list(), categories=column.dtype.categories.to_list())
     if isinstance(column.dtype, polars.Categorical):
         return pd.Categorical(column.to_list())
+    if column.dtype.is_nested():  # a struct would become a matrix
+        return pd.Series(column.to_list(), dtype=object)
     return column.to_numpy()
 
 

@@ -77,6 +77,10 @@ def find_values(X: Any, categorical_features: ArrayLike | str | None) -> Categor
 def read_rows(owner: Any, X: Any, categories: Categories, *y: Any, reset: bool) -> Any:
     """Return the matrix of a table, and the labels if given, after the checks of scikit-learn for the owner."""
     _check_dense(X)
+    if getattr(X, "ndim", 2) != 2:
+        check_array(X, estimator=owner, input_name="X", dtype=None)  # raises
+    if hasattr(X, "columns") and not X.shape[1]:
+        raise ValueError(f"`X` must have at least one column; got shape {X.shape}.")
     if categories and not reset:
         validate_data(owner, X, reset=False, skip_check_array=True)  # the columns are those of fit
     check_numbers(X, categories)
@@ -98,6 +102,9 @@ def row_parts(n_rows: int) -> Iterator[slice]:
 def _check_dense(X: Any) -> Any:
     if issparse(X):
         raise TypeError("`X` must be dense; got a sparse matrix, which `toarray` makes dense.")
+    dtypes = X.dtypes if isinstance(X, pd.DataFrame) else ()
+    if len(dtypes) and all(isinstance(dtype, pd.SparseDtype) for dtype in dtypes):
+        raise TypeError("`X` must be dense; got sparse columns, which `sparse.to_dense` makes dense.")
     return X
 
 
@@ -129,4 +136,4 @@ def _values(column: Any) -> pd.Index:
         found = sorted(found)
     except TypeError:  # text beside numbers, say
         found = sorted(found, key=lambda value: (type(value).__name__, str(value)))
-    return pd.Index(found, dtype=object)
+    return pd.Index(found, dtype=object, tupleize_cols=False)

@@ -86,7 +86,7 @@ class Rows(NamedTuple):
                 feature = encoder._numeric[column]
                 got = self.X[part.start + row, feature]
                 raise ValueError(
-                    f"`X` must hold numbers that float32 can; got {got:.6g} in feature {feature}."
+                    f"`X` must hold numbers that float32 can; got {got:.6g} in {encoder._called(feature)}."
                 )
         x = torch.from_numpy(X).to(device)
         weight = None

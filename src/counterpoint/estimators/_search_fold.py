@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from counterpoint._validation import FloatArray, IntArray
+from counterpoint._validation import FloatArray, IntArray, check_whole
 from counterpoint.estimators._fitted_regressor import fit_target_scaler, scaled
 from counterpoint.estimators._networks import make_networks
 from counterpoint.estimators._rows import Rows, distinct_rows
@@ -16,10 +16,16 @@ from counterpoint.estimators.candidates import Scores
 from counterpoint.training import Fold, GroupedEnsembles, Vote, pick_device, seeded
 from counterpoint.training.columns import two_columns
 
-__all__ = ["RegressionFold", "SearchFold", "score_folds", "score_regression_folds"]
+__all__ = ["RegressionFold", "SearchFold", "check_folds", "score_folds", "score_regression_folds"]
 
 _N_BINS = 15  # of the confidence, for the calibration error
 _SEEN = 10_000  # training rows on which the learners are scored, at most
+
+
+def check_folds(cv: Any, most: int, what: str) -> None:
+    """Refuse a number of folds that some rows, of which there are ``most``, cannot be split into."""
+    if check_whole(cv, "cv", minimum=2) > most:
+        raise ValueError(f"`cv` must be at most {most}, {what}; got {cv}.")
 
 
 class _Fold:

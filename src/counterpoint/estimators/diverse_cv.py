@@ -15,7 +15,7 @@ from counterpoint.estimators._fitted import FittedNetworks, all_or_nothing
 from counterpoint.estimators._networks import Module
 from counterpoint.estimators._path import epochs_to_try, score_path
 from counterpoint.estimators._rows import Rows, check_sample_weight, distinct_rows
-from counterpoint.estimators._search_fold import SearchFold, score_folds
+from counterpoint.estimators._search_fold import SearchFold, check_folds, score_folds
 from counterpoint.estimators._seeds import draw_seeds
 from counterpoint.estimators.candidates import (
     Candidate,
@@ -211,7 +211,7 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
         ]
         chosen = self._judge(candidates, epochs, self._scores(candidates, epochs, folds), folds)
         self.best_estimator_ = self.estimator(random_state=refitting, **chosen)
-        self.best_estimator_.fit(X, y, sample_weight)
+        self.best_estimator_.fit(X, given, sample_weight)
         for name in ("ensemble_", "encoder_", "history_"):
             setattr(self, name, getattr(self.best_estimator_, name))
         return self
@@ -270,6 +270,7 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
     ) -> list[tuple[IntArray, IntArray]]:
         """Return the folds, as positions among the rows of positive weight."""
         if isinstance(self.cv, int | np.integer):
+            check_folds(self.cv, int(np.bincount(rows.codes).max()), "the rows of the largest class")
             folds = StratifiedKFold(int(self.cv), shuffle=True, random_state=seed)
             return list(folds.split(rows.X, rows.codes))
         place = np.full(n_samples, -1)

@@ -10,12 +10,12 @@ from sklearn.model_selection import KFold, check_cv
 from sklearn.utils import check_random_state
 
 from counterpoint._validation import FloatArray, IntArray
-from counterpoint.estimators._fitted_regressor import FittedRegressor
+from counterpoint.estimators._fitted_regressor import FittedRegressor, fit_target_scaler
 from counterpoint.estimators._network_estimator import all_or_nothing
 from counterpoint.estimators._networks import Module
 from counterpoint.estimators._path import epochs_to_try, score_path
 from counterpoint.estimators._rows import Rows, check_sample_weight, distinct_rows
-from counterpoint.estimators._search_fold import RegressionFold, score_regression_folds
+from counterpoint.estimators._search_fold import RegressionFold, check_folds, score_regression_folds
 from counterpoint.estimators._seeds import draw_seeds
 from counterpoint.estimators.candidates import (
     Candidate,
@@ -171,6 +171,7 @@ class DiverseEnsembleRegressorCV(FittedRegressor):
                 f"`y` must hold at least two numbers; got {rows.codes[0]:g} alone (n_samples={len(rows.codes)})."
             )
         distinct = distinct_rows(*rows)
+        fit_target_scaler(distinct)  # refuses a variance of which no share can be explained
         self._learn_encoding(distinct)
         rng = check_random_state(self.random_state)
         splitting, refitting = draw_seeds(rng)
@@ -187,7 +188,7 @@ class DiverseEnsembleRegressorCV(FittedRegressor):
         squared = score_path(self, trainings, epochs, folds, score_regression_folds)
         chosen = self._judge(candidates, epochs, squared, distinct)
         self.best_estimator_ = self.estimator(random_state=refitting, **chosen)
-        self.best_estimator_.fit(X, y, sample_weight)
+        self.best_estimator_.fit(X, target, sample_weight)
         for name in ("ensemble_", "encoder_", "target_scaler_", "history_"):
             setattr(self, name, getattr(self.best_estimator_, name))
         return self
@@ -229,6 +230,7 @@ class DiverseEnsembleRegressorCV(FittedRegressor):
     def _splits(self, target: FloatArray, kept: IntArray, seed: int) -> list[tuple[IntArray, IntArray]]:
         """Return the folds, as positions among the rows of positive weight."""
         if isinstance(self.cv, int | np.integer):
+            check_folds(self.cv, len(kept), "the rows")
             return list(KFold(int(self.cv), shuffle=True, random_state=seed).split(kept))
         place = np.full(len(target), -1)
         place[kept] = np.arange(len(kept))

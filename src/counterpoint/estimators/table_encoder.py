@@ -272,12 +272,16 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                 scaler.partial_fit(_fill(self._numbers(table[part]), self._means), sample_weight=own)
         if (bad := ~np.isfinite(scaler.var_)).any():
             feature = self._numeric[np.flatnonzero(bad)[0]]
-            values = table[:, feature]
+            largest = np.nanmax(np.abs(table[:, feature]))
             raise ValueError(
-                "`X` must hold numbers whose variance is finite; got "
-                f"{values[~np.isnan(values)][0]:.6g} in feature {feature}."
+                f"`X` must hold numbers whose variance is finite; got {largest:.6g} in {self._called(feature)}."
             )
         return scaler
+
+    def _called(self, feature: int) -> str:
+        """Return what an error calls a column: by its name, or by its position if it has none."""
+        names = getattr(self, "feature_names_in_", None)
+        return f"feature {feature}" if names is None else f"column {names[feature]!r}"
 
     def _numbers(self, table: FloatArray) -> FloatArray:
         """Return the numeric columns of a matrix that was read, in double precision."""

@@ -1,11 +1,12 @@
 """Warnings about learners that have collapsed or oppose the truth."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
 from torch import Tensor
 
+from counterpoint.outputs import listed
 from counterpoint.training.correlation import correlations
 from counterpoint.training.tally import Tally
 
@@ -13,6 +14,7 @@ __all__ = ["LearnerWatch", "learner_complaints", "tally_complaints"]
 
 # A learner that starts against the truth, by chance, has this many epochs to turn.
 _BAD_START = 5
+_MOST = 20  # learners that one sentence names
 
 
 class LearnerWatch:
@@ -37,20 +39,20 @@ class LearnerWatch:
         self.named = set(state["named"])
 
     def complaints(self, tally: Tally) -> list[str]:
-        """Return a sentence, without its full stop, for each learner that fails for the first time."""
-        found = {i: _collapsed(i) for i in tally.collapsed()}
+        """Return sentences, without full stops, about learners that fail for the first time."""
+        collapsed = set(tally.collapsed())
         r_tl = tally.learner_r_tl()
         self.followed = self.followed | (r_tl > tally.chance)
         self.opposed = np.where(r_tl < -tally.chance, self.opposed + 1, 0)
-        for i in np.flatnonzero((self.opposed > 0) & (self.followed | (self.opposed >= _BAD_START))).tolist():
-            found[i] = _opposed(i, r_tl[i])
-        new = sorted(found.keys() - self.named)
-        self.named |= found.keys()
-        return [found[i] for i in new]
+        late = self.followed | (self.opposed >= _BAD_START)
+        opposed = set(np.flatnonzero((self.opposed > 0) & late).tolist())
+        sentences = _sentences(collapsed - opposed - self.named, {i: r_tl[i] for i in opposed - self.named})
+        self.named |= collapsed | opposed
+        return sentences
 
 
 def learner_complaints(proba: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> list[str]:
-    """Return a sentence, without its full stop, for each learner that is constant or opposes the truth.
+    """Return sentences, without full stops, about learners that are constant or oppose the truth.
 
     Parameters
     ----------
@@ -76,23 +78,31 @@ def learner_complaints(proba: Tensor, target: Tensor, sample_weight: Tensor | No
     weight = None if sample_weight is None else sample_weight.expand(each)
     r_tl = correlations(proba.unsqueeze(1), target.expand(each), sample_weight=weight).r_tl.tolist()
     chance = 3 / len(target) ** 0.5  # three standard errors of a correlation where there is none
-    return [
-        _collapsed(i) if r == 0 else _opposed(i, r)  # 0 where it is undefined
-        for i, r in enumerate(r_tl)
-        if r == 0 or r < -chance
-    ]
+    constant = {i for i, r in enumerate(r_tl) if r == 0}  # where it is undefined
+    return _sentences(constant, {i: r for i, r in enumerate(r_tl) if r < -chance})
 
 
 def tally_complaints(tally: Tally) -> list[str]:
-    """Return a sentence, without its full stop, for each learner that is constant or opposes the truth in a tally."""
-    found = {i: _collapsed(i) for i in tally.collapsed()}
-    found |= {i: _opposed(i, r) for i, r in enumerate(tally.learner_r_tl().tolist()) if r < -tally.chance}
-    return [found[i] for i in sorted(found)]
+    """Return sentences, without full stops, about learners that are constant or oppose the truth in a tally."""
+    opposed = {i: r for i, r in enumerate(tally.learner_r_tl().tolist()) if r < -tally.chance}
+    return _sentences(set(tally.collapsed()) - opposed.keys(), opposed)
 
 
-def _collapsed(learner: int) -> str:
-    return f"Learner {learner} has collapsed: its output is the same for every sample"
+def _sentences(collapsed: set[int], opposed: Mapping[int, float]) -> list[str]:
+    """Return one sentence about the learners that have collapsed, and one about those that oppose the truth."""
+    found = []
+    if collapsed:
+        one = f"{_named(collapsed)} has collapsed: its output is"
+        several = f"{_named(collapsed)} have collapsed: the output of each is"
+        found.append(f"{one if len(collapsed) == 1 else several} the same for every sample")
+    if opposed:
+        verb = "opposes" if len(opposed) == 1 else "oppose"
+        r_tl = [f"{opposed[i]:.3f}" for i in sorted(opposed)]
+        are = "their correlation is" if len(opposed) == 1 else "the correlations are"
+        found.append(f"{_named(opposed)} {verb} the truth: {are} {listed(r_tl, _MOST)}")
+    return found
 
 
-def _opposed(learner: int, r_tl: float) -> str:
-    return f"Learner {learner} opposes the truth: their correlation is {r_tl:.3f}"
+def _named(learners: Collection[int]) -> str:
+    """Return "Learner 1", or "Learners 0, 1, 4"."""
+    return f"Learner{'s' * (len(learners) > 1)} {listed([str(i) for i in sorted(learners)], _MOST)}"
