@@ -36,7 +36,7 @@ SMOKE_SETTINGS = Settings(
     tuned_batch_size=25,
     tuned_epochs=1,
 )
-N_SEEDS = {"frozen": 3, "tuned": 1}
+N_SEEDS = 3
 DIALS = tuple(arm for arm in LOSSES if arm != ONE)
 
 
@@ -52,15 +52,18 @@ def plan(seeds: int | None = None, *, smoke: bool = False) -> Iterator[tuple[Poi
      'frozen-hidden-k8-one', 'frozen-linear-k8-0']
     """
     few, many = (2, 3) if smoke else (8, 32)
-    blocks = (
-        [Point("frozen", "hidden", few, arm) for arm in (*DIALS, ONE)],
-        [*(Point("frozen", "linear", few, arm) for arm in DIALS), Point("frozen", "linear", 1, ONE)],
-        [Point("frozen", "hidden", many, arm) for arm in (*DIALS, ONE)],
-        [Point("frozen", "linear", many, arm) for arm in DIALS],
-        [Point("tuned", "hidden", few, arm) for arm in ("0", "0.9", "1", ONE)],
-    )
+    blocks = [
+        block
+        for mode in ("frozen", "tuned")
+        for block in (
+            [Point(mode, "hidden", few, arm) for arm in (*DIALS, ONE)],
+            [*(Point(mode, "linear", few, arm) for arm in DIALS), Point(mode, "linear", 1, ONE)],
+            [Point(mode, "hidden", many, arm) for arm in (*DIALS, ONE)],
+            [Point(mode, "linear", many, arm) for arm in DIALS],
+        )
+    ]
     for block in blocks:
-        for seed in range(seeds or (1 if smoke else N_SEEDS[block[0].mode])):
+        for seed in range(seeds or (1 if smoke else N_SEEDS)):
             for point in block:
                 yield point, seed
 
@@ -78,7 +81,7 @@ def reproduce(
     """Run the jobs that are not done yet, and write a record of all that are.
 
     ``weights`` is a folder with ``resnet18.safetensors``, by default torchvision's download. ``seeds`` is the number
-    of seeds, by default three on a frozen trunk and one where it is tuned. ``parts`` selects the jobs to run:
+    of seeds, by default three. ``parts`` selects the jobs to run:
     beginnings of their names, such as ``frozen-hidden-k8,tuned``, separated by commas.
     """
     where, settings = pick_device(device), SMOKE_SETTINGS if smoke else SETTINGS

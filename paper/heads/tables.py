@@ -1,6 +1,7 @@
 """Table and figure of heads on one trunk: error by diversity, beside one head of the same size."""
 
 from collections.abc import Mapping
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -69,26 +70,32 @@ def _numbers(runs: Runs) -> list[str]:
 
 
 def draw(record: Record) -> "Figure":
-    """Draw the error by diversity, a panel for each trunk and kind of heads; one head of the same size is dashed.
+    """Draw the error by diversity, a row for each trunk and a column for each kind of heads.
 
-    Bars and bands are one standard deviation over the seeds.
+    One head of the same size is dashed. Bars and bands are one standard deviation over the seeds.
     """
     from matplotlib.figure import Figure
 
     found = runs_by_arm(record)
-    panels = list(dict.fromkeys((mode, kind) for mode, kind, _ in found))
+    modes = list(dict.fromkeys(mode for mode, _, _ in found))
+    kinds = list(dict.fromkeys(kind for _, kind, _ in found))
     several = sorted({k for (_, _, k), arms in found.items() if arms.keys() - {ONE}})
     colours = {k: PALETTE[COLOURS[place % len(COLOURS)]] for place, k in enumerate(several)}
     with house_style():
-        figure = Figure(figsize=(1.0 + 3.4 * len(panels), 3.8))
-        axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
-        for ax, (mode, kind) in zip(axes, panels, strict=True):
-            for (*panel, k), arms in found.items():
-                if panel == [mode, kind]:
-                    _draw_heads(ax, arms, k, colours.get(k, PALETTE["muted"]))
+        figure = Figure(figsize=(1.0 + 3.6 * len(kinds), 3.2 * len(modes)))
+        axes = figure.subplots(len(modes), len(kinds), squeeze=False, sharey="row")
+        for (row, mode), (column, kind) in product(enumerate(modes), enumerate(kinds)):
+            ax = axes[row, column]
+            heads = {k: arms for (*panel, k), arms in found.items() if panel == [mode, kind]}
+            if not heads:
+                ax.remove()
+                continue
+            for k, arms in heads.items():
+                _draw_heads(ax, arms, k, colours.get(k, PALETTE["muted"]))
             ax.set(title=f"{TRUNKS[mode]}, {KINDS[kind]}", xlabel="Diversity d")
             ax.legend(fontsize=8)
-        axes[0].set_ylabel("Test error, %")
+        for ax in axes[:, 0]:
+            ax.set_ylabel("Test error, %")
     return figure
 
 

@@ -3,9 +3,10 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from counterpoint.records import NONE
+from counterpoint.records import NONE, mean
 from paper import reproduce
 from paper.__main__ import main
 from paper.heads import study, tables, training
@@ -64,12 +65,17 @@ def test_the_plan_has_what_is_compared_and_the_main_things_first():
         "frozen-hidden-k32",
         "frozen-linear-k32",
         "tuned-hidden-k8",
+        "tuned-linear-k8",
+        "tuned-linear-k1",
+        "tuned-hidden-k32",
+        "tuned-linear-k32",
     ]
-    seeds = {(point.mode, seed) for point, seed in study.plan()}
-    assert seeds == {("frozen", 0), ("frozen", 1), ("frozen", 2), ("tuned", 0)}
-    assert {seed for _, seed in study.plan(2)} == {0, 1}
-    dials = {point.arm for point, _ in study.plan() if point.mode == "frozen"}
-    assert dials == {"0", "0.5", "0.9", "1", ONE}
+    for seeds in (2, 3):
+        assert {seed for _, seed in study.plan(seeds)} == set(range(seeds))
+    assert list(study.plan()) == list(study.plan(3))
+    for mode in ("frozen", "tuned"):
+        dials = {point.arm for point, _ in study.plan() if point.mode == mode}
+        assert dials == {"0", "0.5", "0.9", "1", ONE}
 
 
 def test_an_interrupted_run_resumes_and_computes_features_once(tmp_path, monkeypatch):
@@ -182,3 +188,38 @@ def test_the_figure_has_a_panel_for_each_trunk_and_kind_and_a_dashed_line_for_on
         )
     colours = [ax.containers[0].lines[0].get_color() for ax in (hidden, linear, tuned)]
     assert len(set(colours)) == 1
+
+
+def test_what_the_page_says_of_heads_is_in_the_record():
+    root = Path(__file__).parents[3]
+    page = (root / "docs" / "images-when-diversity-pays.md").read_text(encoding="utf-8")
+    section = " ".join(page.partition("## Many heads")[2].partition("<!-- image-heads")[0].split())
+    found = tables.runs_by_arm(read(root / "results" / "image-heads.json"))
+
+    def error(key, arm):
+        return mean(100 * np.array([run["vote"]["error"] for run in found[key][arm]]), 2)
+
+    def log_loss(key, arm):
+        return mean([run["vote"]["log_loss"] for run in found[key][arm]], 3)
+
+    def ends(key):
+        errors = sorted(error(key, arm) for arm in found[key] if arm != ONE)
+        return f"{errors[0]} to {errors[-1]} %"
+
+    frozen, many, tuned = (("frozen", "hidden", 8), ("frozen", "hidden", 32), ("tuned", "hidden", 8))
+    assert (
+        f"err on {error(frozen, '0')} %, one head of eight times the width on {error(frozen, ONE)} %"
+        in section
+    )
+    assert f"({log_loss(frozen, '0')} against {log_loss(frozen, ONE)})" in section
+    assert f"it is {error(many, '0')} against {error(many, ONE)} %" in section
+    assert f"err on {error(tuned, '0')} %, one head of their size on {error(tuned, ONE)} %" in section
+    assert f"log-losses of {log_loss(tuned, '0')} and {log_loss(tuned, ONE)}" in section
+    assert f"raises the log-loss to {log_loss(frozen, '0.5')}" in section
+    assert f"all dials err alike ({ends(tuned)})" in section
+    alone = 100 * np.mean([run["learner_error"] for run in found[tuned]["1"]])
+    assert f"a single head errs on {alone:.1f} %" in section
+    linear, one = ends(("tuned", "linear", 8)), error(("tuned", "linear", 1), ONE)
+    assert f"err on {linear}, one on {one} %" in section
+    assert {len(runs) for arms in found.values() for runs in arms.values()} == {2, 3}
+    assert ("tuned", "hidden", 32) not in found
