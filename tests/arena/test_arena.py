@@ -451,10 +451,10 @@ def test_the_summary_pairs_folds_and_says_what_paid_and_what_cost():
         ["correlation-0.5"],
         ["diverse-cv", "correlation-0.9"],
     ]
-    assert sentences(summary).splitlines()[:2] == [
-        "- Explicit diversity paid on a (diverse-cv) and cost (correlation-0.5): independent networks err 30.20 %; "
+    assert sentences(summary)[:2] == [
+        "Explicit diversity paid on a (diverse-cv) and cost (correlation-0.5): independent networks err 30.20 %; "
         "diverse-cv 20.20 % (−10.00 points, p = 0.0); correlation-0.5 40.20 % (+10.00 points, p = 0.0).",  # noqa: RUF001
-        "- Explicit diversity cost on b (diverse-cv, correlation-0.9): independent networks err 30.20 %; "
+        "Explicit diversity cost on b (diverse-cv, correlation-0.9): independent networks err 30.20 %; "
         "diverse-cv 40.20 % (+10.00 points, p = 0.0); correlation-0.5, the best of 2 fixed diversities, 30.20 % "
         "(0.00 points, p = 1.0); correlation-0.9 40.20 % (+10.00 points, p = 0.0).",
     ]
@@ -502,6 +502,8 @@ def test_a_difference_on_one_of_many_tables_is_not_called_a_gain():
     assert among["p_values"]["diverse-cv"] == pytest.approx(15 * paid["p_values"]["diverse-cv"])
     assert among["sentence"].startswith("No difference can be told on a:")
     assert f"p = {among['p_values']['diverse-cv']:#.2g})" in among["sentence"]
+    tables = ", ".join(sorted(["a", *(f"b{k}" for k in range(14))]))
+    assert sentences(summary) == [f"No difference can be told on 15 of 15 data sets: {tables}."]
     assert "*" not in grids(summary)["tests"].rows[0][1]  # a is the first of equally small tables
     assert grids(summarise(alone))["tests"].rows[0][1].endswith("*")
 
@@ -640,7 +642,7 @@ def test_methods_are_compared_on_the_repeats_they_share_and_keep_the_others():
         "a": "Methods have run different repeats on a (independent: 0, 1; joint: 2; ncl: 1): errors and ranks are "
         "over all repeats of a method, differences over those that it shares with independent."
     }
-    assert f"- {summary['uneven']['a']}" in sentences(summary)
+    assert summary["uneven"]["a"] in sentences(summary)
     assert summary["uneven"]["a"] in html(summary)
 
 
@@ -680,10 +682,10 @@ def test_a_report_without_independent_networks_does_not_speak_of_them():
     records = [record("a", "ncl", [0.1, 0.2]), record("a", "joint", [0.1, 0.2], repeat=1)]
     summary = summarise(records)
     assert "tests" not in grids(summary)
-    assert sentences(summary) == (
-        "- Methods have run different repeats on a (joint: 1; ncl: 0): errors and ranks are over all repeats of a "
-        "method.\n"
-    )
+    assert sentences(summary) == [
+        "Methods have run different repeats on a (joint: 1; ncl: 0): errors and ranks are over all repeats of a "
+        "method."
+    ]
     assert "p-values" not in html(summary)
     assert "Data set by data set" not in html(summarise(records[:1]))
 
@@ -751,7 +753,7 @@ def test_the_document_is_filled_between_its_marks(finished, tmp_path):
     document.write_text("".join(f"<!-- {name} -->\n<!-- end of {name} -->\n" for name in names))
     fill_document(finished, document)
     once = document.read_text(encoding="utf-8")
-    assert sentences(summary) in once
+    assert all(f"\n- {sentence}\n" in once for sentence in sentences(summary))
     assert "Friedman: p = " in once
     assert "critical difference " in once
     assert "**Log-loss of what a method predicts, mean over folds**" in once
@@ -768,7 +770,7 @@ def test_the_document_is_filled_between_its_marks(finished, tmp_path):
 def test_the_docs_hold_the_tables_of_the_results():
     summary = summarise(read_records(RESULTS))
     page = (ROOT / "docs" / "arena.md").read_text(encoding="utf-8")
-    assert sentences(summary) in page
+    assert all(f"\n- {sentence}\n" in page for sentence in sentences(summary))
     for line in markdown(summary).splitlines():
         if line.startswith("|"):
             assert line in page
@@ -840,9 +842,8 @@ def test_the_prose_of_the_docs_has_the_numbers_of_the_results():
         in prose
     )
     assert not summary["uneven"]
-    told = sentences(summary).splitlines()
-    assert all(line.startswith("- No difference can be told on ") for line in told)
-    assert len(told) == len(rows)
+    (told,) = sentences(summary)
+    assert told.startswith(f"No difference can be told on {len(rows)} of {len(rows)} data sets: ")
     assert "On no single table does a method with explicit diversity differ from independent networks" in page
     other = (ROOT / "docs" / "does-diversity-pay.md").read_text(encoding="utf-8")
     assert f"**On no table of [the arena](arena.md)**, of {len(rows)}," in other

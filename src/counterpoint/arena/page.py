@@ -97,7 +97,7 @@ def fill_document(out: str | Path, document: str | Path) -> None:
     if summary["ranks"]:
         parts["arena-log_loss_ranks"] = _with_diagram(parts.get("arena-log_loss_ranks"))
     parts["arena-scores"] = in_markdown([found[key] for key in SCORES if key in found]) or NO_SCORES
-    parts["arena-paid"] = sentences(summary)
+    parts["arena-paid"] = _listed(summary)
     parts["arena-suite"] = in_markdown([list_suite("all")])
     refill(Path(document), parts, figures)
 
@@ -114,15 +114,22 @@ def grids(summary: Mapping[str, Any]) -> dict[str, Grid]:
     }
 
 
-def sentences(summary: Mapping[str, Any]) -> str:
-    """Return a Markdown list: a sentence for each data set, and one for each whose methods ran different repeats."""
-    return "".join(f"- {escaped(sentence)}\n" for sentence in _sentences(summary))
+def sentences(summary: Mapping[str, Any]) -> list[str]:
+    """Return a sentence for each data set with a difference, one for all without, and what ran unevenly."""
+    paid = {name: one for name, one in summary["paid"].items() if one}
+    alike = [name for name, one in paid.items() if not one["gains"] and not one["losses"]]
+    told = [one["sentence"] for name, one in paid.items() if name not in alike or len(alike) == 1]
+    if len(alike) > 1:
+        told.append(
+            f"No difference can be told on {len(alike)} of {len(paid)} data sets: {', '.join(alike)}."
+        )
+    return [*told, *summary["uneven"].values()]
 
 
 def markdown(summary: Mapping[str, Any]) -> str:
     """Return sentences and tables, each below its title."""
     tables = "\n".join(f"## {grid.title}\n\n{lines(grid)}" for grid in grids(summary).values())
-    return f"# {_title(summary)}\n\n{sentences(summary)}\n{tables}"
+    return f"# {_title(summary)}\n\n{_listed(summary)}\n{tables}"
 
 
 def html(summary: Mapping[str, Any]) -> str:
@@ -142,7 +149,7 @@ def html(summary: Mapping[str, Any]) -> str:
         title=_title(summary),
         style=Markup(style),
         pictures={name: _picture(figure) for name, figure in _figures(summary).items()},
-        sentences=_sentences(summary),
+        sentences=sentences(summary),
         grids=grids(summary),
         settings=summary["settings"],
         methods={key: method.title for key, method in METHODS.items() if key in _methods(summary)},
@@ -150,8 +157,9 @@ def html(summary: Mapping[str, Any]) -> str:
     )
 
 
-def _sentences(summary: Mapping[str, Any]) -> list[str]:
-    return [*(one["sentence"] for one in summary["paid"].values() if one), *summary["uneven"].values()]
+def _listed(summary: Mapping[str, Any]) -> str:
+    """Return the sentences as a list in Markdown."""
+    return "".join(f"- {escaped(sentence)}\n" for sentence in sentences(summary))
 
 
 def _title(summary: Mapping[str, Any]) -> str:

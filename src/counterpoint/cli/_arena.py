@@ -244,6 +244,7 @@ def _show(folder: Path, paths: list[Path], *, as_json: bool) -> None:
     import json
 
     from counterpoint.arena import overview
+    from counterpoint.arena.page import sentences
 
     summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
     if as_json:
@@ -253,10 +254,7 @@ def _show(folder: Path, paths: list[Path], *, as_json: bool) -> None:
     if grid.rows:
         _print(grid)
         echo()
-    for paid in summary["paid"].values():
-        if paid:
-            echo(paid["sentence"])
-    for sentence in summary["uneven"].values():
+    for sentence in sentences(summary):
         echo(sentence)
     for path in paths:
         echo(f"  {path}")
