@@ -12,6 +12,7 @@ from counterpoint._validation import (
     check_number,
     check_path,
     check_probabilities,
+    check_real,
     check_whole,
 )
 
@@ -144,3 +145,11 @@ def test_the_place_of_a_probability_has_a_learner_only_where_there_are_learners(
     for proba, place in ((rows, ""), ([good, rows], "learner 1, "), ([[good, rows]], "learner [0, 1], ")):
         with pytest.raises(ValueError, match=f"^{re.escape(message.format(place))}$"):
             check_probabilities(proba, "proba")
+
+
+def test_an_array_in_a_message_takes_one_line():
+    for value in (np.full((3, 3), "a"), np.full(60, "text"), [[1.0, 2.0], [3.0]] * 40):
+        with pytest.raises(
+            TypeError, match=r"^`weights` must be a number or an array of numbers; got .{1,80}\.$"
+        ):
+            check_real(value, "weights")

@@ -63,8 +63,9 @@ def check_flag(value: Any, name: str) -> bool:
 
 
 def short(value: Any, most: int = 80) -> str:
-    """Return the ``repr`` of a value, cut to a length, for a message."""
+    """Return the ``repr`` of a value, in one line and cut to a length, for a message."""
     text = repr(value[: most + 1]) if isinstance(value, str | bytes) else repr(value)
+    text = " ".join(text.split()) if "\n" in text else text  # of an array or a frame
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
@@ -192,7 +193,7 @@ def check_real(value: ArrayLike, name: str) -> FloatArray:
     try:
         array = np.asarray(value)
     except ValueError:  # ragged nested sequences
-        raise TypeError(f"`{name}` must be a number or an array of numbers; got {value!r}.") from None
+        raise TypeError(f"`{name}` must be a number or an array of numbers; got {short(value)}.") from None
     if array.dtype.kind not in "fiu" or array.size == 0:
         raise TypeError(f"`{name}` must be a number or an array of numbers; got {short(value)}.")
     array = array.astype(np.float64)
