@@ -9,6 +9,7 @@ import operator
 import os
 import re
 from collections.abc import Iterable
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -194,12 +195,18 @@ def check_real(value: ArrayLike, name: str) -> FloatArray:
         array = np.asarray(value)
     except ValueError:  # ragged nested sequences
         raise TypeError(f"`{name}` must be a number or an array of numbers; got {short(value)}.") from None
-    if array.dtype.kind not in "fiu" or array.size == 0:
+    is_real = array.dtype.kind in "fiu" or (array.dtype == object and all(map(_is_real, array.flat)))
+    if not is_real or array.size == 0:
         raise TypeError(f"`{name}` must be a number or an array of numbers; got {short(value)}.")
     array = array.astype(np.float64)
     if (bad := np.isnan(array)).any():
         raise ValueError(f"`{name}` must not be NaN; got {_first(array, bad)}.")
     return array
+
+
+def _is_real(value: Any) -> bool:
+    """Return True for a real number: a frame of nullable numbers is an array of these as objects."""
+    return isinstance(value, Real) and not isinstance(value, bool | np.bool_)
 
 
 def check_square(value: ArrayLike, name: str) -> FloatArray:

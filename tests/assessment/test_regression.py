@@ -189,7 +189,7 @@ def test_numbers_far_from_zero_are_judged_as_those_near_it():
 def test_a_mapping_and_a_frame_name_the_learners():
     truth, outputs = simulated(2)
     named = {"a": outputs[0], "b": outputs[1]}
-    for table in (named, pd.DataFrame(named), pl.DataFrame(named)):
+    for table in (named, pd.DataFrame(named), pd.DataFrame(named, dtype="Float64"), pl.DataFrame(named)):
         a = assess_regression(truth, table)
         assert a.learners == ("a", "b")
         np.testing.assert_array_equal(a.learner_errors, assess_regression(truth, outputs).learner_errors)

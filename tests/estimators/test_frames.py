@@ -1,6 +1,8 @@
 """Frames with nominal and missing values in both estimators."""
 
+import datetime
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -17,6 +19,7 @@ from sklearn.pipeline import make_pipeline
 from counterpoint.assessment import assess_estimator
 from counterpoint.datasets import load
 from counterpoint.estimators import (
+    DecorateClassifier,
     DiverseEnsembleClassifier,
     DiverseEnsembleClassifierCV,
     DiverseEnsembleRegressor,
@@ -404,6 +407,16 @@ def test_columns_that_networks_cannot_use_are_named(model, change, message):
     X, y = animals(60)
     with pytest.raises(ValueError, match=f"^{message}$"):
         clone(model).fit(X.assign(**change), y == "cat")
+
+
+@pytest.mark.parametrize("value", ["big", b"big", {1}, [1, 2], 1j, datetime.date(2020, 1, 1)], ids=repr)
+@pytest.mark.parametrize("model", [clone(SMALL).set_params(categorical_features=None), DecorateClassifier()])
+def test_what_is_no_number_in_a_numeric_column_is_named(model, value):
+    numbers = np.arange(60.0)
+    X, y = pd.DataFrame({"n": numbers, "a": pd.Series([None, value] * 30, dtype=object)}), numbers % 2
+    rule = "`X` must hold numbers in columns that are not among the `categorical_features`"
+    with pytest.raises(ValueError, match=rf"^{rule}; got {re.escape(repr(value))} in column 'a'\.$"):
+        clone(model).fit(X, y)
 
 
 @pytest.mark.parametrize(

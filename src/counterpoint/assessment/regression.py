@@ -103,10 +103,10 @@ def assess_regression(
     mean = errors.mean(axis=0)
     own = (errors**2).mean(axis=1)
     products = errors @ errors.T / n_samples  # (N, N)
-    centred_errors = errors - errors.mean(axis=1, keepdims=True)
     squared, gain, r2 = _estimates(y, mean**2, errors[own.argmin()] ** 2)
     ambiguity = float(((errors - mean) ** 2).mean())
-    centred = centred_errors @ centred_errors.T / n_samples
+    deviations = errors - errors.mean(axis=1, keepdims=True)
+    centred = deviations @ deviations.T / n_samples
     size = np.maximum((f**2).mean(axis=1), (y**2).mean())  # the errors are rounded as these are
     correlations = _correlations(centred, size)
     without, without_error = _left_out(errors, mean)
