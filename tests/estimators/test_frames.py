@@ -276,6 +276,16 @@ def test_rare_values_and_listed_columns_are_saved(tmp_path, listed):
     assert np.ravel(loaded.get_params()["categorical_features"]).tolist() == np.ravel(listed).tolist()
 
 
+def test_numbers_of_numpy_among_text_are_saved(tmp_path):
+    X = pd.DataFrame({"a": pd.Series([np.int64(3), "x", np.float32(0.5), np.True_] * 15, dtype=object)})
+    y = np.arange(60) % 2
+    model = clone(SMALL).fit(X, y)
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(
+        DiverseEnsembleClassifier.load(tmp_path / "model").predict_proba(X), model.predict_proba(X)
+    )
+
+
 def test_values_that_json_cannot_hold_are_not_saved(tmp_path):
     X = pd.DataFrame({"a": pd.cut(np.arange(20), 3)})
     model = clone(SMALL).fit(X, np.arange(20) % 2)

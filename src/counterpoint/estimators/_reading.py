@@ -126,7 +126,7 @@ def _values(column: Any) -> pd.Index:
         return pd.Index(column.cat.remove_unused_categories().cat.categories.tolist(), dtype=object)
     present = column[column.notna()]
     try:
-        found = present.unique().tolist()
+        found = [one.item() if isinstance(one, np.generic) else one for one in present.unique()]
     except TypeError as error:
         raise ValueError(
             f"`X` must hold numbers or nominal values; got {type(present.iloc[0]).__name__} in column "
