@@ -5,6 +5,11 @@ dials of a fold start from the same networks and see the same batches for a fixe
 numeric columns. Then the estimator with its defaults is compared with the same without pieces, and for all epochs. No
 setting was chosen on these tables. The score is 1 less the squared error on
 held-out rows over the variance of the target. ``--tables`` prints the tables of docs/regression.md from the record.
+
+``--rules FOLDER`` compares two rules for the choice of DiverseEnsembleRegressorCV and adds them to the record: the
+lowest squared error on the folds of a search, and independent training unless a diversity leads by more than the
+standard error of the difference. The tables are the six above, four of statsmodels and eight of the package ISLP, whose
+folder ``ISLP/data`` is given. A choice is trained on all rows of the search and scored on others.
 """
 
 import argparse
@@ -13,11 +18,12 @@ import os
 import platform
 import time
 from collections.abc import Sequence
-from importlib import metadata
+from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from sklearn.base import clone
 from sklearn.datasets import (
@@ -29,11 +35,12 @@ from sklearn.datasets import (
     make_friedman3,
 )
 from sklearn.ensemble import RandomForestRegressor
-from sklearn.model_selection import RepeatedKFold
+from sklearn.model_selection import KFold, RepeatedKFold
 
 from counterpoint.estimators import (
     DiverseEnsembleRegressor,
     DiverseEnsembleRegressorCV,
+    choose_diversity,
     corrected_paired_test,
 )
 from counterpoint.training import SquaredErrorLoss
@@ -56,6 +63,19 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "all epochs": {"early_stopping": False},
     "all epochs, without pieces": {"early_stopping": False, "n_pieces": 0},
 }
+RULES = ("lowest error", "margin")
+RULE_UNITS = (64, 4)  # hidden units of the networks whose rules are compared
+ISLP = {  # name: target, columns that are left out
+    "Auto": ("mpg", ["name"]),
+    "Bikeshare": ("bikers", ["casual", "registered"]),
+    "Boston": ("medv", []),
+    "Carseats": ("Sales", []),
+    "College": ("Grad.Rate", []),
+    "Credit": ("Balance", ["ID"]),
+    "Hitters": ("Salary", []),
+    "Wage": ("wage", ["logwage"]),
+}
+STATSMODELS = {"fair": "affairs", "grunfeld": "invest", "randhie": "mdvis", "star98": "NABOVE"}
 
 
 def tables() -> dict[str, tuple[np.ndarray, np.ndarray]]:
@@ -75,13 +95,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--tables", action="store_true", help="print the tables of the record and stop")
+    parser.add_argument(
+        "--rules", type=Path, metavar="FOLDER", help="compare the rules of the search and stop"
+    )
     arguments = parser.parse_args()
+    if arguments.rules:
+        record = json.loads(arguments.out.read_text(encoding="utf-8"))
+        record["rules"] = compare_rules(arguments.rules)
+        arguments.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        return
     if arguments.tables:
         print(markdown(json.loads(arguments.out.read_text(encoding="utf-8"))))
         return
     start = time.perf_counter()
     torch.set_num_threads(1)
     data = tables()
+    known = json.loads(arguments.out.read_text(encoding="utf-8")) if arguments.out.exists() else {}
     record: dict[str, Any] = {
         "name": "compare_regressors",
         "config": {
@@ -91,13 +120,11 @@ def main() -> None:
             "diversity": DIAL,
             "random_state": 0,
         },
-        "machine": {"cores": os.cpu_count(), "processor": platform.machine(), "threads": 1, "device": "cpu"},
-        "versions": {
-            name: metadata.version(name) for name in ("counterpoint", "numpy", "scikit-learn", "torch")
-        },
+        **setting(),
         "forest": {name: forest_scores(*one) for name, one in data.items()},
         "studies": [],
         "variants": {},
+        "rules": known.get("rules"),
     }
     for variant, settings in VARIANTS.items():
         record["variants"][variant] = {
@@ -112,6 +139,82 @@ def main() -> None:
     record["seconds"] = time.perf_counter() - start
     arguments.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     print(markdown(record))
+
+
+def setting() -> dict[str, Any]:
+    """Return what the measurements ran on."""
+    return {
+        "machine": {"cores": os.cpu_count(), "processor": platform.machine(), "threads": 1, "device": "cpu"},
+        "versions": {
+            name: metadata.version(name) for name in ("counterpoint", "numpy", "scikit-learn", "torch")
+        },
+    }
+
+
+def rule_tables(folder: Path) -> dict[str, tuple[Any, np.ndarray]]:
+    """Return features and target of each table for the rules, with at most ``ROWS`` rows drawn at random."""
+    found: dict[str, tuple[Any, np.ndarray]] = dict(tables())
+    for name, target in STATSMODELS.items():
+        frame = import_module(f"statsmodels.datasets.{name}").load_pandas().data
+        found[name] = frame.drop(columns=target), frame[target].to_numpy(np.float64)
+    for name, (target, others) in ISLP.items():
+        frame = pd.read_csv(folder / f"{name}.csv").dropna(subset=target)
+        found[name] = frame.drop(columns=[target, *others]), frame[target].to_numpy(np.float64)
+    return {name: some_rows(*one) for name, one in found.items()}
+
+
+def some_rows(X: Any, y: np.ndarray) -> tuple[Any, np.ndarray]:
+    drawn = np.random.default_rng(0).permutation(len(y))[:ROWS]
+    return (X[drawn] if isinstance(X, np.ndarray) else X.iloc[drawn].reset_index(drop=True)), y[drawn]
+
+
+def compare_rules(folder: Path) -> dict[str, Any]:
+    """Return the scores of what each rule chooses, fold by fold, and the diversities that it chooses."""
+    start = time.perf_counter()
+    torch.set_num_threads(1)
+    data = rule_tables(folder)
+    studies = []
+    for units in RULE_UNITS:
+        study = {}
+        for name, one in data.items():
+            study[name] = rule_scores(*one, units)
+            means = {rule: round(float(np.mean(own["scores"])), 4) for rule, own in study[name].items()}
+            print(f"{units} units, {name}: {means}, {time.perf_counter() - start:.0f} s", flush=True)
+        studies.append({"hidden_units": units, "tables": study})
+    return {
+        "config": {
+            "rows": {name: len(y) for name, (_, y) in data.items()},
+            "folds": {"n_splits": SPLITS, "random_state": 0},
+            "random_state": 0,
+        },
+        **setting(),
+        "studies": studies,
+        "seconds": time.perf_counter() - start,
+    }
+
+
+def rule_scores(X: Any, y: np.ndarray, units: int) -> dict[str, dict[str, list[float]]]:
+    """Return scores and diversities of the two rules on the folds. Equal choices are equal models."""
+    found: dict[str, dict[str, list[float]]] = {rule: {"scores": [], "diversities": []} for rule in RULES}
+    rows = pd.DataFrame(X)
+    for train, test in KFold(SPLITS, shuffle=True, random_state=0).split(rows):
+        search = DiverseEnsembleRegressorCV(hidden_layer_sizes=(units,), random_state=0)
+        results = search.fit(rows.iloc[train], y[train]).cv_results_
+        inner = np.stack([results[f"split{k}_test_score"] for k in range(search.cv)], axis=1)
+        choices = (
+            int(results["mean_test_squared_error"].round(12).argmin()),
+            choose_diversity(inner, 1 / (search.cv - 1)).chosen,
+        )
+        scores: dict[int, float] = {}
+        for rule, choice in zip(RULES, choices, strict=True):
+            settings = results["params"][choice]
+            if choice not in scores:
+                model = search.estimator(random_state=0, **settings).fit(rows.iloc[train], y[train])
+                error = ((model.predict(rows.iloc[test]) - y[test]) ** 2).mean()
+                scores[choice] = round(float(1 - error / y.var()), 5)
+            found[rule]["scores"].append(scores[choice])
+            found[rule]["diversities"].append(settings["diversity"])
+    return found
 
 
 def folds() -> RepeatedKFold:

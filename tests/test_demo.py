@@ -10,7 +10,7 @@ import torch
 from counterpoint import Assessment
 from counterpoint.cli import _demo as demo
 from counterpoint.datasets import DATASETS, load
-from counterpoint.estimators.candidates import Scores, results, verdict
+from counterpoint.estimators.candidates import Scores, best_settings, results, verdict
 from counterpoint.estimators.paired import PairedTest
 
 FORESTS = ["bagged trees", "random forest"]
@@ -35,11 +35,12 @@ def iris(_short):
 def search_that_found(independent, diverse, p_value):
     """Return a fitted search with these accuracies on the folds and this p-value."""
     votes = np.array([independent, diverse])
-    candidates = [{"diversity": d, "weight_decay": 0.1, "epochs": 20} for d in (0.0, demo.DIVERSITY)]
+    candidates = [{"diversity": d, "weight_decay": 0.1} for d in (0.0, demo.DIVERSITY)]
+    settings = best_settings(candidates, [20], 1 - votes[:, None])
     search = demo._search(1, 100, 0)
     search.test_ = PairedTest(float(np.subtract(diverse, independent).mean()), 0.01, p_value)
-    search.cv_results_ = results(candidates, Scores(*[votes] * len(Scores._fields)))
-    search.verdict_ = verdict(candidates, (1, 1, 0), votes, search.test_)
+    search.cv_results_ = results(settings.tried, Scores(*[votes] * len(Scores._fields)))
+    search.verdict_ = verdict(settings, votes, search.test_, "the vote is right on {:.1f} %", "log-loss")
     return search
 
 

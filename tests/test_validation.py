@@ -3,6 +3,7 @@
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from counterpoint._validation import (
@@ -12,6 +13,7 @@ from counterpoint._validation import (
     check_number,
     check_path,
     check_probabilities,
+    check_real,
     check_whole,
 )
 
@@ -144,3 +146,20 @@ def test_the_place_of_a_probability_has_a_learner_only_where_there_are_learners(
     for proba, place in ((rows, ""), ([good, rows], "learner 1, "), ([[good, rows]], "learner [0, 1], ")):
         with pytest.raises(ValueError, match=f"^{re.escape(message.format(place))}$"):
             check_probabilities(proba, "proba")
+
+
+def test_an_array_in_a_message_takes_one_line():
+    for value in (np.full((3, 3), "a"), np.full(60, "text"), [[1.0, 2.0], [3.0]] * 40):
+        with pytest.raises(
+            TypeError, match=r"^`weights` must be a number or an array of numbers; got .{1,80}\.$"
+        ):
+            check_real(value, "weights")
+
+
+def test_numbers_that_are_objects_are_numbers():
+    nullable = pd.DataFrame({"a": [0.5, 2.0], "b": [1.0, 3.0]}, dtype="Float64").to_numpy()
+    for given in (nullable, np.array([[0.5, 1], [2, np.int8(3)]], dtype=object)):
+        np.testing.assert_array_equal(check_real(given, "weights"), [[0.5, 1], [2, 3]])
+    for value in ([True, 1.0], [None, 1.0], [pd.NA, 1.0], [1j, 1.0]):
+        with pytest.raises(TypeError, match="`weights` must be a number or an array of numbers; got"):
+            check_real(np.array(value, dtype=object), "weights")

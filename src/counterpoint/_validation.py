@@ -9,6 +9,7 @@ import operator
 import os
 import re
 from collections.abc import Iterable
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -63,8 +64,9 @@ def check_flag(value: Any, name: str) -> bool:
 
 
 def short(value: Any, most: int = 80) -> str:
-    """Return the ``repr`` of a value, cut to a length, for a message."""
+    """Return the ``repr`` of a value, in one line and cut to a length, for a message."""
     text = repr(value[: most + 1]) if isinstance(value, str | bytes) else repr(value)
+    text = " ".join(text.split()) if "\n" in text else text  # of an array or a frame
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
@@ -192,13 +194,19 @@ def check_real(value: ArrayLike, name: str) -> FloatArray:
     try:
         array = np.asarray(value)
     except ValueError:  # ragged nested sequences
-        raise TypeError(f"`{name}` must be a number or an array of numbers; got {value!r}.") from None
-    if array.dtype.kind not in "fiu" or array.size == 0:
+        raise TypeError(f"`{name}` must be a number or an array of numbers; got {short(value)}.") from None
+    is_real = array.dtype.kind in "fiu" or (array.dtype == object and all(map(_is_real, array.flat)))
+    if not is_real or array.size == 0:
         raise TypeError(f"`{name}` must be a number or an array of numbers; got {short(value)}.")
     array = array.astype(np.float64)
     if (bad := np.isnan(array)).any():
         raise ValueError(f"`{name}` must not be NaN; got {_first(array, bad)}.")
     return array
+
+
+def _is_real(value: Any) -> bool:
+    """Return True for a real number: a frame of nullable numbers is an array of these as objects."""
+    return isinstance(value, Real) and not isinstance(value, bool | np.bool_)
 
 
 def check_square(value: ArrayLike, name: str) -> FloatArray:

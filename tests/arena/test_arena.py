@@ -12,6 +12,7 @@ import pytest
 from joblib import parallel_config
 from joblib._parallel_backends import ThreadingBackend
 from joblib.parallel import register_parallel_backend
+from rich.console import Console
 from scipy import stats
 
 from counterpoint.arena import SMOKE, arena, classifiers, run
@@ -39,7 +40,7 @@ from counterpoint.arena.summary import SCORES, summarise
 from counterpoint.arena.tables import Split, Table, outer_folds
 from counterpoint.cli import _arena, main
 from counterpoint.estimators import DecorateClassifier, DiverseEnsembleClassifierCV
-from counterpoint.records import RunStore
+from counterpoint.records import Grid, RunStore
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results" / "arena"
@@ -644,6 +645,31 @@ def test_methods_are_compared_on_the_repeats_they_share_and_keep_the_others():
     }
     assert summary["uneven"]["a"] in sentences(summary)
     assert summary["uneven"]["a"] in html(summary)
+
+
+@pytest.mark.parametrize(
+    ("width", "shown"), [(5, 1), (15, 1), (16, 2), (29, 2), (30, 3), (80, 3)], ids=lambda value: f"{value}"
+)
+def test_columns_that_do_not_fit_the_terminal_are_left_out(width, shown, capsys):
+    headings = ["method", "error, %", "seconds, all"]  # 6, 8 and 12 characters
+    _arena._print(Grid("Means", headings, [["joint", "1.5", "20"]]), width)
+    title, heading, row, *note = capsys.readouterr().out.splitlines()
+    assert (title, heading) == ("Means", "  ".join(headings[:shown]))
+    assert row.split() == ["joint", "1.5", "20"][:shown]
+    left_out = ", ".join(headings[shown:])
+    assert note == ([f"A wider terminal also shows: {left_out}."] if left_out else [])
+
+
+def test_a_report_fits_the_terminal_and_is_whole_elsewhere(tmp_path, capsys, monkeypatch):
+    for method in ("independent", "joint"):
+        one = record("a", method, [0.1, 0.2])
+        open_store(tmp_path).write(ArenaJob("a", method, 0).name, one["config"], one["data"], title="Arena")
+    command = ["arena", "--report-only", "--out", str(tmp_path)]
+    assert main(command) == 0
+    assert "seconds in all" in capsys.readouterr().out.splitlines()[1]
+    monkeypatch.setattr(_arena, "console", lambda: Console(force_terminal=True, width=40))
+    assert main(command) == 0
+    assert max(map(len, capsys.readouterr().out.splitlines()[:4])) <= 40
 
 
 def test_a_table_whose_methods_share_no_repeat_is_reported(tmp_path, capsys):

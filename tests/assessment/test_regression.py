@@ -3,6 +3,8 @@
 import json
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -160,6 +162,38 @@ def test_perfect_predictions_have_no_error():
     with pytest.warns(UndefinedMeasureWarning, match="errors of L1"):
         a = assess_regression(truth, np.stack([truth, truth]))
     assert (a.squared_error.value, a.r2.value, a.ceiling, a.enough) == (0, 1, 0, 1)
+
+
+def test_errors_that_cancel_but_for_rounding_are_no_error():
+    rng = np.random.default_rng(0)
+    truth, noise = rng.normal(size=50), 5 * rng.normal(size=50)
+    a = assess_regression(truth, [truth + noise, truth - noise])
+    assert 0 < a.squared_error.value < 1e-30
+    assert a.r2.value == 1
+    assert "opposed_errors" in codes(a)
+
+
+def test_numbers_far_from_zero_are_judged_as_those_near_it():
+    truth, outputs = simulated(n_samples=200)
+    far, near = (
+        assess_regression(truth + shift, outputs + shift) for shift in (1.7e9, 0.0)
+    )  # seconds of a clock
+    for name in ("squared_error", "r2", "error_correlations", "truth_correlations"):
+        np.testing.assert_allclose(getattr(far, name), getattr(near, name), rtol=1e-4)
+    assert codes(far).keys() == codes(near).keys()
+    three = np.array([0.1, 0.7, 1.3])  # many resamples hold one number alone
+    near = assess_regression(three, [three * 1.1, three[::-1] * 0.1 + three])
+    assert near.r2.low > 0.5
+
+
+def test_a_mapping_and_a_frame_name_the_learners():
+    truth, outputs = simulated(2)
+    named = {"a": outputs[0], "b": outputs[1]}
+    for table in (named, pd.DataFrame(named), pd.DataFrame(named, dtype="Float64"), pl.DataFrame(named)):
+        a = assess_regression(truth, table)
+        assert a.learners == ("a", "b")
+        np.testing.assert_array_equal(a.learner_errors, assess_regression(truth, outputs).learner_errors)
+    assert assess_regression(truth, named, learners=["x", "y"]).learners == ("x", "y")
 
 
 def test_a_constant_truth_has_no_r2():

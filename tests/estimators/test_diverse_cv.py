@@ -19,7 +19,7 @@ from counterpoint.estimators import (
 )
 from counterpoint.estimators._path import train_path
 from counterpoint.estimators._rows import Rows
-from counterpoint.estimators.candidates import Scores, verdict
+from counterpoint.estimators.candidates import Scores, best_settings, verdict
 from counterpoint.measures import brier_score, calibration_error, log_loss
 from counterpoint.training import DiversityLoss, Ensemble, Fold, Group, Schedule
 
@@ -384,9 +384,9 @@ def test_networks_that_cannot_be_stacked_have_weight_decays_of_their_own_too(tab
 
 def test_the_verdict_can_be_that_diversity_costs():
     votes = np.array([[0.9, 0.91, 0.92], [0.7, 0.72, 0.7], [0.8, 0.8, 0.81]])
-    test = corrected_paired_test(votes[2] - votes[0], 0.5)
-    tried = [{"diversity": d, "weight_decay": 0.1, "epochs": 20} for d in (0.0, 0.5, 1.0)]
-    text = verdict(tried, (0, 2, 0), votes, test)
+    candidates = [{"diversity": d, "weight_decay": 0.1} for d in (0.0, 0.5, 1.0)]
+    settings = best_settings(candidates, [20], 1 - votes[:, None])
+    text = verdict(settings, votes, settings.test(votes, 0.5), "the vote is right on {:.1f} %", "log-loss")
     assert text.startswith(
         "Explicit diversity costs on this data: at diversity 1, weight decay 0.1 and 20 epochs, the vote is right on 80"
     )

@@ -1,4 +1,5 @@
 import pickle
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -192,6 +193,21 @@ def test_settings_out_of_range_are_refused_and_a_fitted_model_is_kept(friedman, 
     with pytest.raises(ValueError, match=error):
         model.set_params(**settings).fit(X, y)
     np.testing.assert_array_equal(model.predict(X), before)
+
+
+def test_targets_that_can_be_trained_on_can_be_assessed_on(friedman):
+    X, y, *_ = friedman
+    model = small(epochs=2).fit(X, y)
+    known = model.assess(X, y.round(2)).r2
+    for same in (list(map(Decimal, y.round(2).astype(str))), y.round(2).astype(str)):
+        assert model.assess(X, same).r2 == known
+    assert np.isfinite(model.assess(X, y > 14).squared_error.value)
+    for wrong, message in (
+        (["no"] * 300, "`y` must hold numbers; got 'no' in row 0"),
+        (y * np.nan, "Input y contains NaN"),
+    ):
+        with pytest.raises(ValueError, match=f"^{message}"):
+            model.assess(X, wrong)
 
 
 def test_it_assesses_itself(friedman):

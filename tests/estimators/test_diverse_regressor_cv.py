@@ -62,8 +62,12 @@ def test_the_test_compares_the_best_diversity_with_independent_training_each_at_
     assert search.test_.difference == pytest.approx(test.difference)
     assert search.test_.p_value == pytest.approx(min(1, 4 * test.p_value))
     assert f"p = {search.test_.p_value:.2g}" in search.verdict_
-    leads = test.difference > test.standard_error
-    assert search.best_index_ == (best if leads else at[0])
+
+
+def test_the_choice_has_the_lowest_squared_error_and_the_verdict_says_so(search):
+    assert search.best_index_ == search.cv_results_["mean_test_squared_error"].argmin()
+    chosen = f"Diversity {search.best_diversity_:g}" if search.best_diversity_ else "Independent training"
+    assert search.verdict_.endswith(f" {chosen} is chosen for the lowest squared error.")
 
 
 def test_the_choice_is_trained_on_all_rows(table, search):

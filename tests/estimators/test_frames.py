@@ -1,6 +1,8 @@
 """Frames with nominal and missing values in both estimators."""
 
+import datetime
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -17,6 +19,7 @@ from sklearn.pipeline import make_pipeline
 from counterpoint.assessment import assess_estimator
 from counterpoint.datasets import load
 from counterpoint.estimators import (
+    DecorateClassifier,
     DiverseEnsembleClassifier,
     DiverseEnsembleClassifierCV,
     DiverseEnsembleRegressor,
@@ -273,6 +276,16 @@ def test_rare_values_and_listed_columns_are_saved(tmp_path, listed):
     assert np.ravel(loaded.get_params()["categorical_features"]).tolist() == np.ravel(listed).tolist()
 
 
+def test_numbers_of_numpy_among_text_are_saved(tmp_path):
+    X = pd.DataFrame({"a": pd.Series([np.int64(3), "x", np.float32(0.5), np.True_] * 15, dtype=object)})
+    y = np.arange(60) % 2
+    model = clone(SMALL).fit(X, y)
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(
+        DiverseEnsembleClassifier.load(tmp_path / "model").predict_proba(X), model.predict_proba(X)
+    )
+
+
 def test_values_that_json_cannot_hold_are_not_saved(tmp_path):
     X = pd.DataFrame({"a": pd.cut(np.arange(20), 3)})
     model = clone(SMALL).fit(X, np.arange(20) % 2)
@@ -404,6 +417,16 @@ def test_columns_that_networks_cannot_use_are_named(model, change, message):
     X, y = animals(60)
     with pytest.raises(ValueError, match=f"^{message}$"):
         clone(model).fit(X.assign(**change), y == "cat")
+
+
+@pytest.mark.parametrize("value", ["big", b"big", {1}, [1, 2], 1j, datetime.date(2020, 1, 1)], ids=repr)
+@pytest.mark.parametrize("model", [clone(SMALL).set_params(categorical_features=None), DecorateClassifier()])
+def test_what_is_no_number_in_a_numeric_column_is_named(model, value):
+    numbers = np.arange(60.0)
+    X, y = pd.DataFrame({"n": numbers, "a": pd.Series([None, value] * 30, dtype=object)}), numbers % 2
+    rule = "`X` must hold numbers in columns that are not among the `categorical_features`"
+    with pytest.raises(ValueError, match=rf"^{rule}; got {re.escape(repr(value))} in column 'a'\.$"):
+        clone(model).fit(X, y)
 
 
 @pytest.mark.parametrize(

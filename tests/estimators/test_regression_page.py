@@ -68,3 +68,22 @@ def test_the_defaults_explain_more_than_a_forest_and_stopping_early_is_why(scrip
     assert (
         found["default"] > found["without pieces"] > found["all epochs, without pieces"] > found["all epochs"]
     )
+
+
+def test_the_rule_of_the_search_is_no_worse_than_one_with_a_margin(script, record):
+    page = " ".join(script.PAGE.read_text(encoding="utf-8").split())
+    assert f"on {len(record['rules']['config']['rows'])} tables" in page
+    sentences = {
+        64: "the choice explains {:.1f} % of the variance of rows that took no part in it, and under that rule "
+        "{:.1f} % ({:+.2f} ± {:.2f} points over the tables)",
+        4: "for networks of 4 units it is {:.1f} % and {:.1f} % ({:+.2f} ± {:.2f})",
+    }
+    for study in record["rules"]["studies"]:
+        ours, theirs = (
+            100 * np.array([np.mean(table[rule]["scores"]) for table in study["tables"].values()])
+            for rule in script.RULES
+        )
+        difference, error = (ours - theirs).mean(), (ours - theirs).std(ddof=1) / np.sqrt(len(ours))
+        assert difference > -error
+        sentence = sentences[study["hidden_units"]]
+        assert sentence.format(ours.mean(), theirs.mean(), difference, error) in page

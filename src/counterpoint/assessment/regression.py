@@ -5,6 +5,7 @@ C, that of one learner with itself is A; the squared error of N learners is :mat
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,6 +13,7 @@ from numpy.typing import ArrayLike
 from counterpoint._validation import FloatArray, check_choice, check_real, check_unmasked
 from counterpoint.assessment.bootstrap import resampled_means
 from counterpoint.assessment.groups import Estimate
+from counterpoint.assessment.learners import named_outputs
 from counterpoint.assessment.regression_findings import with_regression_findings
 from counterpoint.assessment.regression_result import ErrorComponents, RegressionAssessment
 from counterpoint.assessment.result import SAMPLES, check_names
@@ -21,12 +23,13 @@ from counterpoint.outputs import warn_undefined
 __all__ = ["assess_regression"]
 
 _LARGEST = 1e75  # products of squares are finite
-_CONSTANT = 1e-12  # spread of a column, as a share of its size, that is due to rounding
+_ROUNDING = 1e-13  # standard deviation of a column, as a share of its size, that may be due to rounding
+_CANCELLED = 1e-12  # difference of two sums, as a share of them, that may be due to rounding
 
 
 def assess_regression(
     y_true: ArrayLike,
-    outputs: ArrayLike,
+    outputs: Any,
     *,
     samples: str = "held_out",
     learners: Sequence[str] | None = None,
@@ -38,13 +41,14 @@ def assess_regression(
     ----------
     y_true : array-like of shape (n_samples,)
         The true numbers.
-    outputs : array-like of shape (n_learners, n_samples)
-        Predictions of the learners; the ensemble predicts their mean.
+    outputs : array-like of shape (n_learners, n_samples), mapping or DataFrame
+        Predictions of the learners; the ensemble predicts their mean. A mapping has one entry for each learner, a
+        DataFrame one column; their keys name the learners.
     samples : {"held_out", "training"}, default="held_out"
         Whether the learners saw these samples in training. On training samples the verdict and a finding say that the
         errors are too low for new data.
     learners : sequence of str, optional
-        Distinct names of the learners; by default L1, L2, ...
+        Distinct names of the learners; by default the keys of ``outputs``, or L1, L2, ...
     name : str, default="ensemble"
         The name of the ensemble.
 
@@ -91,6 +95,7 @@ def assess_regression(
     check_choice(samples, "samples", SAMPLES)
     if not isinstance(name, str):
         raise TypeError(f"`name` must be a string; got {name!r}.")
+    outputs, learners = named_outputs(outputs, learners)
     y, f = _check_numbers(y_true, outputs)
     n_learners, n_samples = f.shape
     names = check_names(learners, n_learners)
@@ -100,8 +105,10 @@ def assess_regression(
     products = errors @ errors.T / n_samples  # (N, N)
     squared, gain, r2 = _estimates(y, mean**2, errors[own.argmin()] ** 2)
     ambiguity = float(((errors - mean) ** 2).mean())
-    centred = products - np.outer(errors.mean(axis=1), errors.mean(axis=1))
-    correlations = _correlations(centred, own)
+    deviations = errors - errors.mean(axis=1, keepdims=True)
+    centred = deviations @ deviations.T / n_samples
+    size = np.maximum((f**2).mean(axis=1), (y**2).mean())  # the errors are rounded as these are
+    correlations = _correlations(centred, size)
     without, without_error = _left_out(errors, mean)
     excess = n_learners / max(n_learners - 1, 1) * ambiguity  # A - C
     shared = squared.value - excess / n_learners if n_learners > 1 else np.nan  # C
@@ -161,8 +168,9 @@ def _estimates(y: FloatArray, error: FloatArray, best: FloatArray) -> tuple[Esti
 
     def estimates(m: FloatArray) -> FloatArray:
         spread = m[:, 3] - m[:, 2] ** 2
+        rounding = np.maximum(_CANCELLED * m[:, 3], _ROUNDING**2 * np.mean(y**2))
         with np.errstate(divide="ignore", invalid="ignore"):
-            r2 = np.where(spread > _CONSTANT * np.mean(y**2), 1 - m[:, 0] / spread, np.nan)
+            r2 = np.where(spread > rounding, 1 - m[:, 0] / spread, np.nan)
         return np.stack([m[:, 0], m[:, 1] - m[:, 0], r2], axis=1)
 
     value = estimates(columns.mean(axis=0, keepdims=True))[0]
@@ -174,10 +182,10 @@ def _estimates(y: FloatArray, error: FloatArray, best: FloatArray) -> tuple[Esti
     return error_, gain, r2
 
 
-def _correlations(covariance: FloatArray, squares: FloatArray) -> FloatArray:
-    """Return correlations (N, N), NaN for constant errors."""
+def _correlations(covariance: FloatArray, size: FloatArray) -> FloatArray:
+    """Return correlations (N, N), NaN for errors that are constant beside the mean squares of their numbers."""
     spread = np.diagonal(covariance)
-    root = np.sqrt(np.where(spread > _CONSTANT * squares, spread, np.nan))
+    root = np.sqrt(np.where(spread > _ROUNDING**2 * size, spread, np.nan))
     found: FloatArray = np.clip(covariance / np.outer(root, root), -1, 1)
     return found
 
@@ -186,7 +194,7 @@ def _with_truth(y: FloatArray, f: FloatArray) -> FloatArray:
     """Return the correlation of each learner with the truth, NaN where it is undefined."""
     a, b = f - f.mean(axis=1, keepdims=True), y - y.mean()
     spread, truth = (a**2).sum(axis=1), (b**2).sum()
-    defined = (spread > _CONSTANT * (f**2).sum(axis=1)) & (truth > _CONSTANT * (y**2).sum())
+    defined = (spread > _ROUNDING**2 * (f**2).sum(axis=1)) & (truth > _ROUNDING**2 * (y**2).sum())
     with np.errstate(divide="ignore", invalid="ignore"):
         found: FloatArray = np.where(defined, a @ b / np.sqrt(spread * truth), np.nan)
     return found

@@ -109,7 +109,7 @@ def _duplicates(a: RegressionAssessment) -> Finding | None:
 
 def _collusion(a: RegressionAssessment) -> Finding | None:
     """Find a good mean of learners that are worse than a constant each."""
-    if a.n_learners < 2 or not a.r2.low > 0 or a.squared_error.value <= 0:
+    if a.n_learners < 2 or not a.r2.low > 0 or a.r2.value == 1:
         return None
     variance = a.squared_error.value / (1 - a.r2.value)
     single = 1 - a.errors.average_error / variance

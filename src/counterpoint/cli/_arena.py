@@ -1,12 +1,14 @@
 """The command that compares methods on the same folds: arena."""
 
+import math
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from counterpoint.cli._options import Json
-from counterpoint.cli._printing import echo, echo_json, is_quiet
+from counterpoint.cli._printing import console, echo, echo_json, is_quiet
 from counterpoint.io import TABLE_FORMATS, file_stem, format_names
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ counterpoint arena --suite all --list
 counterpoint arena --suite uci15 --jobs 4"""
 
 DEFAULT_SUITE = "uci15"
+_GAP = "  "  # between columns
 _OF_REPORTS = (
     "data",
     "out",
@@ -252,7 +255,8 @@ def _show(folder: Path, paths: list[Path], *, as_json: bool) -> None:
         return
     grid = overview(summary)
     if grid.rows:
-        _print(grid)
+        screen = console()
+        _print(grid, screen.width if screen.is_terminal else math.inf)
         echo()
     for sentence in sentences(summary):
         echo(sentence)
@@ -260,14 +264,17 @@ def _show(folder: Path, paths: list[Path], *, as_json: bool) -> None:
         echo(f"  {path}")
 
 
-def _print(grid: "Grid") -> None:
-    """Print a table with aligned columns: words to the left, numbers to the right."""
-    echo(grid.title)
-    columns = zip(grid.headings, *grid.rows, strict=True)
-    cells = []
-    for column in columns:
+def _print(grid: "Grid", most: float = math.inf) -> None:
+    """Print a table with aligned columns, words to the left and numbers to the right: those that fit a width."""
+    columns = []
+    for column in zip(grid.headings, *grid.rows, strict=True):
         words = not all(cell[:1] in "0123456789[" for cell in column[1:])
         width = max(map(len, column))
-        cells.append([cell.ljust(width) if words else cell.rjust(width) for cell in column])
-    for row in zip(*cells, strict=True):
-        echo("  ".join(row).rstrip())
+        columns.append([cell.ljust(width) if words else cell.rjust(width) for cell in column])
+    ends = accumulate(len(column[0]) + len(_GAP) for column in columns)
+    n_fit = max(1, sum(end - len(_GAP) <= most for end in ends))
+    echo(grid.title)
+    for row in zip(*columns[:n_fit], strict=True):
+        echo(_GAP.join(row).rstrip())
+    if n_fit < len(columns):
+        echo(f"A wider terminal also shows: {', '.join(grid.headings[n_fit:])}.")

@@ -72,7 +72,9 @@ class FittedRegressor(RegressorMixin, NetworkEstimator):
         """
         from counterpoint.assessment import assess_regression
 
-        return assess_regression(y, self.learner_predict(X), samples=samples, name=type(self).__name__)
+        outputs = self.learner_predict(X)  # first, so that an unfitted estimator raises NotFittedError
+        check_targets(y)
+        return assess_regression(_numbers(y), outputs, samples=samples, name=type(self).__name__)
 
     def _rule(self) -> Vote:
         """Return the mean of the networks as a rule."""
@@ -92,7 +94,12 @@ class FittedRegressor(RegressorMixin, NetworkEstimator):
         """Return a table to train on, as the encoder reads it, and finite numbers to predict."""
         check_targets(y)
         X, y = self._read_table(X, y, reset=reset)
-        return X, check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
+        return X, _numbers(y)
+
+
+def _numbers(y: ArrayLike) -> FloatArray:
+    """Return targets as finite numbers in double precision."""
+    return check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")  # type: ignore[no-any-return]
 
 
 def fit_target_scaler(rows: Rows) -> StandardScaler:

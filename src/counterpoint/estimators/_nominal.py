@@ -11,6 +11,8 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 
+from counterpoint.estimators._targets import is_number
+
 __all__ = [
     "MISSING",
     "UNKNOWN",
@@ -19,12 +21,14 @@ __all__ = [
     "check_numbers",
     "find_categories",
     "frame_or_none",
-    "naming_text",
+    "naming_columns",
     "positions",
     "to_frame",
 ]
 
 _NUMBERS_ONLY = "hold numbers in columns that are not among the `categorical_features`"
+# What NumPy says of text, and of other objects that are no numbers.
+_NO_TEXT, _NO_OBJECT = "could not convert string", ("float() argument must be", "with a sequence")
 
 MISSING, UNKNOWN = -1.0, -2.0  # in the place of the number of a value
 
@@ -77,20 +81,21 @@ def _codes(column: Any, values: pd.Index) -> NDArray[np.float64]:
 
 
 @contextmanager
-def naming_text(X: Any, categories: Categories) -> Iterator[None]:
-    """Name the column that holds text or infinity where a finite number is expected: NumPy reports no column."""
+def naming_columns(X: Any, categories: Categories) -> Iterator[None]:
+    """Name the column whose value is no number, or infinite, where a finite one is expected: NumPy names none."""
     try:
         yield
-    except ValueError as error:
-        if "could not convert string" in str(error):
-            found, rule = _first(X, categories, _is_text), _NUMBERS_ONLY
-        elif str(error).startswith("Input X contains infinity") and frame_or_none(X) is not None:
+    except (TypeError, ValueError) as error:
+        is_frame = frame_or_none(X) is not None  # of arrays scikit-learn expects its own words
+        if _NO_TEXT in str(error) or (is_frame and any(words in str(error) for words in _NO_OBJECT)):
+            found, rule = _first(X, categories, lambda value: not is_number(value)), _NUMBERS_ONLY
+        elif is_frame and str(error).startswith("Input X contains infinity"):
             found, rule = _first(X, categories, _is_infinite), "hold numbers that are finite or missing"
         else:
             raise
         if found is None:
             raise
-        raise ValueError(f"`X` must {rule}; got {found[1]!r} in column {found[0]!r}.") from error
+        raise ValueError(f"`X` must {rule}; got {found[1]!r:.80} in column {found[0]!r}.") from error
 
 
 def _first(X: Any, categories: Categories, is_bad: Callable[[Any], bool]) -> tuple[Any, Any] | None:
@@ -121,16 +126,6 @@ def check_numbers(X: Any, categories: Categories) -> None:
             raise ValueError(f"`X` must {_NUMBERS_ONLY}; got {dtype} in column {name!r}.")
         if j not in categories and dtype.kind == "c":
             raise ValueError(f"`X` must hold real numbers; got {dtype} in column {name!r}.")
-
-
-def _is_text(value: Any) -> bool:
-    if not isinstance(value, str):
-        return False
-    try:
-        float(value)
-    except ValueError:
-        return True
-    return False
 
 
 def _is_infinite(value: Any) -> bool:

@@ -17,7 +17,7 @@ from counterpoint.estimators._nominal import (
     by_number,
     check_numbers,
     frame_or_none,
-    naming_text,
+    naming_columns,
     positions,
     to_frame,
 )
@@ -84,7 +84,7 @@ def read_rows(owner: Any, X: Any, categories: Categories, *y: Any, reset: bool) 
     if categories and not reset:
         validate_data(owner, X, reset=False, skip_check_array=True)  # the columns are those of fit
     check_numbers(X, categories)
-    with naming_text(X, categories):
+    with naming_columns(X, categories):
         numbers = by_number(X, categories, keep_missing=True)
         if reset or not categories:
             return validate_data(owner, numbers, *y, reset=reset, **_NUMBERS)
@@ -126,7 +126,7 @@ def _values(column: Any) -> pd.Index:
         return pd.Index(column.cat.remove_unused_categories().cat.categories.tolist(), dtype=object)
     present = column[column.notna()]
     try:
-        found = present.unique().tolist()
+        found = [one.item() if isinstance(one, np.generic) else one for one in present.unique()]
     except TypeError as error:
         raise ValueError(
             f"`X` must hold numbers or nominal values; got {type(present.iloc[0]).__name__} in column "

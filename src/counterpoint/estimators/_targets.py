@@ -7,7 +7,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from pandas.api.types import is_scalar
 
-__all__ = ["check_present", "check_targets"]
+__all__ = ["check_present", "check_targets", "is_number"]
 
 
 def check_present(y: ArrayLike | None) -> None:
@@ -32,11 +32,11 @@ def check_targets(y: ArrayLike | None) -> None:
         raise ValueError(f"`y` must hold numbers; got dtype {cells.dtype}.")
     if y is not None and cells.dtype.kind in "OUT":
         for row, value in enumerate(cells.ravel().tolist()):
-            if not _is_number(value):
+            if not is_number(value):
                 raise ValueError(f"`y` must hold numbers; got {value!r:.80} in row {row}.")
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
     """Return True for what can be read as a number, and for a missing one."""
     try:
         float(value)

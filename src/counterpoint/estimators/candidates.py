@@ -12,13 +12,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import rankdata
 
-from counterpoint._validation import FloatArray, check_interval
+from counterpoint._validation import FloatArray, IntArray, check_interval
 from counterpoint.estimators.paired import PairedTest, corrected_paired_test
 
 __all__ = [
+    "BestSettings",
     "Candidate",
     "Choice",
     "Scores",
+    "best_settings",
     "candidates_of",
     "choose_diversity",
     "grid_results",
@@ -81,6 +83,47 @@ def parameters_of(search: Any, given: dict[str, Any]) -> dict[str, Any]:
     for name in {"weight_decay", "label_smoothing"} & set(shared):
         shared[name] = float(np.ravel(shared[name])[0])
     return shared | given
+
+
+class BestSettings(NamedTuple):
+    """The settings of lowest loss of a search."""
+
+    tried: list[Candidate]  # all candidates, each with its best number of epochs
+    places: IntArray  # of these numbers among those that were tried
+    rows: IntArray  # the candidate of each diversity with its best other settings, independent training first
+    chosen: int  # the candidate of lowest loss
+    best: int  # the one with a diversity
+
+    def at_epochs(self, scores: FloatArray) -> FloatArray:
+        """Return scores (n_candidates, n_epochs, n_folds) at the best epoch of each candidate."""
+        found: FloatArray = np.take_along_axis(scores, self.places[:, None, None], 1)[:, 0]
+        return found
+
+    def test(self, scores: FloatArray, test_share: float) -> PairedTest:
+        """Return the test of the best diversity against independent training, each at its best settings.
+
+        The p-value is multiplied by the number of candidates with a diversity.
+        """
+        test = corrected_paired_test(scores[self.best] - scores[self.rows[0]], test_share)
+        return test._replace(p_value=min(1.0, self.n_diverse * test.p_value))
+
+    @property
+    def n_diverse(self) -> int:
+        """Number of candidates with a diversity."""
+        return sum(candidate["diversity"] > 0 for candidate in self.tried)
+
+
+def best_settings(candidates: list[Candidate], epochs: list[int], loss: FloatArray) -> BestSettings:
+    """Return the settings of the lowest loss in the mean over the folds; of equals the first.
+
+    ``loss`` is that on held-out rows, (n_candidates, n_epochs, n_folds).
+    """
+    mean = loss.mean(axis=2).round(12)  # equals are equal, whatever the rounding
+    places, least = mean.argmin(axis=1), mean.min(axis=1)
+    tried = [candidate | {"epochs": epochs[e]} for candidate, e in zip(candidates, places, strict=True)]
+    n_alone = sum(candidate["diversity"] == 0 for candidate in candidates)
+    rows = least.reshape(-1, n_alone).argmin(axis=1) + np.arange(0, len(least), n_alone)
+    return BestSettings(tried, places, rows, int(least.argmin()), n_alone + int(least[n_alone:].argmin()))
 
 
 class Choice(NamedTuple):
@@ -161,22 +204,14 @@ def grid_results(candidates: list[Candidate], scores: FloatArray) -> dict[str, A
     }
 
 
-def verdict(
-    candidates: list[Candidate],
-    rows: tuple[int, int, int],
-    scores: FloatArray,
-    test: PairedTest,
-    claim: str = "the vote is right on {:.1f} % of the rows held out",
-    reason: str = "for the lowest log-loss",
-) -> str:
+def verdict(settings: BestSettings, scores: FloatArray, test: PairedTest, claim: str, loss: str) -> str:
     """Return what the comparison of the best diversity with independent training says, and what is chosen.
 
-    ``rows`` are those of the choice, of the best diversity, and of independent training.
+    Scores are shares, (n_candidates, n_folds). ``claim`` says in words what they are, and ``loss`` what was lowest.
     """
-    chosen, best, independent = rows
-    n_tried = sum(candidate["diversity"] > 0 for candidate in candidates)
-    tried = f"the best of {n_tried} settings" if n_tried > 1 else "one setting"
-    ours, theirs = candidates[best], candidates[independent]
+    best, independent = settings.best, int(settings.rows[0])
+    tried = f"the best of {settings.n_diverse} settings" if settings.n_diverse > 1 else "one setting"
+    ours, theirs = settings.tried[best], settings.tried[independent]
     numbers = (
         f"at diversity {ours['diversity']:g}, {_setting(ours)}, {claim.format(100 * scores[best].mean())}; with the "
         f"same networks trained independently, {_setting(theirs)}, it is {100 * scores[independent].mean():.1f} % "
@@ -186,8 +221,8 @@ def verdict(
         finding = "No difference can be told on this data"
     else:
         finding = f"Explicit diversity {'pays' if test.difference > 0 else 'costs'} on this data"
-    name = "Independent training" if chosen == independent else f"Diversity {ours['diversity']:g}"
-    return f"{finding}: {numbers} {name} is chosen {reason}."
+    name = f"Diversity {ours['diversity']:g}" if settings.chosen == best else "Independent training"
+    return f"{finding}: {numbers} {name} is chosen for the lowest {loss}."
 
 
 def _setting(candidate: Candidate) -> str:

@@ -20,7 +20,7 @@ from counterpoint.estimators._decorate_rounds import (
     contrary_labels,
     moments,
 )
-from counterpoint.estimators._nominal import by_number, check_numbers, find_categories, naming_text
+from counterpoint.estimators._nominal import by_number, check_numbers, find_categories, naming_columns
 
 __all__ = ["DecorateClassifier"]
 
@@ -246,7 +246,7 @@ class DecorateClassifier(ClassifierMixin, BaseEstimator):
         if y is not None and np.any(missing := pd.isna(np.asarray(y, dtype=object))):
             raise ValueError(f"`y` must hold a label for each row; got {int(np.sum(missing))} missing.")
         check_numbers(X, self._categories)
-        with naming_text(X, self._categories):
+        with naming_columns(X, self._categories):
             table, labels = validate_data(self, by_number(X, self._categories), y, **_NUMBERS)
         check_classification_targets(labels)
         return _check_size(table), labels
@@ -254,7 +254,7 @@ class DecorateClassifier(ClassifierMixin, BaseEstimator):
     def _read_rows(self, X: Any) -> FloatArray:
         table: FloatArray
         check_numbers(X, self._categories)
-        with naming_text(X, self._categories):
+        with naming_columns(X, self._categories):
             if self._categories:
                 validate_data(self, X, reset=False, skip_check_array=True)  # the columns are those of fit
                 numbers = by_number(X, self._categories)

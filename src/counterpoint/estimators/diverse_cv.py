@@ -20,6 +20,7 @@ from counterpoint.estimators._seeds import draw_seeds
 from counterpoint.estimators.candidates import (
     Candidate,
     Scores,
+    best_settings,
     candidates_of,
     parameters_of,
     results,
@@ -27,7 +28,6 @@ from counterpoint.estimators.candidates import (
 )
 from counterpoint.estimators.diverse import DiverseEnsembleClassifier
 from counterpoint.estimators.diversity_path import DiversityPathDisplay
-from counterpoint.estimators.paired import corrected_paired_test
 from counterpoint.training import DiversityLoss, GroupedEnsembles
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ __all__ = ["DiverseEnsembleClassifierCV"]
 _DIVERSITIES = (0.5, 1.0)
 _WEIGHT_DECAYS = (0.1, 1.0)
 _LABEL_SMOOTHINGS = (0.0, 0.05)
+_CLAIM = "the vote is right on {:.1f} % of the rows held out"
 
 
 class DiverseEnsembleClassifierCV(FittedNetworks):
@@ -55,6 +56,7 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
         Dials of :class:`~counterpoint.training.DiversityLoss` to try, besides independent training, diversity 0.
     cv : int, splitter or iterable, default=5
         Number of stratified folds, or any splitter of scikit-learn. Repeated folds sharpen the verdict.
+        For groups give the folds, such as ``list(GroupKFold(5).split(X, y, groups))``.
     epochs : int or sequence of int, default=100
         Largest number of passes over the rows: about thirty numbers up to this one are tried, each of the first ten and
         then every tenth more. Or the numbers to try; one number in a list is not searched. The candidates train once,
@@ -286,26 +288,15 @@ class DiverseEnsembleClassifierCV(FittedNetworks):
     ) -> Candidate:
         """Return the choice among the candidates by their scores, (n_candidates, n_epochs, n_folds)."""
         self._test_share = float(np.mean([fold.n_test / fold.n_train for fold in folds]))
-        at = (
-            scores.log_loss.mean(axis=2).round(12).argmin(axis=1)
-        )  # the first of equals, whatever the rounding
-        scores = Scores(*(np.take_along_axis(part, at[:, None, None], 1)[:, 0] for part in scores))
-        tried = [
-            candidate | {"epochs": epochs[e]} for candidate, e in zip(candidates, at.tolist(), strict=True)
-        ]
-        loss, votes = scores.log_loss.mean(axis=1).round(12), scores.accuracy
-        n_alone = sum(candidate["diversity"] == 0 for candidate in candidates)
-        # Each diversity at its best other settings, independent training first.
-        rows = loss.reshape(-1, n_alone).argmin(axis=1) + n_alone * np.arange(len(loss) // n_alone)
-        self._at_best_settings = rows
-        chosen, best = int(rows[loss[rows].argmin()]), int(rows[1:][loss[rows[1:]].argmin()])
-        test = corrected_paired_test(votes[best] - votes[rows[0]], self._test_share)
-        self.test_ = test._replace(p_value=min(1.0, test.p_value * (len(tried) - n_alone)))
-        self.best_index_, choice = chosen, tried[chosen]
+        settings = best_settings(candidates, epochs, scores.log_loss)
+        scores = Scores(*map(settings.at_epochs, scores))
+        self._at_best_settings = settings.rows
+        self.test_ = settings.test(scores.accuracy, self._test_share)
+        self.best_index_, choice = settings.chosen, settings.tried[settings.chosen]
         self.best_diversity_, self.best_weight_decay_ = choice["diversity"], choice["weight_decay"]
         self.best_label_smoothing_, self.best_epoch_ = choice["label_smoothing"], choice["epochs"]
-        self.cv_results_ = results(tried, scores)
-        self.verdict_ = verdict(tried, (chosen, best, int(rows[0])), votes, self.test_)
+        self.cv_results_ = results(settings.tried, scores)
+        self.verdict_ = verdict(settings, scores.accuracy, self.test_, _CLAIM, "log-loss")
         return choice
 
     def _scores(self, candidates: list[Candidate], epochs: list[int], folds: list[SearchFold]) -> Scores:

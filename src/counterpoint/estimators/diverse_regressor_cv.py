@@ -19,8 +19,8 @@ from counterpoint.estimators._search_fold import RegressionFold, check_folds, sc
 from counterpoint.estimators._seeds import draw_seeds
 from counterpoint.estimators.candidates import (
     Candidate,
+    best_settings,
     candidates_of,
-    choose_diversity,
     grid_results,
     parameters_of,
     verdict,
@@ -38,8 +38,9 @@ _CLAIM = "the mean explains {:.1f} % of the variance of the rows held out"
 class DiverseEnsembleRegressorCV(FittedRegressor):
     """Choose diversity, weight decay and epochs by cross-validation, and test whether diversity pays.
 
-    All diversities, weight decays and networks train as one batched program, on all folds of similar size. The choice
-    is then trained on all rows.
+    All diversities, weight decays and networks train as one batched program, on all folds of similar size, and are
+    scored on held-out rows after many of the epochs. The setting with the lowest squared error is then trained on all
+    rows. The test compares the best diversity with independent training of the same networks.
 
     Parameters
     ----------
@@ -49,6 +50,7 @@ class DiverseEnsembleRegressorCV(FittedRegressor):
         Dials of :class:`~counterpoint.training.SquaredErrorLoss` to try, besides independent training, diversity 0.
     cv : int, splitter or iterable, default=5
         Number of folds, which are shuffled, or any splitter of scikit-learn. Repeated folds sharpen the verdict.
+        For groups give the folds, such as ``list(GroupKFold(5).split(X, y, groups))``.
     epochs : int or sequence of int, default=100
         Numbers of epochs to try, or the largest of many.
     learning_rate, batch_size
@@ -67,7 +69,8 @@ class DiverseEnsembleRegressorCV(FittedRegressor):
     best_epoch_ : int
         The chosen number of epochs.
     verdict_ : str
-        Whether explicit diversity beats independent training of the same networks on this data, with the test.
+        Whether explicit diversity beats independent training of the same networks on this data, with the test and the
+        choice.
     test_ : PairedTest
         Test of the best diversity against independent training, each at its best weight decay and epoch: mean
         difference in score, standard error, p-value.
@@ -87,11 +90,11 @@ class DiverseEnsembleRegressorCV(FittedRegressor):
     The score of a fold is 1 less the squared error on its test rows, over the variance of the target over all rows.
     It is R², but for the variance: that of the test rows of a fold is noisy, and 0 for a fold of one row.
 
-    In each fold, numeric columns and the target are scaled by the training rows. Each diversity, and independent
-    training, takes its weight decay and epoch with the best mean score, the first of equals. Then the best diversity is
-    chosen if it leads independent training by more than the standard error of the difference, else independent
-    training. Error and p-value are those of the corrected resampled t-test (Nadeau and Bengio 2003), the p-value
-    multiplied by the number of diversities times that of weight decays.
+    In each fold, numeric columns and the target are scaled by the training rows. The choice has the lowest mean squared
+    error over the folds; of equals it is the first, independent training before any diversity. A rule that keeps
+    independent training unless a diversity leads by the standard error was no better on other rows
+    (``docs/regression.md``). The p-value is that of the corrected resampled t-test (Nadeau and Bengio 2003), multiplied
+    by the number of settings with a diversity.
 
     Examples
     --------
@@ -244,26 +247,15 @@ class DiverseEnsembleRegressorCV(FittedRegressor):
         """Return the choice by squared errors (2, n_candidates, n_epochs, n_folds); set the results and the verdict."""
         mean = np.average(rows.codes, weights=rows.weight)
         variance = np.average((rows.codes - mean) ** 2, weights=rows.weight)
-        at = (squared[0] / variance).mean(axis=2).round(12).argmin(axis=1)  # the best epoch of each candidate
-        squared = np.take_along_axis(squared, at[None, :, None, None], 2)[:, :, 0]
-        tried = [
-            candidate | {"epochs": epochs[e]} for candidate, e in zip(candidates, at.tolist(), strict=True)
-        ]
-        explained = 1 - squared[0] / variance
-        means = explained.mean(axis=1).round(12)
-        n_alone = sum(candidate["diversity"] == 0 for candidate in candidates)
-        # Each diversity at its best weight decay, independent training first.
-        at_best = means.reshape(-1, n_alone).argmax(axis=1) + n_alone * np.arange(len(means) // n_alone)
-        chosen, best, test = choose_diversity(explained[at_best], self._test_share)
-        self.test_ = test._replace(p_value=min(1.0, test.p_value * (len(tried) - n_alone)))
-        self.best_index_ = int(at_best[chosen])
-        choice = tried[self.best_index_]
+        settings = best_settings(candidates, epochs, squared[0] / variance)
+        ensemble, learner = map(settings.at_epochs, squared)
+        explained = 1 - ensemble / variance
+        self.test_ = settings.test(explained, self._test_share)
+        self.best_index_, choice = settings.chosen, settings.tried[settings.chosen]
         self.best_diversity_, self.best_weight_decay_, self.best_epoch_ = choice.values()
-        self.cv_results_ = grid_results(tried, explained) | {
-            "mean_test_squared_error": squared[0].mean(axis=1),
-            "mean_learner_squared_error": squared[1].mean(axis=1),
+        self.cv_results_ = grid_results(settings.tried, explained) | {
+            "mean_test_squared_error": ensemble.mean(axis=1),
+            "mean_learner_squared_error": learner.mean(axis=1),
         }
-        rows_of = (self.best_index_, int(at_best[best]), int(at_best[0]))
-        leads = f"as {'it' if chosen else 'no diversity'} leads by more than the standard error"
-        self.verdict_ = verdict(tried, rows_of, explained, self.test_, _CLAIM, leads)
+        self.verdict_ = verdict(settings, explained, self.test_, _CLAIM, "squared error")
         return choice
