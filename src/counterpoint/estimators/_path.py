@@ -52,6 +52,10 @@ def score_path(
     ndarray of shape (n_scores, n_candidates, n_epochs, n_folds)
     """
     found: dict[tuple[int, int], FloatArray] = {}  # (n_scores, n_candidates), by epoch and fold
+    # Neighbours train as one program, with one operation for losses of one kind.
+    kinds = [loss.kind for loss, _ in candidates]
+    order = sorted(range(len(kinds)), key=lambda c: kinds.index(kinds[c]))
+    ordered = [candidates[c] for c in order]
     for places in _similar([fold.n_rows for fold in folds]):
         n_rows = max(folds[k].n_rows for k in places)
         schedule = Schedule(
@@ -60,7 +64,7 @@ def score_path(
             learning_rate=float(search.learning_rate),
         )
         warmup = int(getattr(search, "warmup_epochs", 0))
-        groups = [[Group(folds[k].fold, loss, warmup, decay) for k in places] for loss, decay in candidates]
+        groups = [[Group(folds[k].fold, loss, warmup, decay) for k in places] for loss, decay in ordered]
 
         def report(
             parts: list[int], epoch: int, grouped: GroupedEnsembles, places: list[int] = places
@@ -71,7 +75,8 @@ def score_path(
                 found.update({(epoch, k): scored[..., i] for i, k in enumerate(at)})
 
         train_path(groups, schedule, report, progress=search.verbose > 0)
-    return np.stack([np.stack([found[epoch, k] for k in range(len(folds))], -1) for epoch in epochs], axis=2)
+    scores = [np.stack([found[epoch, k] for k in range(len(folds))], -1) for epoch in epochs]
+    return np.stack(scores, axis=2)[:, np.argsort(order)]
 
 
 def train_path(

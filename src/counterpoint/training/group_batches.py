@@ -109,6 +109,7 @@ class RowBatches:
         # A step is as wide as its largest batch, so that a single fold is padded only where a step has no rows at all.
         sizes = (places >= 0).sum(2)  # (steps, K)
         widths = sizes.amax(1).clamp(min=1)
+        self.width = int(widths.max())
         self.steps = list(zip(widths.tolist(), (sizes == widths[:, None]).all(1).tolist(), strict=True))
 
     def __iter__(self) -> Iterator[GroupBatch]:

@@ -1,5 +1,6 @@
 """The steps of groups of ensembles that train as one program: their summed loss, and the optimizer."""
 
+import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -13,9 +14,10 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from counterpoint.training.ensemble_loss import EnsembleLoss
 from counterpoint.training.group_networks import GroupNetworks
+from counterpoint.training.losses import DiversityLoss, IndependentLoss
 from counterpoint.training.mesh import LOCAL
 
-__all__ = ["GroupLoss", "Steps", "adamw", "trained_parameters"]
+__all__ = ["GroupLoss", "Steps", "adamw", "trained_parameters", "warmup_loss"]
 
 # A mean gradient below this is zero. It takes 170 steps from there to the smallest number of full precision.
 _FORGOTTEN = 1e-30
@@ -131,6 +133,22 @@ def _per_learner(parameter: Tensor, values: Sequence[float]) -> Tensor:
     return own.reshape(-1, *[1] * (parameter.dim() - 1))
 
 
+def warmup_loss(loss: Any) -> EnsembleLoss:
+    """Return independent training with the targets of a loss, for the epochs of a warm-up.
+
+    Examples
+    --------
+    >>> from counterpoint.training import DiversityLoss
+    >>> warmup_loss(DiversityLoss(label_smoothing=0.1)).label_smoothing
+    0.1
+    """
+    if isinstance(loss, DiversityLoss):
+        kept = {name: getattr(loss, name) for name in ("weight", "label_smoothing", "ignore_index")}
+        return IndependentLoss(**kept)
+    regression = isinstance(loss, EnsembleLoss) and loss.activation == "regression"
+    return loss.with_diversity(0.0) if regression else IndependentLoss()
+
+
 def trained_parameters(module: nn.Module) -> list[nn.Parameter]:
     """Return the parameters that are not frozen."""
     return [p for p in module.parameters() if p.requires_grad]
@@ -140,7 +158,7 @@ def _joined(losses: Sequence[EnsembleLoss], n_learners: int, device: torch.devic
     """Return losses of one kind as one, with a diversity for each group where they differ in it."""
     dials = [loss.effective_diversity(n_learners) for loss in losses]
     if len(set(dials)) == 1:
-        return losses[0]
+        return copy.copy(losses[0])  # other programs may run it at the same time
     return losses[0].with_diversity(torch.tensor(dials, dtype=torch.float32, device=device))
 
 

@@ -6,6 +6,7 @@ batches.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import repeat
 from typing import NamedTuple, cast
 
 import torch
@@ -22,6 +23,7 @@ from counterpoint.training.group_networks import GroupNetworks
 from counterpoint.training.modules import evaluating, rows_at_once
 from counterpoint.training.precision import autocast
 from counterpoint.training.readout import Readout
+from counterpoint.training.threads import Threads
 from counterpoint.training.voting import Vote
 
 __all__ = ["Group", "GroupedEnsembles"]
@@ -131,7 +133,7 @@ class GroupedEnsembles:
         rows = nn.utils.rnn.pad_sequence(list(distinct.values()), batch_first=True)
         parts = torch.split(rows, self._rows_at_once(rows), dim=1)
         with evaluating(self.networks), autocast("float32", self.device):
-            found = torch.cat([self._run(x, inputs) for x in parts], dim=2)
+            found = torch.cat(self._run_each(parts, inputs), dim=2)
         return [logits[:, : len(x)] for logits, x in zip(found, each, strict=True)]
 
     def readouts(self) -> list[Readout | None]:
@@ -177,6 +179,14 @@ class GroupedEnsembles:
     def _run(self, x: Tensor, inputs: Sequence[Tensor | list[int] | None]) -> Tensor:
         """Return the logits (G, N, B, m) of inputs (S, B, ...)."""
         return cast(Tensor, self.networks(x, inputs).unflatten(0, (len(self.groups), -1)))
+
+    def _run_each(self, parts: Sequence[Tensor], inputs: Sequence[Tensor | list[int] | None]) -> list[Tensor]:
+        """Return the logits of inputs in parts, which threads of the CPU share, without gradients."""
+        if self.device.type != "cpu" or not self.networks.is_stacked or len(parts) == 1:
+            return [self._run(x, inputs) for x in parts]
+        run = torch.no_grad()(self._run)  # gradients are a setting of each thread
+        with Threads(self.device) as threads, threads.workers(len(parts)) as pool:
+            return list(pool.map(run, parts, repeat(inputs)))
 
     def _rows_at_once(self, x: Tensor) -> int:
         """Return how many of the rows (..., n, *sample) fit into one pass."""

@@ -3,8 +3,10 @@
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, cast
+from itertools import repeat
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -13,20 +15,18 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from counterpoint._validation import check_whole
 from counterpoint.training.device import seeded
-from counterpoint.training.ensemble_loss import EnsembleLoss
 from counterpoint.training.group_batches import (
     BatchFold,
     Fold,
-    GroupBatch,
     RowBatches,
     StreamedBatches,
     can_train_together,
 )
-from counterpoint.training.group_steps import GroupLoss, Steps, adamw, trained_parameters
+from counterpoint.training.group_programs import Program, split_groups
+from counterpoint.training.group_steps import Steps, adamw, trained_parameters, warmup_loss
 from counterpoint.training.grouped_ensembles import Group, GroupedEnsembles
-from counterpoint.training.losses import DiversityLoss, IndependentLoss
 from counterpoint.training.precision import autocast
-from counterpoint.training.threads import Threads, work_of
+from counterpoint.training.threads import Threads
 
 __all__ = [
     "BatchFold",
@@ -120,6 +120,9 @@ def fit_groups(
     without rows has loss 0. Padding would enter the statistics of batch normalisation, so networks with it need folds
     of one size (:func:`can_train_together`). Folds with batches of their own must yield batches of one shape.
 
+    On the CPU, many groups on rows in memory train as several programs, which the threads share. This needs the default
+    optimizer, a loss of this package, and networks without dropout and batch normalisation.
+
     Examples
     --------
     >>> from counterpoint.training import DiversityLoss, IndependentLoss, mlp
@@ -146,28 +149,32 @@ def fit_groups(
     """
     check_whole(schedule.epochs, "epochs", minimum=1)
     grouped = GroupedEnsembles(groups)
-    batches, steps = _batches(grouped, schedule), _steps(grouped, schedule, optimizer, scheduler)
-    device = grouped.device
+    batches, device = _batches(grouped, schedule), grouped.device
     _log.info("training %d ensembles at once for %d epochs on %s", len(groups), schedule.epochs, device)
+    parts = [grouped]
+    if isinstance(batches, RowBatches) and optimizer is None and scheduler is None and on_step is None:
+        parts = split_groups(grouped, batches.width)
+    programs = [
+        Program(
+            part,
+            batches if part is grouped else _batches(part, schedule),
+            _steps(part, schedule, optimizer, scheduler),
+            precision,
+        )
+        for part in parts
+    ]
     with (
         seeded(device, grouped.folds[0].random_state),
         Threads(device) as threads,
+        nullcontext() if len(programs) == 1 else threads.workers(len(programs)) as pool,
         autocast("float32", device),
         torch.enable_grad(),
     ):
-        lower = autocast(precision, device)
         for epoch in _epochs(schedule.epochs, progress):
-            group_loss = GroupLoss([_loss_in(group, epoch) for group in groups], grouped.n_learners, device)
-            for batch in batches:
-                if not threads.chosen:
-                    threads.choose(work_of(grouped.networks, batch.x[0]))
-                target, weight = _per_group(batch, grouped.fold_of)
-                with lower:
-                    logits = grouped.forward(batch)
-                    loss = group_loss(logits, target, weight)
-                steps.take(loss)
-                if on_step is not None:
-                    on_step(logits.detach(), target)
+            if pool is None:
+                programs[0].train_epoch(epoch, threads, on_step)
+            else:
+                list(pool.map(Program.train_epoch, programs, repeat(epoch)))
             grouped.weights_changed()
             if on_epoch is not None:
                 on_epoch(epoch + 1, grouped)
@@ -213,34 +220,6 @@ def _steps(
     if scheduler is None or not isinstance(built, Optimizer):
         return Steps(built, None, decay)
     return Steps(built, scheduler(built), decay)
-
-
-def _loss_in(group: Group, epoch: int) -> EnsembleLoss:
-    if epoch >= group.warmup_epochs:
-        return group.loss
-    return warmup_loss(group.loss)
-
-
-def warmup_loss(loss: Any) -> EnsembleLoss:
-    """Return independent training with the targets of a loss, for the epochs of a warm-up.
-
-    Examples
-    --------
-    >>> from counterpoint.training import DiversityLoss
-    >>> warmup_loss(DiversityLoss(label_smoothing=0.1)).label_smoothing
-    0.1
-    """
-    if isinstance(loss, DiversityLoss):
-        kept = {name: getattr(loss, name) for name in ("weight", "label_smoothing", "ignore_index")}
-        return IndependentLoss(**kept)
-    regression = isinstance(loss, EnsembleLoss) and loss.activation == "regression"
-    return loss.with_diversity(0.0) if regression else IndependentLoss()
-
-
-def _per_group(batch: GroupBatch, fold_of: Tensor) -> tuple[Tensor, Tensor | None]:
-    """Return the targets and the sample weights of each group."""
-    weight = None if batch.sample_weight is None else batch.sample_weight[fold_of]
-    return batch.y[fold_of], weight
 
 
 def _epochs(epochs: int, progress: bool) -> Iterator[int]:

@@ -2,12 +2,14 @@
 
 Threads share the loops of one operation and wait for each other at its end. Where operations are short, the waiting
 costs more than the sharing gains, above all where other processes keep the cores busy. The number depends on the size
-of a step, and not on the clock, so that the same training gets the same number every time.
+of a step, and not on the clock, so that the same training gets the same number every time. Where the work consists of
+independent tasks, each thread takes some of them, and none waits.
 """
 
 import math
 import threading
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import joblib
@@ -71,17 +73,31 @@ class Threads:
         with _LOCK:
             _OPEN.pop()
             _DEPTH.value -= 1
-            if torch.get_num_threads() != self.before:
-                torch.set_num_threads(self.before)
+            torch.set_num_threads(self.before)  # also for threads that begin later
 
     def choose(self, work: int) -> None:
         """Use as many threads as layers with so many multiplications occupy; only the first call counts."""
         if not self.chosen:
             self.chosen = True
-            most = min(_OPEN[0], joblib.cpu_count())
-            number = max(1, min(most, work // _WORK_OF_A_THREAD))
+            number = max(1, min(_most(), work // _WORK_OF_A_THREAD))
             if number != torch.get_num_threads():
                 torch.set_num_threads(number)
+
+    def workers(self, n_tasks: int) -> ThreadPoolExecutor:
+        """Return a pool for independent tasks.
+
+        Each of its threads computes alone, and so does this one until the block ends.
+        """
+        self.chosen = True
+        torch.set_num_threads(1)
+        return ThreadPoolExecutor(
+            min(n_tasks, _most()), "counterpoint", initializer=torch.set_num_threads, initargs=(1,)
+        )
+
+
+def _most() -> int:
+    """Return the largest number of threads that a block may use."""
+    return min(_OPEN[0], int(joblib.cpu_count()))
 
 
 def work_of(networks: nn.Module, x: Any) -> int:
