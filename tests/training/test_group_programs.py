@@ -75,7 +75,7 @@ def small_programs(monkeypatch):
 def test_programs_side_by_side_train_as_one_program(make, small_programs):
     folds = make_folds(make)
     groups, seen = groups_of(folds), {"parts": [], "one": []}
-    assert len(split_groups(GroupedEnsembles(groups), 15)) == 6  # two for each fold
+    assert [len(split_groups(GroupedEnsembles(groups), 15, n)) for n in (1, 2, 3, 4)] == [3, 4, 3, 6]
 
     def run(name, **given):
         def look(epoch, grouped):
@@ -92,7 +92,7 @@ def test_programs_side_by_side_train_as_one_program(make, small_programs):
 def test_the_weights_of_a_part_are_views_of_those_of_all_groups(small_programs):
     folds = make_folds(masked)
     grouped = GroupedEnsembles(groups_of(folds))
-    parts = split_groups(grouped, 15)
+    parts = split_groups(grouped, 15, 2)
     places = [g for k in range(3) for g in range(k, 12, 3)]  # fold by fold
     assert [group for part in parts for group in part.groups] == [grouped.groups[g] for g in places]
     with torch.no_grad():
@@ -100,9 +100,11 @@ def test_the_weights_of_a_part_are_views_of_those_of_all_groups(small_programs):
             for parameter in part.networks.parameters():
                 parameter.fill_(number)
     learners = grouped.networks.learners
-    for place, g in enumerate(places):
+    numbers = [number for number, part in enumerate(parts) for _ in part.groups]
+    assert numbers == [0] * 4 + [1] * 4 + [2] * 2 + [3] * 2
+    for number, g in zip(numbers, places, strict=True):
         for learner in learners[3 * g : 3 * g + 3]:
-            assert (learner[-1].weight == place // 2).all()
+            assert (learner[-1].weight == number).all()
 
 
 class OwnLoss(DiversityLoss):
@@ -122,12 +124,12 @@ class OwnLoss(DiversityLoss):
 def test_groups_that_cannot_be_split_train_as_one_program(make, losses, small_programs):
     groups = [Group(fold, loss) for loss in losses for fold in make_folds(make, (40, 40))]
     grouped = GroupedEnsembles(groups)
-    assert split_groups(grouped, 20) == [grouped]
+    assert split_groups(grouped, 20, 2) == [grouped]
 
 
 def test_groups_with_little_work_train_as_one_program():
     grouped = GroupedEnsembles(groups_of(make_folds(plain)))
-    assert split_groups(grouped, 15) == [grouped]
+    assert split_groups(grouped, 15, 2) == [grouped]
 
 
 def test_threads_are_as_before_after_programs_side_by_side(small_programs):

@@ -1,4 +1,4 @@
-"""The programs that train groups of ensembles: all groups as one, or on the CPU some groups of a fold each.
+"""The programs that train groups of ensembles: all groups as one, or on the CPU those of a fold each.
 
 Operations on many networks at once pay off up to a size. Beyond it, threads that share an operation wait for each other
 at its end, and its numbers do not fit into the cache of a core. So several programs train side by side, each by a
@@ -69,21 +69,24 @@ class Program:
                     on_step(logits.detach(), target)
 
 
-def split_groups(grouped: GroupedEnsembles, batch: int) -> list[GroupedEnsembles]:
+def split_groups(grouped: GroupedEnsembles, batch: int, n_threads: int) -> list[GroupedEnsembles]:
     """Return the groups in parts to train side by side, or all as they are if they must train as one program.
 
-    A part has some groups of one fold, and its weights are views of those of all groups.
+    A part has the groups of one fold, and its weights are views of those of all groups. Folds that are left over when
+    each thread has as many as the others are split among the threads.
     """
     if not _can_split(grouped):
         return [grouped]
     folds = cast(list[Fold], grouped.folds)
     rows = folds[0].x.new_empty(batch, *folds[0].x.shape[1:])
     work_of_a_group = work_of(grouped.networks, rows) // len(grouped.groups)
+    n_whole = len(folds) - len(folds) % n_threads
     parts: list[list[int]] = []
     for k in range(len(folds)):
         own = (grouped.fold_of == k).nonzero()[:, 0].tolist()
         most = len(own) // 2  # so that each network of a fold is in a stack with others
-        count = min(work_of_a_group * len(own) // _WORK_OF_A_PROGRAM, most)
+        wanted = 1 if k < n_whole else n_threads
+        count = min(wanted, work_of_a_group * len(own) // _WORK_OF_A_PROGRAM, most)
         if not count:
             return [grouped]
         parts += [part.tolist() for part in np.array_split(own, count)]

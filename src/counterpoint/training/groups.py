@@ -153,7 +153,7 @@ def fit_groups(
     _log.info("training %d ensembles at once for %d epochs on %s", len(groups), schedule.epochs, device)
     parts = [grouped]
     if isinstance(batches, RowBatches) and optimizer is None and scheduler is None and on_step is None:
-        parts = split_groups(grouped, batches.width)
+        parts = split_groups(grouped, batches.width, torch.get_num_threads())
     programs = [
         Program(
             part,
