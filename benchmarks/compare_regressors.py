@@ -120,7 +120,7 @@ def main() -> None:
             "diversity": DIAL,
             "random_state": 0,
         },
-        **setting(),
+        **environment(),
         "forest": {name: forest_scores(*one) for name, one in data.items()},
         "studies": [],
         "variants": {},
@@ -141,7 +141,7 @@ def main() -> None:
     print(markdown(record))
 
 
-def setting() -> dict[str, Any]:
+def environment() -> dict[str, Any]:
     """Return what the measurements ran on."""
     return {
         "machine": {"cores": os.cpu_count(), "processor": platform.machine(), "threads": 1, "device": "cpu"},
@@ -187,7 +187,7 @@ def compare_rules(folder: Path) -> dict[str, Any]:
             "folds": {"n_splits": SPLITS, "random_state": 0},
             "random_state": 0,
         },
-        **setting(),
+        **environment(),
         "studies": studies,
         "seconds": time.perf_counter() - start,
     }

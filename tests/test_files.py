@@ -58,6 +58,26 @@ def test_a_file_with_several_writers_is_whole_at_every_moment(tmp_path):
 
 
 @POSIX
+def test_a_leftover_is_removed_while_it_is_locked(tmp_path, monkeypatch):
+    import fcntl
+
+    (tmp_path / f".a.1-{'0' * 16}.part").touch()
+    found, unlink = [], Path.unlink
+
+    def remove(path, missing_ok=False):
+        if path.exists():
+            with path.open() as file, pytest.raises(BlockingIOError):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # a writer that has just created it waits
+            found.append(path.name)
+        unlink(path, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", remove)
+    write(tmp_path / "a", b"a")
+    assert found == [f".a.1-{'0' * 16}.part"]
+    assert names(tmp_path) == ["a"]
+
+
+@POSIX
 def test_a_writer_that_begins_while_another_renames_leaves_its_file_alone(tmp_path, monkeypatch):
     rename = Path.replace
 

@@ -140,3 +140,4 @@ def test_the_rank_of_the_search_is_that_of_the_arena():
     assert alt.startswith("Mean ranks of sixteen methods by error over 31 tables")
     first = sorted((m for m in ranks if m not in ("greedy-selection", "stack")), key=ranks.get)[:4]
     assert first == ["tabm", "diverse-cv", "extra-trees", "catboost"]
+    assert alt.endswith("TabM is first, then the search, diverse-cv, extra-trees and CatBoost")

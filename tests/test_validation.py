@@ -163,3 +163,5 @@ def test_numbers_that_are_objects_are_numbers():
     for value in ([True, 1.0], [None, 1.0], [pd.NA, 1.0], [1j, 1.0]):
         with pytest.raises(TypeError, match="`weights` must be a number or an array of numbers; got"):
             check_real(np.array(value, dtype=object), "weights")
+    with pytest.raises(ValueError, match="`weights` must be finite; got"):
+        check_real([10**400, 1], "weights")

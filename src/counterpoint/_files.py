@@ -14,6 +14,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
 
@@ -215,7 +216,7 @@ def _is_at(descriptor: int, path: Path) -> bool:
 
 
 def _remove_leftovers(target: Path) -> None:
-    for path in (*_left_behind(target, "part"), *_left_behind(target, "old")):
+    for path in chain(_left_behind(target, "part"), _left_behind(target, "old")):  # one by one, each locked
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)
         else:

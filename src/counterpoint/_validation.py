@@ -198,7 +198,10 @@ def check_real(value: ArrayLike, name: str) -> FloatArray:
     is_real = array.dtype.kind in "fiu" or (array.dtype == object and all(map(_is_real, array.flat)))
     if not is_real or array.size == 0:
         raise TypeError(f"`{name}` must be a number or an array of numbers; got {short(value)}.")
-    array = array.astype(np.float64)
+    try:
+        array = array.astype(np.float64)
+    except OverflowError:  # whole numbers of any size are objects
+        raise ValueError(f"`{name}` must be finite; got {short(value)}.") from None
     if (bad := np.isnan(array)).any():
         raise ValueError(f"`{name}` must not be NaN; got {_first(array, bad)}.")
     return array

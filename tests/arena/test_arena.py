@@ -419,7 +419,7 @@ def test_jobs_of_another_table_by_the_same_name_are_refused(finished, labor):
 
 def test_the_committed_records_are_of_the_embedded_tables():
     store = open_store(RESULTS)
-    # three repeats of 15 methods on 17 small tables, and one on 14 others
+    # three repeats of 16 methods on 17 small tables, and one on 14 others
     assert len(list(store)) == 16 * (3 * 17 + 14)
     for table in read_suite(["labor", "iris", "glass"]):
         for method in ("independent", "catboost"):

@@ -115,7 +115,7 @@ def grids(summary: Mapping[str, Any]) -> dict[str, Grid]:
 
 
 def sentences(summary: Mapping[str, Any]) -> list[str]:
-    """Return a sentence for each data set with a difference, one for all without, and what ran unevenly."""
+    """Return a sentence for each data set with a difference, one for the others, and one for each uneven run."""
     paid = {name: one for name, one in summary["paid"].items() if one}
     alike = [name for name, one in paid.items() if not one["gains"] and not one["losses"]]
     told = [one["sentence"] for name, one in paid.items() if name not in alike or len(alike) == 1]

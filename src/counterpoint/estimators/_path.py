@@ -1,4 +1,4 @@
-"""Candidates trained on all folds as one batched program."""
+"""Candidates trained on all folds together, in batched programs."""
 
 import math
 from collections.abc import Callable, Sequence

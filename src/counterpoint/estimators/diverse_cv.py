@@ -44,9 +44,9 @@ _CLAIM = "the vote is right on {:.1f} % of the rows held out"
 class DiverseEnsembleClassifierCV(FittedNetworks):
     """Choose diversity, regularisation and epochs by cross-validation, and test whether diversity pays.
 
-    All settings and networks train as one batched program, on all folds of similar size, and are scored on held-out
-    rows after many of the epochs. The setting with the lowest log-loss is then trained on all rows. The test compares
-    the best diversity with independent training of the same networks.
+    All settings and networks train together in batched programs, on all folds of similar size. They are scored on
+    held-out rows after many of the epochs. The setting with the lowest log-loss is then trained on all rows. The test
+    compares the best diversity with independent training of the same networks.
 
     Parameters
     ----------

@@ -38,9 +38,9 @@ _CLAIM = "the mean explains {:.1f} % of the variance of the rows held out"
 class DiverseEnsembleRegressorCV(FittedRegressor):
     """Choose diversity, weight decay and epochs by cross-validation, and test whether diversity pays.
 
-    All diversities, weight decays and networks train as one batched program, on all folds of similar size, and are
-    scored on held-out rows after many of the epochs. The setting with the lowest squared error is then trained on all
-    rows. The test compares the best diversity with independent training of the same networks.
+    All diversities, weight decays and networks train together in batched programs, on all folds of similar size. They
+    are scored on held-out rows after many of the epochs. The setting with the lowest squared error is then trained on
+    all rows. The test compares the best diversity with independent training of the same networks.
 
     Parameters
     ----------

@@ -68,7 +68,8 @@ class Pursuit:
         return [plain, self._walk(n, np.maximum(costs, 1e-6 * costs.max()))]
 
     def weigh(self, picks: Sequence[int]) -> FloatArray:
-        weights = self._least_squares(list(picks)) if self.fitted else shares(picks, len(self.b))
+        # Sorted, so that two walks to the same panel give it the same weights to the last digit.
+        weights = self._least_squares(sorted(picks)) if self.fitted else shares(picks, len(self.b))
         weights /= weights.sum()
         return weights
 

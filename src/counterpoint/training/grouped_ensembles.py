@@ -23,7 +23,7 @@ from counterpoint.training.group_networks import GroupNetworks
 from counterpoint.training.modules import evaluating, rows_at_once
 from counterpoint.training.precision import autocast
 from counterpoint.training.readout import Readout
-from counterpoint.training.threads import Threads
+from counterpoint.training.threads import Threads, most_threads
 from counterpoint.training.voting import Vote
 
 __all__ = ["Group", "GroupedEnsembles"]
@@ -182,15 +182,22 @@ class GroupedEnsembles:
 
     def _run_each(self, parts: Sequence[Tensor], inputs: Sequence[Tensor | list[int] | None]) -> list[Tensor]:
         """Return the logits of inputs in parts, which threads of the CPU share, without gradients."""
-        if self.device.type != "cpu" or not self.networks.is_stacked or len(parts) == 1:
+        if not self._in_threads or len(parts) == 1:
             return [self._run(x, inputs) for x in parts]
         run = torch.no_grad()(self._run)  # gradients are a setting of each thread
         with Threads(self.device) as threads, threads.workers(len(parts)) as pool:
             return list(pool.map(run, parts, repeat(inputs)))
 
     def _rows_at_once(self, x: Tensor) -> int:
-        """Return how many of the rows (..., n, *sample) fit into one pass."""
-        return rows_at_once(self.networks, x.shape[2:], len(self.groups) * self.n_learners)
+        """Return how many of the rows (..., n, *sample) fit into one pass, of those that threads run side by side."""
+        n_passes = most_threads() if self._in_threads else 1
+        n_networks = len(self.groups) * self.n_learners
+        return max(1, rows_at_once(self.networks, x.shape[2:], n_networks) // n_passes)
+
+    @property
+    def _in_threads(self) -> bool:
+        """Whether threads share the passes."""
+        return self.device.type == "cpu" and self.networks.is_stacked
 
     @torch.no_grad()
     def _fit_readouts(self) -> list[Readout | None]:

@@ -26,7 +26,7 @@ from counterpoint.training.group_programs import Program, split_groups
 from counterpoint.training.group_steps import Steps, adamw, trained_parameters, warmup_loss
 from counterpoint.training.grouped_ensembles import Group, GroupedEnsembles
 from counterpoint.training.precision import autocast
-from counterpoint.training.threads import Threads
+from counterpoint.training.threads import Threads, most_threads
 
 __all__ = [
     "BatchFold",
@@ -153,7 +153,7 @@ def fit_groups(
     _log.info("training %d ensembles at once for %d epochs on %s", len(groups), schedule.epochs, device)
     parts = [grouped]
     if isinstance(batches, RowBatches) and optimizer is None and scheduler is None and on_step is None:
-        parts = split_groups(grouped, batches.width, torch.get_num_threads())
+        parts = split_groups(grouped, batches.width, most_threads())
     programs = [
         Program(
             part,
@@ -167,7 +167,7 @@ def fit_groups(
         seeded(device, grouped.folds[0].random_state),
         Threads(device) as threads,
         nullcontext() if len(programs) == 1 else threads.workers(len(programs)) as pool,
-        autocast("float32", device),
+        autocast("float32", device),  # for on_epoch, as gradients are
         torch.enable_grad(),
     ):
         for epoch in _epochs(schedule.epochs, progress):

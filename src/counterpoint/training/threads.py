@@ -16,7 +16,7 @@ import joblib
 import torch
 from torch import Tensor, nn
 
-__all__ = ["Threads", "work_of"]
+__all__ = ["Threads", "most_threads", "work_of"]
 
 # Multiplications of a layer, in a forward pass, that occupy a thread.
 _WORK_OF_A_THREAD = 2**20
@@ -79,7 +79,7 @@ class Threads:
         """Use as many threads as layers with so many multiplications occupy; only the first call counts."""
         if not self.chosen:
             self.chosen = True
-            number = max(1, min(_most(), work // _WORK_OF_A_THREAD))
+            number = max(1, min(most_threads(), work // _WORK_OF_A_THREAD))
             if number != torch.get_num_threads():
                 torch.set_num_threads(number)
 
@@ -91,13 +91,19 @@ class Threads:
         self.chosen = True
         torch.set_num_threads(1)
         return ThreadPoolExecutor(
-            min(n_tasks, _most()), "counterpoint", initializer=torch.set_num_threads, initargs=(1,)
+            min(n_tasks, most_threads()), "counterpoint", initializer=torch.set_num_threads, initargs=(1,)
         )
 
 
-def _most() -> int:
-    """Return the largest number of threads that a block may use."""
-    return min(_OPEN[0], int(joblib.cpu_count()))
+def most_threads() -> int:
+    """Return the largest number of threads that a block may use.
+
+    Examples
+    --------
+    >>> most_threads() <= torch.get_num_threads()
+    True
+    """
+    return min(_OPEN[0] if _OPEN else torch.get_num_threads(), int(joblib.cpu_count()))
 
 
 def work_of(networks: nn.Module, x: Any) -> int:

@@ -340,27 +340,6 @@ def test_what_is_said_of_corrupted_images_is_in_the_record(committed):
         assert words.format(*found) in page
 
 
-def test_what_is_said_of_heads_is_in_the_record():
-    record = read(ROOT / "results" / "image-heads.json")["data"].values()
-    page = " ".join((ROOT / "docs" / PAGE).read_text(encoding="utf-8").split())
-
-    def mean(arm, measure, k=8):
-        wanted = {"kind": "hidden", "k": k, "arm": arm}
-        jobs = [job["data"]["vote"] for job in record if wanted.items() <= job["config"].items()]
-        return np.mean([job[measure] for job in jobs])
-
-    errors, losses = ([mean(arm, measure) for arm in ("0", "one")] for measure in ("error", "log_loss"))
-    assert (
-        f"err on {100 * errors[0]:.1f} % where one head of eight times the width errs on {100 * errors[1]:.1f} %"
-        in page
-    )
-    assert f"({losses[0]:.2f} against {losses[1]:.2f})" in page
-    many = [100 * mean(arm, "error", k=32) for arm in ("0", "one")]
-    assert f"With 32 heads it is {many[0]:.1f} against {many[1]:.1f} %." in page
-    gain = 100 * (errors[0] - mean("0.5", "error"))
-    assert f"falls by {gain:.1f} points and the log-loss rises to {mean('0.5', 'log_loss'):.2f}" in page
-
-
 def test_no_job_is_listed_twice():
     names = [name for name, *_ in study.plan(dial.POINTS)]
     assert len(set(names)) == len(names)

@@ -497,6 +497,14 @@ def test_the_log_losses_on_cifar_100_are_in_the_text():
     }
     worse = [scores[arm] for arm in POOLED_LOGITS]
     assert f"({min(worse)} to {max(worse)}; {scores['independent']} with independent training)" in page
+    votes, more = (
+        [vote_error(run["data"]["test"]) for run in runs if run["config"]["arm"] == arm]
+        for arm in ("vote", "independent")
+    )
+    change = np.subtract(more, votes)
+    half = stats.t.ppf(0.975, 2) * stats.sem(change)
+    ends = f"[{change.mean() - half:.2f}, {change.mean() + half:.2f}]"
+    assert f"raises the error of the vote by {change.mean():.2f} points {ends}" in page
     single = [run["data"]["test"]["learners"] for run in runs if run["config"]["arm"] == "vote"]
     assert f"a single network has {np.mean(single):.2f} %, where the paper reports 17.28" in page
 
