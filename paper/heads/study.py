@@ -81,8 +81,8 @@ def reproduce(
     """Run the jobs that are not done yet, and write a record of all that are.
 
     ``weights`` is a folder with ``resnet18.safetensors``, by default torchvision's download. ``seeds`` is the number
-    of seeds, by default three. ``parts`` selects the jobs to run:
-    beginnings of their names, such as ``frozen-hidden-k8,tuned``, separated by commas.
+    of seeds, by default three. ``parts`` selects the jobs to run: beginnings of their names, such as
+    ``frozen-hidden-k8,tuned``, separated by commas.
     """
     where, settings = pick_device(device), SMOKE_SETTINGS if smoke else SETTINGS
     source = check_weights(weights, [settings.network], smoke=smoke)
