@@ -60,16 +60,18 @@ POINTS = (
     _point("cifar10", 64, 10, PAIR, n_seeds=5),
     _point("cifar10", 4, 10, (*FAIR, "paper-0.9")),
     _point("cifar100", 4, 10, FAIR),
-    _point("cifar10", 8, 50, PAIR),
-    _point("cifar100", 8, 50, PAIR),
+    _point("cifar10", 8, 50, PAIR, n_seeds=5),
+    _point("cifar100", 8, 50, PAIR, n_seeds=5),
     _point("cifar10", 32, 30, PAIR),
     _point("cifar100", 32, 30, PAIR),
-    _point("cifar10", 32, 50, PAIR),
-    _point("cifar100", 32, 50, PAIR),
+    _point("cifar10", 32, 50, PAIR, n_seeds=5),
+    _point("cifar100", 32, 50, PAIR, n_seeds=5),
     _point("cifar10", 16, 10, PAIR),
     *(_point("cifar10", width, 40, PAIR, **FEW) for width in (8, 32)),
     *(_point("cifar10", width, 1, PAIR) for width in (8, 32)),
     _point("cifar10", 32, 10, ("joint-proba",)),
+    _point("cifar100", 16, 10, PAIR),
+    _point("cifar100", 64, 10, PAIR),
 )
 SMOKE_POINTS = (
     Point(

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from counterpoint.records import fill
+from counterpoint.records import fill, number
 from paper import reproduce
 from paper.convnets import scratch
 from paper.convnets import scratch_tables as tables
+from paper.convnets.dial_tables import interval
 from paper.convnets.fast import FastEnsemble, fast_net
 from paper.convnets.images import ImageSets
 from paper.convnets.scratch import Point
@@ -208,12 +209,31 @@ def test_the_sentences_of_the_page_say_what_the_record_says(committed):
     def seconds(*key):
         return f"{found[key].seconds.mean():.1f} seconds"
 
+    def fewer(width, n_learners, dial):
+        ours, theirs = (found[width, n_learners, 10, loss].error for loss in (dial, "independent"))
+        share = 100 * (theirs - ours) / theirs
+        sign, word = (1, "fewer errors" if width == 16 else "fewer") if share.mean() > 0 else (-1, "more")
+        low, high = interval(sign * share)
+        return f"{sign * share.mean():.1f} % {word} [{number(low, '.1f')}, {number(high, '.1f')}]"
+
     wide = (128, 1, 10, "independent")
     three = min(("independent", "0.67", "logits"), key=lambda loss: found[64, 3, 10, loss].error.mean())
     for words in (
         f"one of width 128 errs on {error(*wide)} % after {seconds(*wide)}",
         f"three of width 64 take {seconds(64, 3, 10, three)} and err on {error(64, 3, 10, three)} % at best",
-        f"({error(32, 4, 10, '0.75')} against {error(32, 4, 10, 'independent')} % for four of width 32)",
+        f"({error(32, 4, 10, '0.75')} against {error(32, 4, 10, 'independent')} %)",
+        f"ten of width 16 make {fewer(16, 10, '0.9')}",
+        f"four of width 32 make {fewer(32, 4, '0.75')}",
+        f"three of width 64 make {fewer(64, 3, '0.67')}",
     ):
         assert words in page
     assert all(one.n_learners == 1 for one in tables.frontier(tables.points(committed)))
+    assert {len(one.error) for one in found.values()} == {3}
+    longer = {one.name for one in scratch.plan()} - {Point(*key).name for key in found}
+    assert longer == {
+        "fast-64-n1-e40-independent",
+        "fast-128-n1-e20-independent",
+        "fast-64-n3-e20-independent",
+        "fast-64-n3-e20-0.67",
+    }
+    assert max(one.seconds.mean() for one in found.values()) < 8

@@ -206,7 +206,7 @@ def test_what_the_page_says_of_heads_is_in_the_record():
         errors = sorted(error(key, arm) for arm in found[key] if arm != ONE)
         return f"{errors[0]} to {errors[-1]} %"
 
-    frozen, many, tuned = (("frozen", "hidden", 8), ("frozen", "hidden", 32), ("tuned", "hidden", 8))
+    frozen, many, tuned, more = [(mode, "hidden", k) for mode in ("frozen", "tuned") for k in (8, 32)]
     assert (
         f"err on {error(frozen, '0')} %, one head of eight times the width on {error(frozen, ONE)} %"
         in section
@@ -215,11 +215,14 @@ def test_what_the_page_says_of_heads_is_in_the_record():
     assert f"it is {error(many, '0')} against {error(many, ONE)} %" in section
     assert f"err on {error(tuned, '0')} %, one head of their size on {error(tuned, ONE)} %" in section
     assert f"log-losses of {log_loss(tuned, '0')} and {log_loss(tuned, ONE)}" in section
+    assert f"on {error(more, '0')} %, one of their size on {error(more, ONE)} %" in section
+    assert f"({log_loss(more, '0')} and {log_loss(more, ONE)})" in section
     assert f"raises the log-loss to {log_loss(frozen, '0.5')}" in section
-    assert f"all dials err alike ({ends(tuned)})" in section
+    assert f"all dials err alike ({ends(tuned)} with eight heads, {ends(more)} with 32)" in section
     alone = 100 * np.mean([run["learner_error"] for run in found[tuned]["1"]])
-    assert f"a single head errs on {alone:.1f} %" in section
-    linear, one = ends(("tuned", "linear", 8)), error(("tuned", "linear", 1), ONE)
-    assert f"err on {linear}, one on {one} %" in section
-    assert {len(runs) for arms in found.values() for runs in arms.values()} == {2, 3}
-    assert ("tuned", "hidden", 32) not in found
+    assert f"a single one of eight heads errs on {alone:.1f} %" in section
+    few, most = (ends(("tuned", "linear", k)) for k in (8, 32))
+    one = error(("tuned", "linear", 1), ONE)
+    assert f"eight of them err on {few}, 32 on {most}, and one on {one} %" in section
+    assert {len(runs) for arms in found.values() for runs in arms.values()} == {3}
+    assert sum(map(len, found.values())) == len({point for point, _ in study.plan()})
