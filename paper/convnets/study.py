@@ -1,8 +1,9 @@
 """The jobs of ``image-dial`` and ``image-rates``: ensembles of small ConvNets, each trained by the loss of one arm.
 
 Each job is one ensemble, trained by :func:`counterpoint.training.fit`. All arms of a seed start from the same weights
-and see the same batches, so their differences are paired. No epoch and no setting is chosen on the test images; the
-learning rates come from held-out training images.
+and see the same batches, so their differences are paired. No epoch, rate or dial is chosen on the test images: the
+learning rates come from held-out training images. Widths and epochs follow an earlier study on the test images of
+CIFAR-10.
 """
 
 import math
@@ -83,7 +84,7 @@ ARMS: Mapping[str, Callable[[], EnsembleLoss]] = {
     "joint-sum": SummedLogitsLoss,
     "joint-proba": JointLoss,
     **{f"paper-{d}": partial(CorrelationLoss, d) for d in (0.5, 0.9, 1.0)},
-    "single": IndependentLoss,  # one network of the size and cost of the ensemble
+    "single": IndependentLoss,  # one network of about the size and cost of the ensemble
 }
 
 # The learning rates that ``image-rates`` chose, by kind of arm, width and epochs; all others are ``LEARNING_RATE``.
@@ -145,9 +146,9 @@ def job_config(point: Point, arm: str, seed: int) -> dict[str, Any]:
 
 
 def rate_of(point: Point, arm: str) -> float:
-    """Return the learning rate of an arm: the one to try, or that of its kind at the nearest of two widths.
+    """Return the learning rate of an arm: the one to try, or the one chosen for its kind at width 8 or 32.
 
-    Runs that see as many images as ten epochs have at most have the rates of ten epochs.
+    Widths up to 8 have the rates of width 8, the others those of width 32. Runs on few images have those of ten epochs.
     """
     if point.rate is not None:
         return point.rate
@@ -168,7 +169,10 @@ def kind_of(arm: str) -> str:
 
 
 def same_size(width: int, n_learners: int) -> int:
-    """Return the width of one network with the parameters, and the cost, of ``n_learners`` networks."""
+    """Return the width of one network with about the parameters, and the cost, of ``n_learners`` networks.
+
+    The inner layers then have as many; first and last layers grow with the width alone.
+    """
     return round(width * math.sqrt(n_learners))
 
 

@@ -232,6 +232,7 @@ def test_the_gain_of_the_default_in_prose_is_that_of_the_record(point, documents
         (("cifar10", 32, 5, 10), "joint-proba"),
         (("cifar10", 32, 5, 10), "joint-logits"),
         (("cifar10", 8, 10, 10), "paper-0.9"),
+        (("cifar10", 8, 10, 10), "0.5"),
         (("cifar10", 4, 10, 10), "paper-0.9"),
         (("cifar10", 32, 5, 10), "paper-0.9"),
         (("cifar100", 32, 5, 10), "paper-0.9"),
@@ -295,6 +296,88 @@ def test_one_network_of_the_same_size_is_behind_where_the_page_says(committed):
         assert f"{ours:.{digits}f} against {theirs:.{digits}f} %" in " ".join(page.split())
 
 
+def _between(sample, digits=1):
+    """Return the interval of a sample as the page writes it."""
+    return "[{}, {}]".format(*(number(end, f".{digits}f") for end in tables.interval(np.asarray(sample))))
+
+
+def test_what_is_said_of_one_network_is_in_the_record(committed):
+    points = tables.runs_by_point(committed)
+    page = " ".join((ROOT / "docs" / PAGE).read_text(encoding="utf-8").split())
+
+    def more(data, width, n_learners, measure="error"):
+        runs = points[tables.Key(data, width, n_learners, 10)]
+        ours, theirs = (tables.values(runs, arm, measure) for arm in ("0.9", "single"))
+        return 100 * (ours / theirs - 1)
+
+    errors, losses = more("cifar100", 8, 10), more("cifar100", 8, 10, "log_loss")
+    assert f"it makes {errors.mean():.1f} % more errors {_between(errors)}" in page
+    assert f"a log-loss that is {losses.mean():.1f} % higher {_between(losses)}" in page
+    fewer = -more("cifar100", 4, 10)
+    assert f"{fewer.mean():.1f} % fewer {_between(fewer)}), and there the one network has 17 %" in page
+
+    def missing(data, width, n_learners):
+        """Return by how many % one network has fewer parameters."""
+        runs = points[tables.Key(data, width, n_learners, 10)]
+        sizes = [runs[arm][0]["n_parameters"] for arm in ("single", "independent")]
+        return 100 * (1 - sizes[0] / sizes[1])
+
+    assert f"at width 8 it has {missing('cifar10', 8, 10):.0f} % fewer" in page
+    small = [missing("cifar100", width, 10) for width in (4, 8)]
+    assert "at widths 4 and 8 {:.0f} and {:.0f} % fewer".format(*small) in page
+    others = (("cifar10", 4, 10), ("cifar10", 32, 5), ("cifar100", 32, 5))
+    assert max(abs(missing(*one)) for one in others) < 2
+
+
+def test_part_of_a_small_difference_is_the_vote(committed):
+    points = tables.runs_by_point(committed)
+    page = " ".join((ROOT / "docs" / PAGE).read_text(encoding="utf-8").split())
+    key = tables.Key("cifar10", 8, 10, 10)
+    share = tables.gain(points[key], key.default, over="geometric")
+    assert f"{share.mean():.1f} % fewer errors at width 8 on CIFAR-10 {_between(share)}" in page
+    for key in (tables.Key("cifar100", 64, 3, 10), tables.Key("cifar100", 32, 5, 50)):
+        assert tables.interval(tables.gain(points[key], key.default, over="geometric"))[0] < 0
+    few = tables.Key("cifar10", 32, 5, 40, 5_000)
+    low, high = tables.interval(tables.gain(points[few], few.default, "log_loss", "geometric"))
+    assert low < 0 < high
+    lower = {
+        key
+        for key, runs in points.items()
+        if np.mean(tables.values(runs, "independent", "log_loss", "geometric"))
+        < np.mean(tables.values(runs, "independent", "log_loss"))
+    }
+    assert points.keys() - lower == {
+        tables.Key("cifar10", 32, 5, 30),
+        tables.Key("cifar10", 32, 5, 50),
+        few,
+    }
+
+
+def test_the_page_on_the_loss_names_the_points_where_the_default_does_not_gain(committed):
+    points = tables.runs_by_point(committed)
+    text = (ROOT / "docs" / "loss.md").read_text(encoding="utf-8")
+    gains = {
+        key: [tables.gain(runs, key.default, measure).mean() for measure in ("error", "log_loss")]
+        for key, runs in points.items()
+    }
+    both = {key for key, each in gains.items() if min(each) > 0}
+    assert f"at {len(both)} of {len(gains)} points" in text
+    for key in points.keys() - both:
+        higher = -tables.gain(points[key], key.default, "log_loss")
+        assert f"{higher.mean():.1f} % higher {_between(higher)} |" in text
+        fit = np.mean([1 - one["train"]["vote"]["error"] for one in points[key][key.default].values()])
+        assert fit > 0.985
+    longer = [points[tables.Key("cifar10", 32, 5, epochs)] for epochs in (30, 50)]
+    page = " ".join((ROOT / "docs" / PAGE).read_text(encoding="utf-8").split())
+    fits = [
+        100 * np.mean([1 - one["train"]["vote"]["error"] for one in runs[arm].values()])
+        for arm in ("0.8", "independent")
+        for runs in longer
+    ]
+    words = "right on {:.1f} and {:.1f} % of its training images, that of independent networks on {:.1f} and {:.1f} %"
+    assert words.format(*fits) in page
+
+
 def _error(runs, arm):
     return 100 * tables.values(runs, arm, "error").mean()
 
@@ -310,7 +393,26 @@ def test_what_is_said_of_missing_learners_is_in_the_record(committed):
     assert said in page
     joint = [error("joint-logits", k) for k in (8, 5)]
     assert f"8 of 10 learners err on {joint[0]:.1f} % and 5 on {joint[1]:.1f} %" in page
-    assert all(error("0.5", k) < error("independent", k) for k in range(2, 11))
+
+    def differences(k, other):
+        """Return the errors at 0.5 less those of another arm, in points, for the seeds of both."""
+        pairs = zip(arms["0.5"], arms[other], strict=False)
+        return [100 * (a["k_of_n"][k - 1]["error"] - b["k_of_n"][k - 1]["error"]) for a, b in pairs]
+
+    for k in range(1, 11):
+        low, high = tables.interval(np.array(differences(k, "independent")))
+        assert (high < 0) == (k >= 3)
+        low, high = tables.interval(np.array(differences(k, "0.9")))
+        assert (high < 0, low > 0) == (k <= 4, k >= 8)
+    fewer = -np.array(differences(4, "0.9"))
+    four = f"Four learners err on {error('0.5', 4):.1f} %, at 0.9 on {error('0.9', 4):.1f} %"
+    assert f"{four} ({fewer.mean():.1f} points fewer {_between(fewer)}, same seeds)" in page
+    rounded = [
+        np.mean([100 * (run["int8"]["error"] - run["k_of_n"][-1]["error"]) for run in runs])
+        for each in robust_tables.robust_runs(committed).values()
+        for runs in each.values()
+    ]
+    assert max(rounded) < 0.035
 
 
 def test_what_is_said_of_learning_rates_is_in_the_record():
@@ -341,6 +443,13 @@ def test_what_is_said_of_corrupted_images_is_in_the_record(committed):
             for arm in (key.default, "independent")
         ]
         assert words.format(*found) in page
+        ours, theirs = (
+            np.array([100 * run["shift"]["mean"]["error"] for run in arms[arm]])
+            for arm in (key.default, "independent")
+        )
+        assert f"{(theirs - ours).mean():.1f} points fewer {_between(theirs - ours)}" in page
+        single = np.mean([100 * run["shift"]["mean"]["error"] for run in arms["single"]])
+        assert re.search(f"one network [^%]*has {single:.1f} %", page)
 
 
 def test_no_job_is_listed_twice():

@@ -6,9 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from counterpoint.records import NONE, mean
+from counterpoint.records import NONE, mean, number
 from paper import reproduce
 from paper.__main__ import main
+from paper.convnets.dial_tables import interval
 from paper.heads import study, tables, training
 from paper.heads.training import ONE, Point, Trainer
 
@@ -206,12 +207,36 @@ def test_what_the_page_says_of_heads_is_in_the_record():
         errors = sorted(error(key, arm) for arm in found[key] if arm != ONE)
         return f"{errors[0]} to {errors[-1]} %"
 
+    def difference(key, ours, theirs, measure="error"):
+        values = [np.array([run["vote"][measure] for run in found[key][arm]]) for arm in (ours, theirs)]
+        change = values[0] - values[1]
+        ends = "[{}, {}]".format(*(number(100 * end, ".2f") for end in interval(change)))
+        return number(100 * change.mean(), ".2f"), ends
+
     frozen, many, tuned, more = [(mode, "hidden", k) for mode in ("frozen", "tuned") for k in (8, 32)]
     assert (
         f"err on {error(frozen, '0')} %, one head of eight times the width on {error(frozen, ONE)} %"
         in section
     )
     assert f"({log_loss(frozen, '0')} against {log_loss(frozen, ONE)})" in section
+    assert "({} points more {})".format(*difference(frozen, ONE, "0")) in section
+    assert f"do not tell apart {difference(many, ONE, '0')[1]}" in section
+    assert (
+        "changes the error of eight heads by {} points {}".format(*difference(frozen, "0.5", "0")) in section
+    )
+    geometric = mean([run["geometric"]["log_loss"] for run in found[frozen]["0"]], 3)
+    assert f"independent heads has a log-loss of {geometric}" in section
+    for key in (tuned, more):
+        ours, theirs = (np.array([run["vote"]["log_loss"] for run in found[key][arm]]) for arm in ("0", ONE))
+        assert interval(theirs - ours)[0] > 0
+    rates = {
+        run["learning_rate"]
+        for key in found
+        if key[0] == "frozen"
+        for runs in found[key].values()
+        for run in runs
+    }
+    assert rates == {min(study.SETTINGS.learning_rates)}
     assert f"it is {error(many, '0')} against {error(many, ONE)} %" in section
     assert f"err on {error(tuned, '0')} %, one head of their size on {error(tuned, ONE)} %" in section
     assert f"log-losses of {log_loss(tuned, '0')} and {log_loss(tuned, ONE)}" in section

@@ -477,6 +477,14 @@ def test_no_loss_beats_independent_training_as_the_page_says_first():
                 found[name, group, arm] = [change.mean(), change.mean() - half, change.mean() + half]
     assert len(found) > 15
     assert all(high > 0 for _, _, high in found.values())
+    long, short = (
+        [
+            vote_error(run["data"]["test"])
+            for run in find_runs(read(ROOT / "results", name), "networks", "vote")
+        ]
+        for name in ("table-5", "table-5-short")
+    )
+    assert "averaged weights {} % ({} more [{}, {}])".format(mean(short, 2), *_more(short, long)) in page
     for where, words in (
         (("table-5-short", "networks", "dial 0.5"), "by {} points [{}, {}] with the networks of Table 5"),
         (("table-6-short", "apart", "dial 0.5"), "by {} [{}, {}] with those of Table 6 trained apart"),
@@ -486,6 +494,14 @@ def test_no_loss_beats_independent_training_as_the_page_says_first():
     ):
         change, *ends = found[where]
         assert words.format(number(change, "+.2f"), *(number(end, ".2f") for end in ends)) in page
+
+
+def _more(ours, theirs, digits=2):
+    """Return the mean of the differences of paired errors, and the ends of its interval, as the page writes them."""
+    change = np.subtract(ours, theirs)
+    half = stats.t.ppf(0.975, len(change) - 1) * stats.sem(change)
+    ends = (change.mean(), change.mean() - half, change.mean() + half)
+    return [number(end, f".{digits}f") for end in ends]
 
 
 def test_what_is_said_of_cifar_100_is_in_the_record():
@@ -518,8 +534,22 @@ def test_what_is_said_of_cifar_100_is_in_the_record():
         ]
         for group in ("apart", "copies")
     )
-    assert f"an error of {apart[0]} % on CIFAR-100, three copies of one {copies[0]} %" in page
-    assert f"by the shorter recipe, it is {apart[1]} and {copies[1]} %" in page
+    more = [
+        _more(
+            *(
+                [
+                    vote_error(run["data"]["test"])
+                    for run in find_runs(read(ROOT / "results", name), group, "vote")
+                ]
+                for group in ("copies", "apart")
+            )
+        )
+        for name in ("table-6-cifar100", "table-6-short")
+    ]
+    first = "an error of {} % on CIFAR-100, three copies of one {} %: {} points more [{}, {}]"
+    assert first.format(apart[0], copies[0], *more[0]) in page
+    second = "by the shorter recipe, it is {} and {} % ({} more [{}, {}]; three seeds each)"
+    assert second.format(apart[1], copies[1], *more[1]) in page
     single = [run["data"]["test"]["learners"] for run in runs if run["config"]["arm"] == "vote"]
     assert f"a single network has {np.mean(single):.2f} %, where the paper reports 17.28" in page
 
@@ -543,6 +573,9 @@ def test_what_is_said_of_corrupted_images_is_in_the_record():
     sentence = "EfficientNet-B0 alone has an error of {:.2f} % and the vote {:.2f} %"
     assert sentence.format(best["vote"], vote["vote"]) in page
     assert (shifted("vote", "learner_errors")[:2] > best["vote"] + 6).all()
+    each = [one["shift"]["mean"] for one in found["vote"]]
+    more = _more([100 * one["error"] for one in each], [100 * one["learner_errors"][2] for one in each], 1)
+    assert "({} points more [{}, {}])".format(*more) in page
     votes, networks = ([each[arm] for arm in ("independent", "dial 0.5")] for each in (vote, best))
     sentence = "the vote has {:.2f} % after independent training and {:.2f} % after `DiversityLoss(0.5)`, with {:.2f}"
     assert f"{sentence} and {{:.2f}} % for EfficientNet-B0".format(*votes, *networks) in page
