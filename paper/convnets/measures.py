@@ -2,7 +2,8 @@
 
 import math
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,20 @@ from counterpoint.theory import optimality
 from counterpoint.training import Ensemble, Voters, correlations
 from counterpoint.vision import ImageBatches, predict_logits, predict_proba
 
-__all__ = ["evaluate", "evaluate_batches", "learner_measures", "scores", "vote_errors"]
+__all__ = ["evaluate", "evaluate_batches", "learner_measures", "scores", "vote_errors", "without_readout"]
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
+
+
+@contextmanager
+def without_readout(ensemble: Voters) -> Iterator[None]:
+    """Take the read-out off an ensemble, and put it back afterwards."""
+    readout, ensemble.readout = ensemble.readout, None
+    try:
+        yield
+    finally:
+        ensemble.readout = readout
 
 
 def evaluate(ensemble: Ensemble, x: NDArray[np.uint8], y: Labels, device: torch.device) -> dict[str, Any]:

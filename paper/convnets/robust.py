@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from counterpoint.training import Ensemble, Vote
 from counterpoint.vision import ImageBatches, predict_logits
 from paper.convnets.corruptions import CORRUPTIONS, corrupt
-from paper.convnets.measures import scores
+from paper.convnets.measures import scores, without_readout
 
 __all__ = ["doubts", "robustness", "rounded", "shift", "subsets"]
 
@@ -272,7 +272,8 @@ def _outputs(ensemble: Ensemble, x: Tensor, size: int | None) -> Tensor:
     """Return logits (N, n, m) before any read-out, for images (n, H, W, 3) on the device of the ensemble."""
     labels = np.zeros(len(x), dtype=np.int64)
     batches = ImageBatches(x, labels, batch_size=BATCH, size=size, augment=False, device=x.device)
-    return predict_logits(nn.Sequential(ensemble), batches)  # a wrapper has no read-out
+    with without_readout(ensemble):
+        return predict_logits(ensemble, batches)
 
 
 def _vote(ensemble: Ensemble, outputs: Tensor) -> Floats:

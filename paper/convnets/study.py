@@ -31,7 +31,7 @@ from counterpoint.training import (
 )
 from counterpoint.vision import ImageBatches, backbone
 from paper.convnets.images import ImageSets
-from paper.convnets.measures import evaluate
+from paper.convnets.measures import evaluate, without_readout
 from paper.convnets.robust import robustness
 from paper.device import clock
 
@@ -247,9 +247,8 @@ def _sum_of(ensemble: Ensemble, n_classes: int) -> Readout:
 
 def _without_readout(ensemble: Ensemble, images: Images, device: torch.device) -> dict[str, float]:
     """Return the scores of the soft vote without any read-out."""
-    readout, ensemble.readout = ensemble.readout, None
-    found: dict[str, float] = evaluate(ensemble, images.x_test, images.y_test, device)["soft"]
-    ensemble.readout = readout
+    with without_readout(ensemble):
+        found: dict[str, float] = evaluate(ensemble, images.x_test, images.y_test, device)["soft"]
     return found
 
 

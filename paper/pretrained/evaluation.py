@@ -10,6 +10,7 @@ from torch.nn import functional as F
 from counterpoint.measures import brier_score, calibration_error, log_loss
 from counterpoint.training import Callback, Ensemble, State, Vote, calibrate, correlations
 from counterpoint.vision import ImageBatches, predict_logits
+from paper.convnets.measures import without_readout
 from paper.pretrained.images import Images
 
 __all__ = ["DIGITS", "Evaluator", "Standing", "TestErrors", "for_epoch", "standing"]
@@ -53,13 +54,13 @@ class Evaluator:
         ``"mirrored"`` averages the outputs for each image and for its mirror image, ``"unmirrored"`` does not;
         ``"uncalibrated"`` is mirrored, ``"plain"`` is neither. ``places`` are the indices of the learners to measure.
         """
-        readout, ensemble.readout = ensemble.readout, None
+        readout = ensemble.readout
         assert readout is not None
         batches, target = self.batches[part], self.images.parts[part][1]
-        seen = predict_logits(ensemble, batches)
         reflected = ((cast(Tensor, x).flip(-1), y) for x, y in batches)
-        mirrored = (seen + predict_logits(ensemble, reflected)) / 2
-        ensemble.readout = readout
+        with without_readout(ensemble):
+            seen = predict_logits(ensemble, batches)
+            mirrored = (seen + predict_logits(ensemble, reflected)) / 2
         views = {
             "mirrored": readout(mirrored),
             "unmirrored": readout(seen),

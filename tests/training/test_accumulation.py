@@ -84,6 +84,46 @@ def test_fit_with_accumulation_takes_the_steps_of_large_batches(loss):
         assert found[1][1][name] == pytest.approx(found[0][1][name], abs=1e-9)
 
 
+class Heads(nn.Module):
+    """Five learners, of which the batch comes first."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 15)
+
+    def forward(self, x):
+        return self.layer(x).view(-1, 5, 3)
+
+
+class Named(nn.Module):
+    """Learners that take their input by name."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(4, 3) for _ in range(3))
+
+    def forward(self, features):
+        return torch.stack([layer(features) for layer in self.layers])
+
+
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_batches_are_checked_and_given_by_name_with_any_accumulation(accumulate):
+    x, y = torch.randn(20, 4), torch.arange(20) % 3
+    batches = list(zip(x.split(5), y.split(5), strict=True))
+    options = {"optimizer": torch.optim.Adam, "epochs": 1, "progress": False, "accumulate": accumulate}
+    with pytest.raises(ValueError, match="got the batch first"):
+        fit(Heads(), batches, loss=DiversityLoss(), **options)
+    history = fit(
+        Named(), batches, loss=DiversityLoss(), unpack=lambda b: ({"features": b[0]}, b[1]), **options
+    )
+    assert history["loss"][0] > 0
+    whole = Ensemble([nn.Linear(4, 3) for _ in range(3)])
+    with pytest.raises(TypeError, match=r"`batches` must yield inputs of torch\.float32"):
+        fit(whole, [(part.double(), own) for part, own in batches], loss=DiversityLoss(), **options)
+    with pytest.raises(ValueError, match="`loss` must return one number"):
+        fit(whole, batches, loss=lambda logits, y: logits.mean((0, 2)), **options)
+
+
 def test_accumulation_of_nothing_or_of_no_batches_is_refused():
     with pytest.raises(ValueError, match="at least one batch"):
         accumulate_gradients(ensemble_of(), DiversityLoss(), [])

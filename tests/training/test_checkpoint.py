@@ -359,12 +359,17 @@ def test_the_generator_of_a_loader_goes_on_where_it_was(tmp_path):
 
     x = torch.randn(30, 2)
     data = TensorDataset(x, (x[:, 0] > 0).long())
-    loader = lambda: DataLoader(data, 5, shuffle=True, generator=torch.Generator().manual_seed(3))  # noqa: E731
+
+    def loader(seed):
+        generator = torch.Generator().manual_seed(seed)
+        return DataLoader(data, 7, shuffle=True, drop_last=True, generator=generator)
 
     def go(path, epochs, ensemble):
         return fit(
             ensemble,
-            loader(),
+            loader(3),
+            validation=loader(4),  # which leaves out other rows in each epoch
+            metric="loss",
             loss=CorrelationLoss(),
             optimizer=torch.optim.Adam,
             epochs=epochs,
@@ -375,9 +380,10 @@ def test_the_generator_of_a_loader_goes_on_where_it_was(tmp_path):
 
     whole = small()
     start = {name: value.clone() for name, value in whole.state_dict().items()}
-    go(None, 4, whole)
+    at_once = go(None, 4, whole)
     parts = small()
     parts.load_state_dict(start)
     go(tmp_path / "run", 2, parts)
-    go(tmp_path / "run", 4, parts)
+    resumed = go(tmp_path / "run", 4, parts)
+    assert resumed["val_loss"].tolist() == at_once["val_loss"].tolist()
     assert equal(dict(parts.state_dict()), dict(whole.state_dict()))

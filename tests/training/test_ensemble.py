@@ -320,8 +320,59 @@ def test_views_may_differ_in_size_where_the_learners_allow_it():
 
 
 def test_outputs_that_are_no_rows_are_refused():
-    with pytest.raises(ValueError, match="`learners` must return one row for each sample; got 3 axes"):
-        Ensemble([nn.Linear(4, 2), nn.Linear(4, 2)])(torch.randn(6, 5, 4))
+    with pytest.raises(ValueError, match="`learners` must return one row for each sample; got 4 axes"):
+        Ensemble([nn.Linear(4, 2), nn.Linear(4, 2)])(torch.randn(6, 5, 3, 4))
+
+
+class Squeezed(nn.Module):
+    """One number for each sample, without an axis of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 1)
+
+    def forward(self, x):
+        return self.layer(x).squeeze(-1)
+
+
+@pytest.mark.parametrize("activation", ["softmax", "regression"])
+def test_predictions_of_outputs_that_are_no_rows_are_refused(activation):
+    ensemble = Ensemble([Squeezed() for _ in range(3)], activation=activation)
+    with pytest.raises(ValueError, match=r"one row for each sample, \(batch, n_classes\); got \(64,\)"):
+        ensemble.predict(torch.randn(64, 4))
+    ensemble = Ensemble([nn.Linear(4, 3), nn.Sequential(nn.Linear(4, 3), nn.Identity())])
+    with pytest.raises(ValueError, match=r"one row for each sample, \(batch, n_classes\); got \(3,\)"):
+        ensemble.predict(torch.randn(4))
+
+
+@pytest.mark.parametrize("n_sequences", [3, 7])
+@pytest.mark.parametrize("stacked", [True, False])
+def test_tokens_are_predicted_as_rows_of_their_own(n_sequences, stacked):
+    torch.manual_seed(0)
+    learners = [nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 3)) for _ in range(3)]
+    if not stacked:
+        learners[0].append(nn.Identity())
+    ensemble = Ensemble(learners)
+    assert ensemble.is_stacked == stacked
+    ensemble.weights = torch.tensor([1.0, 0.0, 2.0])
+    x, y = torch.randn(n_sequences, 5, 4), torch.randint(3, (n_sequences * 5,))
+    calibrate(ensemble, [(x.flatten(0, 1), y)], decode=True)
+    for method in ("predict_proba", "predict", "learner_proba"):
+        found, rows = (getattr(ensemble, method)(each) for each in (x, x.flatten(0, 1)))
+        torch.testing.assert_close(found.flatten(*((1, 2) if method == "learner_proba" else (0, 1))), rows)
+
+
+def test_learners_that_return_no_tensor_are_refused():
+    with pytest.raises(TypeError, match="`learners` must return a tensor each; got tuple"):
+        Ensemble([nn.LSTM(4, 3), nn.LSTM(4, 3)]).predict(torch.randn(5, 2, 4))
+
+
+def test_stacked_maps_pass_a_synchronised_batch_norm():
+    torch.manual_seed(0)
+    ensemble, x = Ensemble([conv() for _ in range(2)]).eval(), torch.rand(5, 3, 8, 8)
+    assert ensemble.is_stacked
+    expected = ensemble(x)
+    torch.testing.assert_close(nn.SyncBatchNorm.convert_sync_batchnorm(ensemble)(x), expected)
 
 
 def test_learners_come_back_of_their_type_and_frozen_where_they_are():

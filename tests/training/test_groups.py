@@ -275,3 +275,15 @@ def test_units_without_gradients_do_not_slow_the_steps(decays):
     assert slow[optimizer] == 0
     for one, other in zip(ours, plain, strict=True):
         assert torch.equal(one, other)
+
+
+def test_weights_below_zero_and_a_scheduler_that_takes_a_loss_are_refused(folds):
+    weight = torch.ones(len(folds[0].x)).index_fill(0, torch.tensor([3]), -1.0)
+    with pytest.raises(ValueError, match="`sample_weight` must be 0 or more for each sample; got -1"):
+        fit_groups([Group(folds[0]._replace(sample_weight=weight), IndependentLoss())], SCHEDULE)
+    with pytest.raises(ValueError, match="`scheduler` must not be ReduceLROnPlateau"):
+        fit_groups(
+            [Group(folds[0], IndependentLoss())],
+            SCHEDULE,
+            scheduler=torch.optim.lr_scheduler.ReduceLROnPlateau,
+        )

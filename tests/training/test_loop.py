@@ -2,6 +2,7 @@
 
 import re
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -936,6 +937,75 @@ def test_an_ensemble_inside_any_wrapper_gets_its_read_out(wrap):
     inner.readout = None
     assert calibrate(wrapped, batched(x, y), decode=True) is wrapped
     assert (inner.predict(seen) == y).float().mean() > 0.9
+
+
+@pytest.mark.parametrize("wrap", [Scaling, torch.optim.swa_utils.AveragedModel])
+def test_an_ensemble_inside_any_wrapper_is_measured_by_its_own_vote(wrap):
+    x, y = blobs(n=300)
+    noisy = x + 2 * torch.randn(x.shape, generator=torch.Generator().manual_seed(1))
+    options = {"loss": CorrelationLoss(0.9), "epochs": 12, "metric": "log_loss"}
+    scale = 2 if wrap is Scaling else 1
+    found = []
+    for ensemble, factor in ((mlps(n=5), 1), (wrap(mlps(n=5)), scale)):
+        held_out = batched(factor * noisy[60:], y[60:], size=120)
+        found.append(train(ensemble, batched(factor * noisy[:60], y[:60]), validation=held_out, **options))
+    assert found[0].best_epoch == found[1].best_epoch < 12
+    for name in ("vote_accuracy", "val_log_loss", "val_vote_accuracy"):
+        np.testing.assert_allclose(found[0][name], found[1][name], rtol=1e-5, err_msg=name)
+    with pytest.raises(ValueError, match="`activation` must be the same for the loss and the ensemble"):
+        train(
+            Scaling(Ensemble([nn.Linear(2, 3)], activation="identity")), batched(x, y), loss=DiversityLoss()
+        )
+
+
+def test_a_scheduler_of_another_optimizer_is_refused():
+    ensemble, (x, y) = mlps(), blobs()
+    mine, other = (torch.optim.SGD(ensemble.parameters(), 0.1) for _ in range(2))
+    for optimizer in (mine, torch.optim.SGD):
+        with pytest.raises(ValueError, match="`scheduler` must be one of `optimizer`; got that of another"):
+            train(
+                ensemble,
+                batched(x, y),
+                optimizer=optimizer,
+                scheduler=torch.optim.lr_scheduler.StepLR(other, 1),
+            )
+
+
+def test_a_scheduler_that_takes_a_loss_cannot_step_after_each_batch():
+    ensemble, (x, y) = mlps(), blobs()
+    before = state_of(ensemble)
+    plateau = torch.optim.lr_scheduler.ReduceLROnPlateau
+    with pytest.raises(
+        ValueError, match="`scheduler` must not be ReduceLROnPlateau if it steps after each batch"
+    ):
+        train(ensemble, batched(x, y), scheduler=plateau, scheduler_steps="batch")
+    assert all(torch.equal(value, before[name]) for name, value in ensemble.state_dict().items())
+
+
+def test_a_metric_does_not_hide_a_measure_of_its_name():
+    def brier_score(logits, y):
+        return -7.0
+
+    x, y = blobs()
+    history = train(mlps(), batched(x, y), validation=batched(x, y), metric=brier_score)
+    assert (history["val_brier_score"] >= 0).all()
+    assert (history["val_metric"] == -7).all()
+
+
+def test_a_batch_with_labels_to_ignore_alone_counts_for_nothing():
+    x, y = blobs(n=64)
+    y[60:] = -100
+    found = []
+    for rows in (64, 60):
+        ensemble = mlps()
+        batches = batched(x[:rows], y[:rows], size=20)
+        loss = DiversityLoss(ignore_index=-100)
+        sgd = partial(torch.optim.SGD, lr=0.1)  # without momentum, a step without a gradient changes nothing
+        history = train(ensemble, batches, loss=loss, validation=batches, optimizer=sgd)
+        found.append((history, ensemble.predict_proba(x)))
+    for name in ("loss", "vote_accuracy", "val_log_loss"):
+        np.testing.assert_allclose(found[0][0][name], found[1][0][name], rtol=1e-6, err_msg=name)
+    torch.testing.assert_close(found[0][1], found[1][1])
 
 
 def test_a_module_without_a_read_out_is_told_of():

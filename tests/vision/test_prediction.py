@@ -6,7 +6,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from counterpoint.training import Ensemble, calibrate
-from counterpoint.vision import backbone, predict_logits
+from counterpoint.vision import backbone, predict_logits, predict_proba
 
 
 def images(n=10, seed=0):
@@ -143,6 +143,23 @@ def test_learners_that_put_out_probabilities_have_no_logits():
         ValueError, match=r"`ensemble` must return logits; got .* probabilities: use its `learner_proba`"
     ):
         predict_logits(ensemble, [torch.rand(4, 3)])
+
+
+def test_numbers_of_a_regression_are_no_logits():
+    ensemble, x = Ensemble([nn.Linear(4, 1) for _ in range(3)], activation="regression"), torch.randn(5, 4)
+    for predict in (predict_logits, predict_proba):
+        with pytest.raises(ValueError, match="got one that returns numbers: use its `predict`"):
+            predict(ensemble, [x])
+
+
+def test_an_ensemble_inside_any_wrapper_has_its_read_out():
+    ensemble, (x, y) = trained(), images()
+    wrapped = torch.optim.swa_utils.AveragedModel(ensemble)
+    calibrate(wrapped, batched(x, y))
+    inner = wrapped.module
+    assert inner.readout is not None
+    torch.testing.assert_close(predict_logits(wrapped, [x]).softmax(-1), inner.learner_proba(x))
+    torch.testing.assert_close(predict_proba(wrapped, [x]), inner.predict_proba(x))
 
 
 def test_wrong_input_is_refused():

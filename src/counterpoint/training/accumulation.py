@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from counterpoint.training.batches import check_learner_axis, forward_batch
 from counterpoint.training.parallel import ParallelEnsemble
 
 __all__ = ["accumulate_gradients", "joined_targets"]
@@ -59,7 +60,8 @@ def accumulate_gradients(
     device = next(ensemble.parameters()).device
     with torch.random.fork_rng([device] if device.type == "cuda" else []), torch.no_grad():
         before = [buffer.clone() for buffer in ensemble.buffers()]
-        pieces = [ensemble(x) for x, *_ in parts]
+        pieces = [forward_batch(ensemble, x, "batches") for x, *_ in parts]
+        check_learner_axis(ensemble, parts[0][0], pieces[0])
         for buffer, value in zip(ensemble.buffers(), before, strict=True):
             buffer.copy_(value)
     logits = torch.cat(pieces, 1).requires_grad_()
@@ -69,7 +71,7 @@ def accumulate_gradients(
     rows = gradient.split_with_sizes([len(y) for _, y, *_ in parts], 1)
     for number, ((x, *_), own) in enumerate(zip(parts, rows, strict=True), 1):
         with _quiet(ensemble) if number < len(parts) else nullcontext():
-            ensemble(x).backward(own)
+            forward_batch(ensemble, x, "batches").backward(own)
     return logits.detach(), value.detach()
 
 

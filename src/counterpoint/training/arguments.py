@@ -8,11 +8,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.optim import Optimizer
-from torch.optim.lr_scheduler import CyclicLR, LRScheduler, OneCycleLR
+from torch.optim.lr_scheduler import CyclicLR, LRScheduler, OneCycleLR, ReduceLROnPlateau
 
 from counterpoint._validation import check_choice, check_flag, check_path, check_whole
 from counterpoint.training.callbacks import Callback
-from counterpoint.training.ensemble import Voters
+from counterpoint.training.ensemble import voters_in
 from counterpoint.training.ensemble_loss import EnsembleLoss, as_ensemble_loss
 from counterpoint.training.mesh import Axes, as_axes
 from counterpoint.training.modules import unwrap
@@ -27,6 +27,8 @@ __all__ = [
     "check_mesh",
     "check_optimizer",
     "check_patience",
+    "check_scheduler",
+    "check_steps",
     "metric_name",
     "resolve",
     "steps_by_batch",
@@ -35,6 +37,9 @@ __all__ = [
 
 Metric = str | Callable[[Tensor, Tensor], float]
 T = TypeVar("T")
+
+# Measures in every history that are no criterion.
+_MEASURES = ("brier_score", "calibration_error", "learner_accuracy", "learner_squared_error", "r_ll", "r_tl")
 
 
 def resolve(given: Any, kind: type[T], name: str, *arguments: Any) -> T:
@@ -83,6 +88,14 @@ def check_optimizer(optimizer: Optimizer, ensemble: nn.Module, loss: Any) -> Non
         )
 
 
+def check_scheduler(scheduler: LRScheduler | None, optimizer: Optimizer) -> None:
+    """Refuse a scheduler of another optimizer, which would change nothing."""
+    if scheduler is not None and scheduler.optimizer.param_groups is not optimizer.param_groups:
+        raise ValueError(
+            "`scheduler` must be one of `optimizer`; got that of another. A callable can make one of it."
+        )
+
+
 def check_loss(loss: Any, ensemble: nn.Module) -> None:
     """Refuse an object that is not a loss of an ensemble, or that reads its outputs differently."""
     if isinstance(loss, type) or not callable(loss):
@@ -92,8 +105,8 @@ def check_loss(loss: Any, ensemble: nn.Module) -> None:
             f"`loss` must take the logits (n_learners, batch, n_classes) of an ensemble, as IndependentLoss does for "
             f"the cross-entropy; got {loss!r}."
         )
-    activation, bare = as_ensemble_loss(loss).activation, unwrap(ensemble)
-    if activation is not None and isinstance(bare, Voters) and activation != bare.activation:
+    activation, bare = as_ensemble_loss(loss).activation, voters_in(ensemble)
+    if activation is not None and bare is not None and activation != bare.activation:
         raise ValueError(
             f"`activation` must be the same for the loss and the ensemble; got {activation!r} and {bare.activation!r}."
         )
@@ -165,9 +178,19 @@ def check_patience(patience: int | None, validation: Any) -> None:
         raise ValueError(f"`patience` must be None without `validation`; got {patience}.")
 
 
+def check_steps(scheduler: LRScheduler | None) -> None:
+    """Refuse a scheduler that cannot step after each batch."""
+    if isinstance(scheduler, ReduceLROnPlateau):
+        raise ValueError(
+            "`scheduler` must not be ReduceLROnPlateau if it steps after each batch: it takes a loss."
+        )
+
+
 def steps_by_batch(scheduler: LRScheduler | None, steps: str) -> bool:
     """Return True if the scheduler steps after each batch, and not after each epoch."""
     check_choice(steps, "scheduler_steps", ("auto", "epoch", "batch"))
+    if steps == "batch":
+        check_steps(scheduler)
     return isinstance(scheduler, OneCycleLR | CyclicLR) if steps == "auto" else steps == "batch"
 
 
@@ -177,4 +200,4 @@ def metric_name(metric: Metric, *, regression: bool = False) -> str:
     if not callable(metric):
         return str(check_choice(metric, "metric", known))
     name = getattr(metric, "__name__", "metric")
-    return name if name.isidentifier() and name not in known else "metric"
+    return name if name.isidentifier() and name not in (*known, *_MEASURES) else "metric"

@@ -282,13 +282,15 @@ def rows_of(
         logits, y = logits.flatten(1, 2), y.flatten(0, 1)
     if (tokens or ignore_index is not None) and y.dim() == 1 and not y.is_floating_point():
         kept = y != (_IGNORED if ignore_index is None else ignore_index)
+        if not kept.any():  # one row without weight stands for them, so that gradients are zero
+            return logits[:, :1], torch.zeros_like(y[:1]), [logits.new_zeros(1)]
         logits, y, weight = logits[:, kept], y[kept], [w[kept] for w in weight]
     return logits, y, list(weight)
 
 
-def find_generators(batches: Any) -> list[torch.Generator]:
-    """Return the generators of a DataLoader and of the samplers in it."""
-    owners, found = [batches], {}
+def find_generators(*batches: Any) -> list[torch.Generator]:
+    """Return the generators of DataLoaders and of the samplers in them."""
+    owners, found = list(batches), {}
     for owner in owners:  # grows by the samplers of samplers
         if isinstance(generator := getattr(owner, "generator", None), torch.Generator):
             found[id(generator)] = generator

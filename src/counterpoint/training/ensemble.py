@@ -118,21 +118,36 @@ class Voters(nn.Module):
             )
 
     def outputs(self, x: Any) -> Tensor:
-        """Return the outputs of all learners, (n_learners, batch, n_classes), for a prediction."""
-        return cast(Tensor, self(x))
+        """Return the outputs of all learners, (n_learners, batch, n_classes); those of tokens have one axis more."""
+        found = cast(Tensor, self(x))
+        if found.dim() not in (3, 4):
+            shape = tuple(found.shape[1:])
+            raise ValueError(
+                f"`learners` must return one row for each sample, (batch, n_classes); got {shape}."
+            )
+        return found
 
     def _evaluated(self, x: Any, function: Callable[[Tensor], Tensor], dim: int) -> Tensor:
-        """Return a function of the outputs in evaluation mode, of some rows at a time: memory is bounded."""
+        """Return a function of the outputs in evaluation mode, of some samples at a time: memory is bounded.
+
+        The function gets one row for each sample or token; ``dim`` is the axis of the rows in what it returns.
+        """
         views = list(x) if isinstance(x, list | tuple) else [x]
+
+        def value(piece: Any) -> Tensor:
+            outputs = self.outputs(piece)
+            found = function(outputs.flatten(1, -2))
+            return found.reshape(*found.shape[:dim], *outputs.shape[1:-1], *found.shape[dim + 1 :])
+
         with evaluating(self):
             if not all(isinstance(view, Tensor) and view.dim() for view in views):
-                return function(self.outputs(x))
+                return value(x)
             rows = rows_at_once(self, views[0].shape[1:], self.n_learners)
             if all(len(view) <= rows for view in views):
-                return function(self.outputs(x))
+                return value(x)
             parts = zip(*(view.split(rows) for view in views), strict=True)
             pieces = (part[0] if isinstance(x, Tensor) else list(part) for part in parts)
-            return torch.cat([function(self.outputs(piece)) for piece in pieces], dim)
+            return torch.cat([value(piece) for piece in pieces], dim)
 
     def learner_proba(self, x: Tensor | list[Tensor]) -> Tensor:
         """Return the probabilities of each learner, (n_learners, batch, n_classes), in evaluation mode."""
@@ -287,6 +302,8 @@ class Ensemble(Voters):
             learner(**view) if isinstance(view, Mapping) else learner(view)
             for learner, view in zip(self.body, views, strict=True)
         ]
+        if strangers := [output for output in outputs if not isinstance(output, Tensor)]:
+            raise TypeError(f"`learners` must return a tensor each; got {type(strangers[0]).__name__}.")
         if len({tuple(output.shape) for output in outputs}) > 1:
             shapes = ", ".join(str(tuple(output.shape)) for output in outputs)
             raise ValueError(f"`learners` must have outputs of the same shape; got {shapes}.")

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
+from counterpoint.training.arguments import check_steps
 from counterpoint.training.ensemble_loss import EnsembleLoss
 from counterpoint.training.group_networks import GroupNetworks
 from counterpoint.training.losses import DiversityLoss, IndependentLoss
@@ -59,6 +60,7 @@ class Steps:
             raise TypeError(f"`optimizer` must return a torch Optimizer; got {self.optimizer!r}.")
         if not (self.scheduler is None or isinstance(self.scheduler, LRScheduler)):
             raise TypeError(f"`scheduler` must return a torch LRScheduler; got {self.scheduler!r}.")
+        check_steps(self.scheduler)
 
     def take(self, loss: Tensor) -> None:
         """Take a step along the gradient of a loss."""

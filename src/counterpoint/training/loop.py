@@ -18,6 +18,7 @@ from counterpoint.training.arguments import (
     check_loss,
     check_mesh,
     check_optimizer,
+    check_scheduler,
     resolve,
     trainable_parameters,
 )
@@ -141,8 +142,10 @@ def fit(
     validation by a measure of the vote. Measures of the vote on training batches use raw outputs and may look poor.
 
     Dropout and shuffling draw from torch's global generator, which is left for the user to seed. Only resuming sets it,
-    together with the generators of NumPy, Python and the ``DataLoader``, to their saved states. A killed run that
-    resumes ends with the same weights, bit for bit on the CPU. Resuming a finished run returns its history.
+    together with the generators of NumPy, Python, ``batches`` and ``validation``, to their saved states. A killed run
+    that resumes ends with the same weights, bit for bit on the CPU, unless a callable returns batches that have a
+    generator of their own. The scheduler goes on with the settings that were saved. Resuming a finished run returns
+    its history.
 
     On the CPU the number of torch's threads is chosen by the size of the networks and of the first batch, at most what
     ``torch.set_num_threads`` or the environment variable ``OMP_NUM_THREADS`` says, and restored at the end.
@@ -181,6 +184,7 @@ def fit(
     optimizer = resolve(optimizer, Optimizer, "optimizer", trained)
     check_optimizer(optimizer, ensemble, loss)
     schedule = None if scheduler is None else resolve(scheduler, LRScheduler, "scheduler", optimizer)
+    check_scheduler(schedule, optimizer)
     epochs = check_whole(epochs, "epochs", minimum=1)
     accumulate = check_whole(accumulate, "accumulate", minimum=1)
     state = State(ensemble, loss, optimizer, schedule, epochs, History(), axes=axes)

@@ -93,7 +93,7 @@ class Run:
         self.by_batch = steps_by_batch(state.scheduler, self.scheduler_steps)
         self.device = next(state.ensemble.parameters()).device
         self.autocast, self.threads = autocast(self.precision, self.device), Threads(self.device)
-        self.generators = find_generators(self.batches)
+        self.generators = find_generators(self.batches, self.validation)
         self.loss = as_ensemble_loss(state.loss)
         self.ignored: int | None = getattr(self.loss, "ignore_index", None)
         regression = is_regression(state.ensemble, self.loss)
@@ -235,7 +235,6 @@ class Run:
         state = self.state
         if len(parts) == 1:
             logits, y, weight, loss = self.forward(parts[0], "batches")
-            check_loss_value(loss, state.loss)
             _clear_gradients(state.optimizer)
             loss.backward()  # type: ignore[no-untyped-call]
         else:
@@ -270,7 +269,9 @@ class Run:
         """Return the loss of a batch, that of all processes of the mesh."""
         logits, y, weight = rows_of(batch[0], batch[1], batch[2:], self.ignored)
         loss = value_on_mesh(self.loss) if self.axes else self.loss
-        return loss(logits, y, *weight)
+        found = loss(logits, y, *weight)
+        check_loss_value(found, self.state.loss)
+        return found
 
     def end_epoch(self, record: dict[str, float]) -> None:
         """Record the epoch, keep its weights and step the scheduler."""

@@ -175,7 +175,7 @@ class Stacked(nn.Module):
                 views = [functional_call(layer, own, (h,)) for own, h in zip(values, views, strict=True)]
             else:
                 views = [stacked(h) for h in views]
-        if views[0].dim() != 2:
+        if views[0].dim() not in (2, 3):  # three: a row for each token
             raise ValueError(f"`learners` must return one row for each sample; got {views[0].dim()} axes.")
         return torch.stack(views)
 

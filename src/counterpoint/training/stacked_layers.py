@@ -115,7 +115,7 @@ class _BatchNorm(StackedLayer):
                 self.norm.register_buffer(name, torch.cat([getattr(layer, name) for layer in layers]))
 
     def forward(self, x: Tensor, n: int, own: bool) -> tuple[Tensor, bool]:
-        if isinstance(self.norm, nn.BatchNorm2d):
+        if x.dim() == 4:  # maps, also after convert_sync_batchnorm
             return self.norm(x if own else x.repeat(1, n, 1, 1)), True
         x = x if own else x.expand(n, *x.shape)
         batch, width = x.shape[1:]

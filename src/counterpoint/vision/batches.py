@@ -67,7 +67,7 @@ class ImageBatches:
     ----------
     generator : torch.Generator
         Source of all random numbers. :func:`~counterpoint.training.fit` saves its state in checkpoints, so that a
-        resumed run sees the same batches.
+        resumed run sees the same batches, unless they come out of a callable.
 
     Notes
     -----

@@ -11,7 +11,7 @@ from counterpoint._validation import check_flag
 from counterpoint.training import Readout, Voters, autocast, evaluating
 from counterpoint.training.batches import forward_batch, is_iterable
 from counterpoint.training.columns import two_columns
-from counterpoint.training.modules import unwrap
+from counterpoint.training.ensemble import voters_in
 
 __all__ = ["predict_logits", "predict_proba"]
 
@@ -51,7 +51,8 @@ def predict_logits(
     torch.Size([3, 8, 10])
     """
     together = _raw_logits(ensemble, batches, flip, precision)
-    readout = getattr(unwrap(ensemble), "readout", None)
+    voters = voters_in(ensemble)
+    readout = None if voters is None else voters.readout
     with torch.no_grad():  # a layer of this name in another module is part of its forward pass
         return readout(together) if isinstance(readout, Readout) else together
 
@@ -81,8 +82,8 @@ def predict_proba(
     >>> predict_proba(ensemble, [torch.rand(4, 3, 32, 32)]).shape
     torch.Size([4, 10])
     """
-    bare = unwrap(ensemble)
-    if not isinstance(bare, Voters):
+    bare = voters_in(ensemble) if isinstance(ensemble, nn.Module) else None
+    if bare is None:
         raise TypeError(f"`ensemble` must be an Ensemble; got {type(ensemble).__name__}.")
     logits = _raw_logits(ensemble, batches, flip, precision)
     with torch.no_grad():
@@ -113,11 +114,12 @@ def _raw_logits(ensemble: nn.Module, batches: Iterable[Any], flip: bool, precisi
 def _check_ensemble(ensemble: Any) -> None:
     if not isinstance(ensemble, nn.Module):
         raise TypeError(f"`ensemble` must be a torch Module; got {type(ensemble).__name__}.")
-    bare = unwrap(ensemble)
-    if isinstance(bare, Voters) and bare.activation == "identity":
-        raise ValueError(
-            "`ensemble` must return logits; got one that returns probabilities: use its `learner_proba`."
+    bare = voters_in(ensemble)
+    if bare is not None and bare.activation != "softmax":
+        what, use = (
+            ("probabilities", "learner_proba") if bare.activation == "identity" else ("numbers", "predict")
         )
+        raise ValueError(f"`ensemble` must return logits; got one that returns {what}: use its `{use}`.")
 
 
 def _images(batch: Any, device: torch.device) -> Images:
