@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
 
@@ -120,10 +122,10 @@ def test_selection_against_its_rivals():
             learners = f"{one['learners']:.1f} learners for {one['learners_of_rival']:.1f}"
             assert f"| `{option}` | {name} | {points} | {learners} | {one['mean_share']:.2f} |" in page
         one = summary["select"][rival]
-        assert (
-            row(f"against {name}")
-            == f"{one['difference']:+.2f} points, {one['mean_share']:.2f} of the learners"
-        )
+        points = f"{one['difference']:+.2f} points ({one['low']:+.2f} to {one['high']:+.2f})"
+        learners = f"({one['learners']:.1f} for {one['learners_of_rival']:.1f})"
+        shares = f"{one['mean_share']:.2f} of the learners in the mean over pools {learners}"
+        assert row(f"against {name}") == f"{points}, {shares}"
         assert one["high"] > 0  # no worse
     assert f"{summary['estimate_minus_held_out']:+.2f} points from" in page
     assert f"{summary['fitted_minus_held_out']:+.2f} points" in page
@@ -146,7 +148,12 @@ def test_the_search_of_settings():
     errors = [found[name]["error_percent"] for name in ("ours", "catboost")]
     turns = sorted(a / b for a, b in zip(found["ours"]["turns"], found["catboost"]["turns"], strict=True))
     spread = f"{turns[0]:.1f} to {turns[-1]:.1f} in three turns"
-    told = "{:.1f} times ({}), with {:.1f} against {:.1f} % errors".format(found["ratio"], spread, *errors)
+    counts = [round(10 * error) for error in errors]  # of 1,000 test rows
+    told = (
+        f"{found['ratio']:.1f} times ({spread}); {counts[0]} against {counts[1]} errors on 1,000 test rows of one made "
+        "table are no difference"
+    )
+    assert counts == pytest.approx([10 * error for error in errors])
     assert row("a search of 60 settings") == told
     (gpu,) = result("bench_search_gpu")["tables"]
     seconds = "{:.0f} against {:.0f} s".format(*(gpu[name]["seconds"] for name in ("ours", "catboost")))

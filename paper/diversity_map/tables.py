@@ -130,7 +130,7 @@ def test_grid(arrays: MapArrays) -> Grid:
     signs = {name: significant(arrays, place) for name, place in arms.items()}
     n = len(arrays.tables) * len(arrays.learners)
     return Grid(
-        f"Cells of {n} in which diversity pays / costs, corrected paired t-test, 5 %",
+        f"Cells of {n} in which diversity pays / costs, corrected paired t-test of each cell, 5 %",
         ["hidden units", *signs],
         [
             [str(h), *(f"{(s[:, :, i] > 0).sum()} / {(s[:, :, i] < 0).sum()}" for s in signs.values())]

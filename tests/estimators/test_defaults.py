@@ -4,9 +4,11 @@ import json
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from counterpoint.estimators import DiverseEnsembleClassifier
 from counterpoint.estimators._settings import count_batch
+from counterpoint.records import number
 from counterpoint.training import DiversityLoss
 
 
@@ -148,7 +150,7 @@ def test_what_is_said_of_the_judged_tables_is_on_record(table_script, table_reco
         arm: {name: np.mean(one["arms"][arm]["error"]) for name, one in table_record["judging"].items()}
         for arm in arms
     }
-    words = "{:.2f} %, the default {:.2f} %, a random forest {:.2f} % and extremely randomised trees {:.2f} %"
+    words = "search {:.2f} %, the default {:.2f} %, a random forest {:.2f} % and extremely randomised trees {:.2f} %"
     assert words.format(*(np.mean([*error[arm].values()]) for arm in arms)) in page
     behind = {
         arm: [name for name, own in error[arm].items() if own > error[table_script.FOREST][name] + 1]
@@ -161,6 +163,32 @@ def test_what_is_said_of_the_judged_tables_is_on_record(table_script, table_reco
         for arm in (table_script.PLAIN, table_script.DEFAULT, table_script.SEARCH)
     ]
     assert "from {:.3f} to {:.3f}. The search tries both and has {:.3f}.".format(*loss) in page
+
+    def less(ours, theirs, score, digits):
+        """Return by how much less an arm has of a score, with the interval over the tables."""
+        both = [
+            [np.mean(one["arms"][arm][score]) for one in table_record["judging"].values()]
+            for arm in (ours, theirs)
+        ]
+        change = np.subtract(*both[::-1])
+        half = stats.t.ppf(0.975, len(change) - 1) * stats.sem(change)
+        ends = (change.mean(), change.mean() - half, change.mean() + half)
+        return [number(end, f".{digits}f") for end in ends]
+
+    search, default, forest, plain = (
+        table_script.SEARCH,
+        table_script.DEFAULT,
+        table_script.FOREST,
+        table_script.PLAIN,
+    )
+    words = "lower than the default by {} (95 % interval over the tables {} to {})"
+    assert words.format(*less(search, default, "log_loss", 3)) in page
+    assert "than a random forest by {} ({} to {})".format(*less(search, forest, "log_loss", 3)) in page
+    words = "The search errs {} points less than the default ({} to {})"
+    assert words.format(*less(search, default, "error", 2)) in page
+    assert "and {} less than the forest ({} to {})".format(*less(search, forest, "error", 2)) in page
+    words = "changes the error by {} points ({} to {})"
+    assert words.format(*less(plain, default, "error", 2)) in page
     one, ours = table_record["large"]
     assert (
         f"fifteen networks takes {ours['seconds']:.0f} s on one thread and has a log-loss of {ours['log_loss']:.3f}"
