@@ -124,6 +124,21 @@ def test_batches_are_checked_and_given_by_name_with_any_accumulation(accumulate)
         fit(whole, batches, loss=lambda logits, y: logits.mean((0, 2)), **options)
 
 
+def test_weights_of_samples_and_of_tokens_and_none_are_joined():
+    x, y = torch.randn(9, 5, 4, dtype=torch.float64), torch.randint(3, (9, 5))
+    tokens, sequences = torch.rand(3, 5, dtype=torch.float64), torch.rand(3, dtype=torch.float64)
+    loss = lambda logits, y, w: IndependentLoss()(logits.flatten(1, 2), y.flatten(), w.flatten())  # noqa: E731
+    whole, parts = ensemble_of(), ensemble_of()
+    weight = torch.cat([torch.ones_like(tokens), sequences[:, None].expand(-1, 5), tokens])
+    expected = loss(whole(x), y, weight)
+    expected.backward()
+    given = [(x[:3], y[:3]), (x[3:6], y[3:6], sequences), (x[6:], y[6:], tokens)]
+    _, found = accumulate_gradients(parts, loss, given)
+    assert found.item() == pytest.approx(expected.item(), abs=1e-12)
+    for ours, theirs in zip(parts.parameters(), whole.parameters(), strict=True):
+        torch.testing.assert_close(ours.grad, theirs.grad, rtol=0, atol=1e-12)
+
+
 def test_accumulation_of_nothing_or_of_no_batches_is_refused():
     with pytest.raises(ValueError, match="at least one batch"):
         accumulate_gradients(ensemble_of(), DiversityLoss(), [])

@@ -958,6 +958,54 @@ def test_an_ensemble_inside_any_wrapper_is_measured_by_its_own_vote(wrap):
         )
 
 
+class Student(nn.Module):
+    """Learners of its own, which learn from an ensemble and are no ensemble of this library."""
+
+    def __init__(self, teacher):
+        super().__init__()
+        self.teacher = teacher.requires_grad_(False)
+        self.learners = nn.ModuleList(nn.Linear(2, 3) for _ in range(3))
+
+    def forward(self, x):
+        shown = x + 0.01 * self.teacher(x).mean()
+        return torch.stack([learner(shown) for learner in self.learners])
+
+
+def test_an_ensemble_inside_a_module_that_returns_something_else_is_left_as_it_is():
+    x, y = blobs()
+    teacher = mlps()
+    train(teacher, batched(x, y), loss=CorrelationLoss(0.5))
+    before, vote, proba = state_of(teacher), teacher.vote, teacher.predict_proba(x)
+    student = Student(teacher)
+    loader = DataLoader(TensorDataset(x, y), 30, shuffle=True, generator=torch.Generator().manual_seed(0))
+    with pytest.warns(LearnerWarning, match="Student holds no Ensemble"):
+        history = train(student, loader, loss=CorrelationLoss(0.5), validation=batched(x, y))
+    assert teacher.vote == vote
+    assert all(torch.equal(value, before[name]) for name, value in state_of(teacher).items())
+    torch.testing.assert_close(teacher.predict_proba(x), proba)
+    assert len(history) == 5
+    train(student, loader, loss=DiversityLoss())  # with logits, whatever the teacher returns
+
+
+def sequence(optimizer):
+    parts = [
+        torch.optim.lr_scheduler.ConstantLR(optimizer),
+        torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5),
+    ]
+    return torch.optim.lr_scheduler.SequentialLR(optimizer, parts, [1])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [sequence, lambda optimizer: torch.optim.lr_scheduler.ChainedScheduler([sequence(optimizer)])],
+)
+def test_a_scheduler_made_of_others_is_accepted(make):
+    ensemble, (x, y) = mlps(), blobs()
+    sgd = torch.optim.SGD(ensemble.parameters(), 0.1)
+    history = train(ensemble, batched(x, y), optimizer=sgd, scheduler=make(sgd))
+    assert history["lr"][-1] < 0.1
+
+
 def test_a_scheduler_of_another_optimizer_is_refused():
     ensemble, (x, y) = mlps(), blobs()
     mine, other = (torch.optim.SGD(ensemble.parameters(), 0.1) for _ in range(2))

@@ -75,6 +75,10 @@ def settings(case):
     loader = DataLoader(TensorDataset(x, y), 16, shuffle=True, generator=generator)
     views = [([x + i / 10 for i in range(6)], y)]
     weight = torch.rand(45, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
+    labels = y.index_fill(
+        0, torch.arange(8, 32), -100
+    )  # half of the first batch, which one process has, and the second
+    masked = {"loss": DiversityLoss(ignore_index=-100), "validation": split(x, labels, size=8)}
     basic = {"optimizer": adam, "epochs": 3, "progress": False}
     cases = {
         "correlation": (stacked(), loader, {"loss": CorrelationLoss(0.8), "validation": valid}),
@@ -91,6 +95,13 @@ def settings(case):
             {"loss": DiversityLoss(0.5, pool="probabilities"), "validation": valid, "metric": "log_loss"},
         ),
         "accumulated": (stacked(), split(x, y, size=7), {"loss": CorrelationLoss(0.8), "accumulate": 2}),
+        "ignored": (stacked(), split(x, labels), masked),
+        "ignored-accumulated": (stacked(), split(x, labels, size=4), masked | {"accumulate": 2}),
+        "tokens": (
+            stacked(),
+            split(x[:, None].expand(-1, 2, -1), torch.stack([labels, labels], 1)),
+            {"loss": lambda logits, y: CorrelationLoss(0.5, mesh="local")(logits, y)},
+        ),
         "views": (stacked(), views, {"loss": IndependentLoss(), "callbacks": [Stop()]}),
         "callable": (
             stacked(),
@@ -106,7 +117,19 @@ def settings(case):
     return ensemble, batches, basic | own
 
 
-CASES = ("correlation", "diversity", "few-rows", "mixed", "weights", "accumulated", "views", "callable")
+CASES = (
+    "correlation",
+    "diversity",
+    "few-rows",
+    "mixed",
+    "weights",
+    "accumulated",
+    "ignored",
+    "ignored-accumulated",
+    "tokens",
+    "views",
+    "callable",
+)
 # Every case on a mesh with both axes, where it can go wrong in two ways; some on those of one axis.
 RUNS = [("both", case) for case in CASES if case != "few-rows"] + [
     ("data", "correlation"),

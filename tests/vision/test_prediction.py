@@ -162,6 +162,27 @@ def test_an_ensemble_inside_any_wrapper_has_its_read_out():
     torch.testing.assert_close(predict_proba(wrapped, [x]), inner.predict_proba(x))
 
 
+class Student(nn.Module):
+    """A module with an ensemble inside that returns outputs of its own."""
+
+    def __init__(self, teacher):
+        super().__init__()
+        self.teacher = teacher
+
+    def forward(self, x):
+        return 2 * self.teacher(x)
+
+
+def test_the_read_out_is_that_of_the_outputs():
+    ensemble, (x, y) = trained(), images()
+    calibrate(ensemble, batched(x, y))
+    student = Student(ensemble)
+    with torch.no_grad():
+        torch.testing.assert_close(predict_logits(student, [x]), student.eval()(x))
+    with pytest.raises(TypeError, match="`ensemble` must be an Ensemble; got Student"):
+        predict_proba(student, [x])
+
+
 def test_wrong_input_is_refused():
     ensemble, (x, y) = trained(), images()
     with pytest.raises(ValueError, match=r"`batches` must yield at least one batch; got none"):

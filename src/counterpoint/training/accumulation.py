@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from counterpoint.training.batches import check_learner_axis, forward_batch
+from counterpoint.training.batches import forward_batch
 from counterpoint.training.parallel import ParallelEnsemble
 
 __all__ = ["accumulate_gradients", "joined_targets"]
@@ -31,7 +31,7 @@ def accumulate_gradients(
     loss : callable
         The loss of logits, targets and, if the batches have them, weights.
     batches : iterable of (x, y) or (x, y, sample_weight)
-        The parts of the batch, on the device.
+        The parts of the batch, on the device. An ``x`` that is a mapping is given by name, as in :func:`fit`.
 
     Returns
     -------
@@ -61,7 +61,6 @@ def accumulate_gradients(
     with torch.random.fork_rng([device] if device.type == "cuda" else []), torch.no_grad():
         before = [buffer.clone() for buffer in ensemble.buffers()]
         pieces = [forward_batch(ensemble, x, "batches") for x, *_ in parts]
-        check_learner_axis(ensemble, parts[0][0], pieces[0])
         for buffer, value in zip(ensemble.buffers(), before, strict=True):
             buffer.copy_(value)
     logits = torch.cat(pieces, 1).requires_grad_()
@@ -82,9 +81,14 @@ def joined_targets(parts: Sequence[Sequence[Any]]) -> tuple[Tensor, list[Tensor]
     target, given = torch.cat([part[1] for part in parts]), [part[2:] for part in parts]
     if not any(given):
         return target, []
-    first = next(one[0] for one in given if one)
-    each = [one[0] if one else torch.ones_like(part[1]) for one, part in zip(given, parts, strict=True)]
-    return target, [torch.cat([one.to(first) for one in each])]
+    like = max((one[0] for one in given if one), key=Tensor.dim)  # of tokens, if some are
+    return target, [torch.cat([_weight(part, like) for part in parts])]
+
+
+def _weight(part: Sequence[Any], like: Tensor) -> Tensor:
+    """Return the weights of a part, with the dtype and as many axes as others."""
+    weight: Tensor = part[2].to(like) if len(part) > 2 else like.new_ones(len(part[1]))
+    return weight if weight.dim() == like.dim() else weight[:, None].expand(part[1].shape[:2])
 
 
 def _quiet(ensemble: nn.Module) -> AbstractContextManager[Any]:

@@ -12,7 +12,7 @@ from torch.optim.lr_scheduler import CyclicLR, LRScheduler, OneCycleLR, ReduceLR
 
 from counterpoint._validation import check_choice, check_flag, check_path, check_whole
 from counterpoint.training.callbacks import Callback
-from counterpoint.training.ensemble import voters_in
+from counterpoint.training.ensemble import Voters
 from counterpoint.training.ensemble_loss import EnsembleLoss, as_ensemble_loss
 from counterpoint.training.mesh import Axes, as_axes
 from counterpoint.training.modules import unwrap
@@ -90,7 +90,8 @@ def check_optimizer(optimizer: Optimizer, ensemble: nn.Module, loss: Any) -> Non
 
 def check_scheduler(scheduler: LRScheduler | None, optimizer: Optimizer) -> None:
     """Refuse a scheduler of another optimizer, which would change nothing."""
-    if scheduler is not None and scheduler.optimizer.param_groups is not optimizer.param_groups:
+    own = getattr(scheduler, "optimizer", optimizer)
+    if own is not optimizer and not {*map(id, own.param_groups)} & {*map(id, optimizer.param_groups)}:
         raise ValueError(
             "`scheduler` must be one of `optimizer`; got that of another. A callable can make one of it."
         )
@@ -105,8 +106,8 @@ def check_loss(loss: Any, ensemble: nn.Module) -> None:
             f"`loss` must take the logits (n_learners, batch, n_classes) of an ensemble, as IndependentLoss does for "
             f"the cross-entropy; got {loss!r}."
         )
-    activation, bare = as_ensemble_loss(loss).activation, voters_in(ensemble)
-    if activation is not None and bare is not None and activation != bare.activation:
+    activation, bare = as_ensemble_loss(loss).activation, unwrap(ensemble)
+    if activation is not None and isinstance(bare, Voters) and activation != bare.activation:
         raise ValueError(
             f"`activation` must be the same for the loss and the ensemble; got {activation!r} and {bare.activation!r}."
         )

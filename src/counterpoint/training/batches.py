@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from counterpoint.training.ensemble import Voters
+from counterpoint.training.ensemble import Voters, voters_in
 from counterpoint.training.mesh import LOCAL, Axes
 from counterpoint.training.modules import evaluating, unwrap
 
@@ -26,6 +26,7 @@ __all__ = [
     "n_batches",
     "rows_of",
     "to_device",
+    "voters_of",
 ]
 
 Batches = Iterable[Any] | Callable[[int], Iterable[Any]]
@@ -234,6 +235,31 @@ def forward_batch(ensemble: nn.Module, x: Any, name: str) -> Any:
         ) from error
 
 
+def voters_of(module: nn.Module, x: Any) -> Voters | None:
+    """Return the ensemble whose outputs a module returns: itself, or one inside that it returns the outputs of.
+
+    Parameters
+    ----------
+    module : Module
+        Any module. It runs once, unless it is an ensemble or a wrapper of torch around one: a module may hold an
+        ensemble and still return something else, as that of a student does with its teacher.
+    x : Tensor, list of Tensor, or mapping
+        The inputs of a batch.
+    """
+    bare, found = unwrap(module), voters_in(module)
+    if found is None or found is bare:
+        return found
+    seen: list[Tensor] = []
+    hook = found.register_forward_hook(lambda _module, _inputs, outputs: seen.append(outputs))
+    try:
+        with evaluating(bare):
+            outputs = forward_batch(bare, x, "batches")
+    finally:
+        hook.remove()
+    same = len(seen) == 1 and isinstance(outputs, Tensor) and torch.equal(seen[0], outputs)
+    return found if same else None
+
+
 def check_learner_axis(ensemble: nn.Module, x: Any, logits: Tensor) -> None:
     """Refuse outputs (batch, n_learners, n_classes), which look right if there are as many learners as samples.
 
@@ -282,8 +308,6 @@ def rows_of(
         logits, y = logits.flatten(1, 2), y.flatten(0, 1)
     if (tokens or ignore_index is not None) and y.dim() == 1 and not y.is_floating_point():
         kept = y != (_IGNORED if ignore_index is None else ignore_index)
-        if not kept.any():  # one row without weight stands for them, so that gradients are zero
-            return logits[:, :1], torch.zeros_like(y[:1]), [logits.new_zeros(1)]
         logits, y, weight = logits[:, kept], y[kept], [w[kept] for w in weight]
     return logits, y, list(weight)
 

@@ -94,7 +94,7 @@ def _outputs(
     module: nn.Module, ensemble: Voters, batches: Iterable[Any], axes: Axes, max_samples: int
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """Return logits, labels and weights of the first samples; the ensemble may be inside a module that prepares x."""
-    logits, targets, weights, weighted, seen = [], [], [], False, 0
+    logits, targets, weights, seen = [], [], [], 0
     outputs: list[Tensor] = []
     hook = ensemble.register_forward_hook(lambda _module, _inputs, found: outputs.append(found))
     with ExitStack() as ending:
@@ -108,20 +108,19 @@ def _outputs(
             for given in weight:
                 check_sample_weight(given, len(y))
             found, y, shared = axes.gather(found, y, weight[0] if weight else None)
-            if shared is not None and not shared.any():
+            if not len(y):
                 continue
             columns = class_columns(found)
             logits.append(columns)
             targets.append(one_hot(y, columns).argmax(-2))
-            weights.append(torch.ones_like(y, dtype=columns.dtype) if shared is None else shared)
-            weighted |= shared is not None
+            weights += [] if shared is None else [shared]
             seen += len(y)
             if seen >= max_samples:
                 break
     if not logits:
         raise ValueError("`batches` must yield at least one batch; got none.")
     axes.idle = False
-    return torch.cat(logits, 2).mT, torch.cat(targets), torch.cat(weights) if weighted else None
+    return torch.cat(logits, 2).mT, torch.cat(targets), torch.cat(weights) if weights else None
 
 
 def _fitted(bare: Voters, raw: Tensor, target: Tensor, weight: Tensor | None, decodes: bool) -> Readout:

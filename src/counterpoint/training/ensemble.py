@@ -119,13 +119,7 @@ class Voters(nn.Module):
 
     def outputs(self, x: Any) -> Tensor:
         """Return the outputs of all learners, (n_learners, batch, n_classes); those of tokens have one axis more."""
-        found = cast(Tensor, self(x))
-        if found.dim() not in (3, 4):
-            shape = tuple(found.shape[1:])
-            raise ValueError(
-                f"`learners` must return one row for each sample, (batch, n_classes); got {shape}."
-            )
-        return found
+        return cast(Tensor, self(x))
 
     def _evaluated(self, x: Any, function: Callable[[Tensor], Tensor], dim: int) -> Tensor:
         """Return a function of the outputs in evaluation mode, of some samples at a time: memory is bounded.
@@ -136,6 +130,11 @@ class Voters(nn.Module):
 
         def value(piece: Any) -> Tensor:
             outputs = self.outputs(piece)
+            if outputs.dim() not in (3, 4):
+                shape = tuple(outputs.shape[1:])
+                raise ValueError(
+                    f"`learners` must return one row for each sample, (batch, n_classes); got {shape}."
+                )
             found = function(outputs.flatten(1, -2))
             return found.reshape(*found.shape[:dim], *outputs.shape[1:-1], *found.shape[dim + 1 :])
 

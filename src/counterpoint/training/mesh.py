@@ -144,7 +144,7 @@ class Axes:
         )
         if not any(weighted):
             return logits, target, None
-        weight = torch.ones_like(target, dtype=logits.dtype) if sample_weight is None else sample_weight
+        weight = logits.new_ones(own) if sample_weight is None else sample_weight
         return logits, target, _gather(weight[:own].to(logits.dtype), 0, sizes, self.data)
 
     def gather_learners(self, logits: Tensor) -> Tensor:

@@ -7,8 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from counterpoint.training.columns import class_columns, number_columns, shares
-from counterpoint.training.ensemble import voters_in
+from counterpoint.training.ensemble import Voters
 from counterpoint.training.ensemble_loss import as_ensemble_loss
+from counterpoint.training.modules import unwrap
 from counterpoint.training.tally import Tally, ratio
 
 __all__ = ["RegressionTally", "is_regression", "make_tally"]
@@ -41,8 +42,8 @@ def make_tally(ensemble: nn.Module, loss: Callable[..., Tensor], **settings: Any
 
 def is_regression(ensemble: nn.Module, loss: Callable[..., Tensor]) -> bool:
     """Return True if the outputs are numbers, by the activation of the ensemble, or of the loss if it has none."""
-    voters = voters_in(ensemble)
-    activation = voters.activation if voters is not None else as_ensemble_loss(loss).activation
+    bare = unwrap(ensemble)
+    activation = bare.activation if isinstance(bare, Voters) else as_ensemble_loss(loss).activation
     return activation == "regression"
 
 

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
+import torch
 from torch import Tensor
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
@@ -19,6 +20,7 @@ from counterpoint.exceptions import LearnerWarning
 from counterpoint.training.accumulation import accumulate_gradients, joined_targets
 from counterpoint.training.arguments import (
     Metric,
+    check_loss,
     check_loss_value,
     check_patience,
     metric_name,
@@ -35,11 +37,12 @@ from counterpoint.training.batches import (
     iter_on_device,
     n_batches,
     rows_of,
+    voters_of,
 )
 from counterpoint.training.calibration import calibrate_on
 from counterpoint.training.callbacks import State, call, hooks
 from counterpoint.training.checkpoint import load_latest, restore_rng_state, rng_state, save_checkpoint
-from counterpoint.training.ensemble import voters_in
+from counterpoint.training.ensemble import Voters, voters_in
 from counterpoint.training.ensemble_loss import as_ensemble_loss, value_on_mesh
 from counterpoint.training.history import History
 from counterpoint.training.identity import check_identity, restoring, run_identity
@@ -87,7 +90,7 @@ class Run:
 
     def __post_init__(self) -> None:
         state = self.state
-        self.axes, self.bare, self.voters = state.axes, unwrap(state.ensemble), voters_in(state.ensemble)
+        self.axes, self.bare = state.axes, unwrap(state.ensemble)
         check_batches(self.batches, self.validation)
         check_patience(self.patience, self.validation)
         self.by_batch = steps_by_batch(state.scheduler, self.scheduler_steps)
@@ -96,7 +99,10 @@ class Run:
         self.generators = find_generators(self.batches, self.validation)
         self.loss = as_ensemble_loss(state.loss)
         self.ignored: int | None = getattr(self.loss, "ignore_index", None)
-        regression = is_regression(state.ensemble, self.loss)
+        self.voters = self.find_voters()
+        self.measured = state.ensemble if self.voters is None else self.voters  # by its vote
+        check_loss(state.loss, self.measured)
+        regression = is_regression(self.measured, self.loss)
         unused = self.validation is None and regression  # the default is of labels
         self.monitor = f"val_{metric_name('loss' if unused else self.metric, regression=regression)}"
         whole = self.bare._whole[0] if isinstance(self.bare, ParallelEnsemble) else self.bare
@@ -109,6 +115,20 @@ class Run:
         self.watch = LearnerWatch()
         self.keeps_previous = True  # unless the present checkpoint is damaged
         self.was_finished = False  # whether the checkpoint holds all there is
+
+    def find_voters(self) -> Voters | None:
+        """Return the ensemble that is trained; if a module holds one, the first batch tells whether it is that one."""
+        found = voters_in(self.state.ensemble)
+        if found is None or found is self.bare:
+            return found
+        before = rng_state(self.device, self.generators)
+        first = next(
+            iter_on_device(begin_epoch(self.batches, 1), self.device, "batches", unpack=self.unpack), None
+        )
+        with self.autocast:
+            voters = found if first is None else voters_of(self.bare, first[0])
+        restore_rng_state(before, self.device, self.generators)  # as if the batch had not been drawn
+        return voters
 
     def calibrate(self, max_samples: int = 10_000) -> None:
         """Fit a read-out if the loss needs one."""
@@ -172,7 +192,7 @@ class Run:
         lr = float(state.optimizer.param_groups[0]["lr"])
         # With small networks, measuring every batch would take a tenth of the time.
         every = min(max((state.n_batches or 0) // 8, 1), 4)
-        tally = make_tally(state.ensemble, state.loss, every=every, first=state.epoch % every, axes=self.axes)
+        tally = make_tally(self.measured, state.loss, every=every, first=state.epoch % every, axes=self.axes)
         with gradients_enabled(self.precision, self.device):
             self.run_epoch(batches, self.train_step, "batches", tally, own=self.has_own(self.batches))
         if self.loss.needs_readout and not tally.has_pairs:
@@ -193,7 +213,7 @@ class Run:
             return {}
         if self.metric in ("vote_accuracy", "log_loss"):
             self.calibrate(max_samples=2_000)
-        tally = make_tally(self.state.ensemble, self.state.loss, keep=callable(self.metric), axes=self.axes)
+        tally = make_tally(self.measured, self.state.loss, keep=callable(self.metric), axes=self.axes)
         self.forget_readout()  # it belongs to these weights alone
         try:
             with evaluating(self.state.ensemble):
@@ -241,6 +261,8 @@ class Run:
             _clear_gradients(state.optimizer)
             with self.autocast:
                 logits, loss = accumulate_gradients(state.ensemble, self.value, parts)
+            if state.epoch == state.batch == 1:
+                check_learner_axis(state.ensemble, parts[0][0], logits[:, : len(parts[0][1])])
             logits, y, weight = rows_of(logits, *joined_targets(parts), self.ignored)
         call(self.on_gradients, state)
         state.optimizer.step()
@@ -263,15 +285,26 @@ class Run:
             if self.state.epoch == self.state.batch == 1:
                 check_learner_axis(self.state.ensemble, x, outputs)
             logits, y, weight = rows_of(outputs, target, given, self.ignored)
-            return logits, y, weight, self.value(logits, y, *weight)
+            return logits, y, weight, self.value(outputs, target, *given)
 
     def value(self, *batch: Tensor) -> Tensor:
         """Return the loss of a batch, that of all processes of the mesh."""
         logits, y, weight = rows_of(batch[0], batch[1], batch[2:], self.ignored)
+        if self.ignores(batch[0]):
+            rows = torch.tensor(0 if self.axes.idle else len(y), device=logits.device)
+            if not self.axes.sum_data(rows):  # no process has a label
+                return cast(Tensor, logits.sum() * 0)
+            if not len(y):  # others have some: a sample without weight stands in
+                self.axes.idle = True
+                logits, y, weight = batch[0].flatten(1, -2)[:, :1], y.new_zeros(1), [logits.new_zeros(1)]
         loss = value_on_mesh(self.loss) if self.axes else self.loss
         found = loss(logits, y, *weight)
         check_loss_value(found, self.state.loss)
         return found
+
+    def ignores(self, outputs: Any) -> bool:
+        """Return True if samples may be left out by their label, as far as outputs tell: it is so on all processes."""
+        return self.ignored is not None or (isinstance(outputs, Tensor) and outputs.dim() == 4)
 
     def end_epoch(self, record: dict[str, float]) -> None:
         """Record the epoch, keep its weights and step the scheduler."""

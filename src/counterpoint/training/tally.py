@@ -15,9 +15,10 @@ from torch import Tensor, nn
 from counterpoint._validation import FloatArray
 from counterpoint.training.columns import class_columns, is_one_hot, one_hot
 from counterpoint.training.correlation import standardise
-from counterpoint.training.ensemble import voters_in
+from counterpoint.training.ensemble import Voters
 from counterpoint.training.ensemble_loss import as_ensemble_loss
 from counterpoint.training.mesh import LOCAL, Axes
+from counterpoint.training.modules import unwrap
 from counterpoint.training.voting import Vote
 
 __all__ = ["NotFiniteError", "Tally", "ratio"]
@@ -73,10 +74,10 @@ class Tally:
         axes: Axes = LOCAL,
     ) -> None:
         self._axes = axes
-        voters, loss = voters_in(ensemble), as_ensemble_loss(loss)
+        ensemble, loss = unwrap(ensemble), as_ensemble_loss(loss)
         self._every, self._first = every, first
-        if voters is not None:
-            self._rule = voters.rule
+        if isinstance(ensemble, Voters):
+            self._rule = ensemble.rule
         else:
             self._rule = Vote(loss.voting, loss.activation or "softmax")
         self._activation = self._rule.activation
@@ -106,6 +107,8 @@ class Tally:
         if not measured and self._kept is None:
             return self
         batch = _Batch(*self._axes.gather(logits, target, sample_weight))
+        if not len(batch.target):  # every label is to be ignored
+            return self
         if self._kept is not None:
             self._kept.append(batch)
         if measured:

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable
 from itertools import chain
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from counterpoint._validation import check_flag
-from counterpoint.training import Readout, Voters, autocast, evaluating
-from counterpoint.training.batches import forward_batch, is_iterable
+from counterpoint.training import Voters, autocast, evaluating
+from counterpoint.training.batches import forward_batch, is_iterable, voters_of
 from counterpoint.training.columns import two_columns
 from counterpoint.training.ensemble import voters_in
 
@@ -50,11 +50,11 @@ def predict_logits(
     >>> predict_logits(ensemble, batches, flip=True).shape
     torch.Size([3, 8, 10])
     """
-    together = _raw_logits(ensemble, batches, flip, precision)
-    voters = voters_in(ensemble)
-    readout = None if voters is None else voters.readout
-    with torch.no_grad():  # a layer of this name in another module is part of its forward pass
-        return readout(together) if isinstance(readout, Readout) else together
+    logits, voters = _raw_logits(ensemble, batches, flip, precision)
+    if voters is None or voters.readout is None:
+        return logits
+    with torch.no_grad():
+        return cast(Tensor, voters.readout(logits))
 
 
 def predict_proba(
@@ -82,17 +82,22 @@ def predict_proba(
     >>> predict_proba(ensemble, [torch.rand(4, 3, 32, 32)]).shape
     torch.Size([4, 10])
     """
-    bare = voters_in(ensemble) if isinstance(ensemble, nn.Module) else None
-    if bare is None:
-        raise TypeError(f"`ensemble` must be an Ensemble; got {type(ensemble).__name__}.")
-    logits = _raw_logits(ensemble, batches, flip, precision)
+    error = TypeError(f"`ensemble` must be an Ensemble; got {type(ensemble).__name__}.")
+    if not isinstance(ensemble, nn.Module) or voters_in(ensemble) is None:
+        raise error
+    logits, voters = _raw_logits(ensemble, batches, flip, precision)
+    if voters is None:  # an ensemble is inside, but its outputs are not those of the module
+        raise error
     with torch.no_grad():
-        return bare.rule(logits)
+        return voters.rule(logits)
 
 
-def _raw_logits(ensemble: nn.Module, batches: Iterable[Any], flip: bool, precision: str) -> Tensor:
-    """Return the outputs for every image before any read-out, (n_learners, n_samples, n_classes)."""
-    _check_ensemble(ensemble)
+def _raw_logits(
+    ensemble: nn.Module, batches: Iterable[Any], flip: bool, precision: str
+) -> tuple[Tensor, Voters | None]:
+    """Return the outputs before any read-out, (n_learners, n_samples, n_classes), and the ensemble they are of."""
+    if not isinstance(ensemble, nn.Module):
+        raise TypeError(f"`ensemble` must be a torch Module; got {type(ensemble).__name__}.")
     check_flag(flip, "flip")
     if isinstance(batches, Tensor):
         raise TypeError("`batches` must be an iterable of batches; got one tensor.")
@@ -100,24 +105,26 @@ def _raw_logits(ensemble: nn.Module, batches: Iterable[Any], flip: bool, precisi
         raise TypeError(f"`batches` must be an iterable of batches; got {batches!r}.")
     held = next(chain(ensemble.parameters(), ensemble.buffers()), None)
     device = torch.device("cpu") if held is None else held.device
-    found = []
+    found: list[Tensor] = []
+    voters = None
     with evaluating(ensemble), autocast(precision, device):
         for batch in batches:
             x = _images(batch, device)
+            if not found:
+                voters = voters_of(ensemble, x)
+                _check_activation(voters)
             logits = _outputs(ensemble, x)
             found.append((logits + _outputs(ensemble, _mirrored(x))) / 2 if flip else logits)
     if not found:
         raise ValueError("`batches` must yield at least one batch; got none.")
-    return two_columns(torch.cat(found, 1))
+    return two_columns(torch.cat(found, 1)), voters
 
 
-def _check_ensemble(ensemble: Any) -> None:
-    if not isinstance(ensemble, nn.Module):
-        raise TypeError(f"`ensemble` must be a torch Module; got {type(ensemble).__name__}.")
-    bare = voters_in(ensemble)
-    if bare is not None and bare.activation != "softmax":
+def _check_activation(voters: Voters | None) -> None:
+    """Refuse an ensemble whose outputs are no logits."""
+    if voters is not None and voters.activation != "softmax":
         what, use = (
-            ("probabilities", "learner_proba") if bare.activation == "identity" else ("numbers", "predict")
+            ("probabilities", "learner_proba") if voters.activation == "identity" else ("numbers", "predict")
         )
         raise ValueError(f"`ensemble` must return logits; got one that returns {what}: use its `{use}`.")
 
