@@ -11,7 +11,7 @@ from torch.utils.checkpoint import checkpoint
 
 import counterpoint.training.modules
 from counterpoint.training import Ensemble, Stacked, calibrate, can_stack
-from counterpoint.training.stacked_layers import runs_grouped
+from counterpoint.training.stacked_layers import _MAX_BYTES, runs_grouped
 
 
 def mlp():
@@ -234,13 +234,41 @@ def test_frozen_parameters_stay_frozen():
 def test_the_rule_for_convolutions_follows_the_benchmark():
     file = Path(__file__).parents[2] / "results" / "bench_stacked_convs.json"
     record = json.loads(file.read_text(encoding="utf-8"))
-    for device_type, part in record.items():
-        for row in part["data"]:
+    for device_type in ("cpu", "cuda"):
+        for row in record[device_type]["data"]:
             grouped = row["groups"] > 1 or runs_grouped(device_type, row["inputs"], row["outputs"])
             chosen, other = (
                 row[way] for way in (("grouped", "looped") if grouped else ("looped", "grouped"))
             )
             assert chosen < 1.25 * other, row
+    for row in record["networks"]["data"]:
+        ways = ("one_by_one", "at_once") if row["bytes"] > _MAX_BYTES else ("at_once", "one_by_one")
+        assert row[ways[0]] < 1.25 * row[ways[1]], row
+
+
+def growing():
+    maps = [nn.Conv2d(3, 4, 3, stride=4), nn.ReLU(), nn.Conv2d(4, 64, 1), nn.BatchNorm2d(64)]
+    return nn.Sequential(*maps, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 3))
+
+
+@pytest.mark.parametrize("make", [conv, growing])
+@pytest.mark.parametrize("views", [False, True])
+def test_learners_with_large_maps_run_one_after_the_other_with_the_same_results(monkeypatch, make, views):
+    torch.manual_seed(0)
+    ensemble = Ensemble([make() for _ in range(3)])
+    assert ensemble.is_stacked
+    x = torch.rand(3, 5, 3, 8, 8).unbind() if views else torch.rand(5, 3, 8, 8)
+    twin, found = copy.deepcopy(ensemble), []
+    for one, largest in ((ensemble, _MAX_BYTES), (twin, 2000)):
+        monkeypatch.setattr(counterpoint.training.stacked_layers, "_MAX_BYTES", largest)
+        calls = []
+        one.body.layers[-1].register_forward_hook(lambda *_: calls.append(1))  # noqa: B023
+        outputs = one(x)
+        assert len(calls) == (one is ensemble)
+        outputs.square().sum().backward()
+        found.append([outputs, *(p.grad for p in one.parameters()), *one.buffers()])
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(ours, theirs)
 
 
 @pytest.mark.parametrize("frozen", ["one", "all"])

@@ -4,13 +4,14 @@ Notation: N learners, B samples. Activations are *shared* ``(B, ...)`` until a l
 apart; from then on *features* ``(N, B, F)``, which linear layers multiply in one batched product, or *maps*
 ``(B, N C, H, W)``, the learners' channels side by side, on which a convolution is one grouped convolution and
 pooling is unchanged. In memory features are ``(N, F, B)``: products with few outputs, such as a last layer with a few
-classes, are several times faster when the long axis comes last. For samples of other shapes, and where a layer has no
-stacked form for its input, such as a linear layer on maps, the learners run one after the other.
+classes, are several times faster when the long axis comes last. For samples of other shapes, where a layer has no
+stacked form for its input, such as a linear layer on maps, and from the layer on whose maps would be large on a CPU,
+the learners run one after the other.
 """
 
 import copy
 from collections.abc import Mapping, Sequence
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import cast
 
 import torch
@@ -151,8 +152,10 @@ class Stacked(nn.Module):
 
     def _run(self, h: Tensor, own: bool) -> Tensor:
         n = self.n_learners
-        for layer in self.layers:
+        for number, layer in enumerate(self.layers):
             if isinstance(layer, StackedLayer):
+                if layer.overflows(h):
+                    return self._one_after_the_other(list(h.chunk(n, 1)) if own else [h] * n, number)
                 if own and h.dim() == 3 and not layer.takes_blocks:
                     h = self._for_each(h)
                 h, own = layer(h, n, own)
@@ -165,9 +168,13 @@ class Stacked(nn.Module):
         size = self.n_learners // len(x)
         return x if size == 1 else x.repeat_interleave(size, 0)
 
-    def _one_after_the_other(self, views: list[Tensor]) -> Tensor:
-        """Return the outputs of the learners, run one by one as ordinary networks with the stacked parameters."""
-        for stacked, template in zip(self.layers, self._template_layers, strict=True):
+    def _one_after_the_other(self, views: list[Tensor], start: int = 0) -> Tensor:
+        """Return the outputs of the learners, run one by one as ordinary networks with the stacked parameters.
+
+        ``views`` holds what each learner gets at the layer with the index ``start``.
+        """
+        pairs = zip(self.layers, self._template_layers, strict=True)
+        for stacked, template in islice(pairs, start, None):
             if isinstance(stacked, StackedLayer):
                 layer = _shallow(template)  # its tensors and mode are replaced, and other threads may run it
                 layer.training = all(part.training for part in stacked.modules())  # statistics may be frozen

@@ -5,6 +5,7 @@ Notation: N learners, B samples; rows are ``(B, F)`` where they are shared, else
 """
 
 import copy
+import math
 from collections.abc import Sequence
 from typing import Any, Protocol, cast
 
@@ -16,6 +17,9 @@ from counterpoint.training.networks import FeatureMask
 
 __all__ = ["STACKED_FORMS", "StackedLayer", "runs_grouped"]
 
+# On Linux the C library maps a larger block of memory anew each time, page by page, which takes as long as a layer.
+_MAX_BYTES = 2**25
+
 
 class StackedLayer(nn.Module):
     """A layer of several learners. ``own`` says whether the activations are separate for each learner already."""
@@ -25,6 +29,10 @@ class StackedLayer(nn.Module):
     def forward(self, x: Tensor, n: int, own: bool) -> tuple[Tensor, bool]:
         """Return the activations after the layer, and whether they are separate for each learner."""
         raise NotImplementedError
+
+    def overflows(self, x: Tensor) -> bool:
+        """Return True if the outputs of all learners take so much memory that one learner at a time is faster."""
+        return False
 
     def tensors(self, n: int) -> dict[str, Tensor]:
         """Return the parameters and statistics by their names in an ordinary layer, the learners first."""
@@ -87,6 +95,12 @@ class _Conv2d(StackedLayer):
         parts = zip(x.chunk(n, dim=1), self.weight.chunk(n), biases, strict=True)
         maps = [F.conv2d(part, w, b, **self.settings, groups=self.groups) for part, w, b in parts]
         return torch.cat(maps, dim=1), True
+
+    def overflows(self, x: Tensor) -> bool:
+        if x.device.type != "cpu" or torch.compiler.is_compiling():  # a graph is for any number of samples
+            return False
+        numel: int = len(self.weight) * x[:, 0].numel() // math.prod(self.settings["stride"])
+        return numel * x.element_size() > _MAX_BYTES
 
     def tensors(self, n: int) -> dict[str, Tensor]:
         held = {"weight": self.weight, "bias": self.bias}
