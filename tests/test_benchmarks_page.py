@@ -73,6 +73,13 @@ def test_theory_measures_and_decorate():
     steps = {(one["width"], one["how"]): one["step"] for one in result("bench_convnets_gpu")["data"]}
     ratio = steps[32, "net after net"] / steps[32, "grouped, channels last"]
     assert row("24 ConvNets of width 32") == f"{ratio:.1f} times as long"
+    found = result("bench_stacked_convs")["networks"]
+    ratios = {
+        one["batch"]: one["ratio"] for one in found["data"] if (one["width"], one["learners"]) == (8, 10)
+    }
+    assert found["threads"] == 1
+    assert row("with batches of 16") == f"{1 / ratios[16]:.1f} times as long"
+    assert row("with batches of 512") == f"{ratios[512]:.1f} times as long"
 
 
 def test_large_assessments():

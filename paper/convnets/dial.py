@@ -74,6 +74,8 @@ POINTS = (
     _point("cifar10", 32, 10, ("joint-proba",)),
     _point("cifar100", 16, 10, PAIR),
     _point("cifar100", 64, 10, PAIR),
+    _point("cifar100", 8, 1, PAIR),
+    _point("cifar100", 8, 40, PAIR, **FEW),
 )
 SMOKE_POINTS = (
     Point(
