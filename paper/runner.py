@@ -149,7 +149,7 @@ def select_jobs(parts: str | None, names: Sequence[str]) -> Collection[str]:
     if parts is None:
         return names
     selected: list[str] = []
-    for part in map(str.strip, parts.split(",")):
+    for part in (one.strip(" -") for one in parts.split(",")):
         found = [name for name in names if f"{name}-".startswith(f"{part}-")]
         if not found:
             kinds = ", ".join(dict.fromkeys(name.split("-")[0] for name in names))

@@ -102,6 +102,7 @@ NAMES = ["width-8", "width-32", "once-8", "once-more-8", "net-n1-s0", "net-n10-s
         ("width", ["width-8", "width-32"]),
         (" once-8 , net-n1", ["once-8", "net-n1-s0"]),  # and not net-n10
         ("once", ["once-8", "once-more-8"]),
+        ("net-n1-", ["net-n1-s0"]),
     ],
 )
 def test_parts_select_jobs_by_whole_words_of_their_names(parts, expected):
