@@ -35,10 +35,16 @@ OTHERS = ("0.25", "joint-sum", "joint-proba", "paper-0.5", "paper-1.0")
 
 
 def _point(
-    data: str, width: int, epochs: int, arms: tuple[str, ...], kind: str = "", **settings: Any
+    data: str,
+    width: int,
+    epochs: int,
+    arms: tuple[str, ...],
+    kind: str = "",
+    n_learners: int | None = None,
+    **settings: Any,
 ) -> Point:
     """Return a point; of its arms ``"default"`` is the dial that suits the number of learners."""
-    n_learners = N_LEARNERS[width]
+    n_learners = N_LEARNERS[width] if n_learners is None else n_learners
     own = tuple(DIALS[n_learners] if arm == "default" else arm for arm in arms)
     name = f"{data}-w{width}-e{epochs}{kind}"
     return Point(name, data, width, n_learners, epochs, own, **settings)
@@ -75,7 +81,7 @@ POINTS = (
     _point("cifar100", 16, 10, PAIR),
     _point("cifar100", 64, 10, PAIR),
     _point("cifar100", 8, 1, PAIR),
-    _point("cifar100", 8, 40, PAIR, **FEW),
+    _point("cifar10", 8, 10, PAIR, "-n5", n_learners=5),
 )
 SMOKE_POINTS = (
     Point(

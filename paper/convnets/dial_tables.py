@@ -109,7 +109,16 @@ def runs_by_point(record: Record) -> dict[Key, Runs]:
         key = Key(data, width, n_learners, epochs, config.get("n_train", 0))
         found.setdefault(key, {}).setdefault(config["arm"], {})[config["seed"]] = piece["data"]
     return dict(
-        sorted(found.items(), key=lambda item: (item[0].data, item[0].n_train, item[0].epochs, item[0].width))
+        sorted(
+            found.items(),
+            key=lambda item: (
+                item[0].data,
+                item[0].n_train,
+                item[0].epochs,
+                item[0].width,
+                -item[0].n_learners,
+            ),
+        )
     )
 
 
@@ -177,7 +186,7 @@ def grids(record: Record) -> list[Grid]:
         "learner %",
         "r_TL",
         "r_LL",
-        "D",
+        "optimality",
         "n",
     ]
     return [Grid(start + key.words(), headings, _rows(runs, key.n_learners)) for key, runs in points.items()]
@@ -304,7 +313,7 @@ def draw(record: Record) -> "Figure":
             _draw_gains(ax, points, measure)
             ax.axhline(0, color=PALETTE["muted"], lw=1, ls="--")
             ax.set(
-                xlabel="Independent learners right in their last epoch, %",
+                xlabel="Independent learners right on augmented training images, %",
                 ylabel=f"{title} than independent, %",
             )
             ax.set_title(title)
@@ -331,7 +340,12 @@ def _draw_gains(ax: "Axes", points: Mapping[Key, Runs], measure: str) -> None:
             ax.plot(x, share.mean(), "D", ms=8, mfc=face, mec=blue, zorder=3)
             beside = (-16, -11) if key.n_train else (7, 4)  # of few images: a point of all may be near
             ax.annotate(
-                f"{key.width}", (x, share.mean()), beside, textcoords="offset points", size=8, color=blue
+                f"{key.n_learners} × {key.width}",  # noqa: RUF001
+                (x, share.mean()),
+                beside,
+                textcoords="offset points",
+                size=8,
+                color=blue,
             )
     low = min(
         (gain(runs, key.default, measure).mean() for key, runs in points.items() if key.default in runs),
@@ -339,7 +353,7 @@ def _draw_gains(ax: "Axes", points: Mapping[Key, Runs], measure: str) -> None:
     )
     high = ax.get_ylim()[1]
     ax.set_ylim(min(low - 8, -38), high)  # the log-loss of the paper's loss goes far below
-    ax.plot([], [], "D", ms=8, color=PALETTE["blue"], label="default dial, 95 % interval; number: width")
+    ax.plot([], [], "D", ms=8, color=PALETTE["blue"], label="default dial, 95 % interval; learners × width")  # noqa: RUF001
     for label, colour in DRAWN.values():
         ax.plot([], [], "o", ms=5, color=PALETTE[colour], label=label)
     ax.plot([], [], "o", ms=5, color=PALETTE["ink"], label="filled: CIFAR-10")

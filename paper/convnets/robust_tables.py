@@ -104,6 +104,7 @@ def _other_images(title: str, arms: Arms) -> Grid:
         "error %": lambda run: 100 * run["shift"]["mean"]["error"],
         "log-loss": lambda run: run["shift"]["mean"]["log_loss"],
         "ECE %": lambda run: 100 * run["shift"]["mean"]["calibration_error"],
+        "unknown, entropy": lambda run: (run["unknown"] or {}).get("entropy"),
         "unknown, confidence": lambda run: (run["unknown"] or {}).get("confidence"),
         "unknown, mutual information": _mutual_information,
         "wrong, confidence": lambda run: run["wrong"]["confidence"],

@@ -50,7 +50,11 @@ SCORES = {  # headings of records that have them, with keys, factors and digits
     "Brier": ("brier_score", 1, 4),
     "ECE %": ("calibration_error", 100, 2),
 }
-ROBUST_DOUBTS = ("confidence", "disagreement")
+# What tells unknown images, and what wrong votes, in the table of corrupted and unknown images.
+DOUBTS = (
+    *(("unknown", how) for how in ("entropy", "confidence", "mutual_information", "disagreement")),
+    ("wrong", "confidence"),
+)
 # Markers and colours of the paths in a figure, in the order of the rows; with more paths, the lines are dashed.
 MARKERS = "osD^vPX*<>pd8h"
 COLOURS = ("ink", "blue", "orange", "teal", "magenta", "cyan", "muted")
@@ -103,7 +107,7 @@ def robust_grids(record: Record, table: Table) -> list[Grid]:
         "of its networks; areas under the ROC curve for telling unknown images, and wrong votes on test images"
     )
     headings = ["", "n", "not corrupted", "corrupted", *names, "log-loss", "ECE %"]
-    areas = [f"{what}, by {how}" for what in ("unknown", "wrong") for how in ROBUST_DOUBTS]
+    areas = [f"{what}, by {how.replace('_', ' ')}" for what, how in DOUBTS]
     return [Grid(title, [*headings, *areas], rows)]
 
 
@@ -123,11 +127,7 @@ def _robust_row(label: str, found: Sequence[Mapping[str, Any]]) -> list[str]:
         ),
         spread([mean["log_loss"] for mean in shifted], 3),
         spread([100 * mean["calibration_error"] for mean in shifted], 1),
-        *(
-            spread([one[what][how] for one in found], 3)
-            for what in ("unknown", "wrong")
-            for how in ROBUST_DOUBTS
-        ),
+        *(spread([one[what][how] for one in found], 3) for what, how in DOUBTS),
     ]
 
 

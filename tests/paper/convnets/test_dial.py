@@ -210,6 +210,7 @@ PAGE = "images-when-diversity-pays.md"
         (("cifar10", 32, 5, 40, 5_000), [PAGE, "loss.md"]),
         (("cifar10", 8, 10, 1), [PAGE]),
         (("cifar10", 32, 5, 1), [PAGE]),
+        (("cifar100", 8, 10, 1), [PAGE]),
     ],
 )
 def test_the_gain_of_the_default_in_prose_is_that_of_the_record(point, documents, committed):
@@ -337,6 +338,9 @@ def test_part_of_a_small_difference_is_the_vote(committed):
     assert f"{share.mean():.1f} % fewer errors at width 8 on CIFAR-10 {_between(share)}" in page
     for key in (tables.Key("cifar100", 64, 3, 10), tables.Key("cifar100", 32, 5, 50)):
         assert tables.interval(tables.gain(points[key], key.default, over="geometric"))[0] < 0
+    cost = tables.Key("cifar10", 32, 5, 50)
+    more = -tables.gain(points[cost], cost.default, over="geometric").mean()
+    assert f"at the point of the cost, the errors are {more:.1f} % more" in page
     few = tables.Key("cifar10", 32, 5, 40, 5_000)
     low, high = tables.interval(tables.gain(points[few], few.default, "log_loss", "geometric"))
     assert low < 0 < high
@@ -374,8 +378,11 @@ def test_the_page_on_the_loss_names_the_points_where_the_default_does_not_gain(c
         for arm in ("0.8", "independent")
         for runs in longer
     ]
-    words = "right on {:.1f} and {:.1f} % of its training images, that of independent networks on {:.1f} and {:.1f} %"
-    assert words.format(*fits) in page
+    default, independent = (
+        "on {:.1f} % after 30 epochs and {:.1f} % after 50".format(*fits[:2]),
+        "on {:.1f} and {:.1f} %".format(*fits[2:]),
+    )
+    assert f"is right {default}, that of independent networks {independent}" in page
 
 
 def _error(runs, arm):
@@ -404,6 +411,14 @@ def test_what_is_said_of_missing_learners_is_in_the_record(committed):
         assert (high < 0) == (k >= 3)
         low, high = tables.interval(np.array(differences(k, "0.9")))
         assert (high < 0, low > 0) == (k <= 4, k >= 8)
+    for k in range(1, 11):
+        pairs = zip(arms["0.9"], arms["independent"], strict=True)
+        change = [a["k_of_n"][k - 1]["error"] - b["k_of_n"][k - 1]["error"] for a, b in pairs]
+        assert (tables.interval(np.array(change))[1] < 0) == (k >= 6)
+    five, one = -np.array(differences(5, "independent")), np.array(differences(1, "independent"))
+    assert f"{five.mean():.1f} points fewer errors than independent networks {_between(five)}" in page
+    assert f"one errs {one.mean():.1f} points more often {_between(one)}" in page
+    assert tables.interval(np.array(differences(2, "independent")))[1] > 0
     fewer = -np.array(differences(4, "0.9"))
     four = f"Four learners err on {error('0.5', 4):.1f} %, at 0.9 on {error('0.9', 4):.1f} %"
     assert f"{four} ({fewer.mean():.1f} points fewer {_between(fewer)}, same seeds)" in page
@@ -425,10 +440,22 @@ def test_what_is_said_of_learning_rates_is_in_the_record():
     own, dial_ = (
         [error(arm, rate) for rate in (0.01, best)] for arm, best in (("independent", 0.3), ("0.9", 0.1))
     )
-    assert f"width 8 err on {own[0]:.1f} % at a rate of 0.01 and on {own[1]:.1f} % at 0.3" in page
-    assert f"the dial at 0.9 on {dial_[0]:.1f} % at 0.01 and on {dial_[1]:.1f} % at 0.1" in page
+    assert (
+        f"independent learners err on {own[0]:.1f} % at a rate of 0.01 and on {own[1]:.1f} % at 0.3" in page
+    )
+    assert f"the default on {dial_[0]:.1f} % at 0.01 and on {dial_[1]:.1f} % at 0.1" in page
     common, chosen = (1 - dial_[k] / own[k] for k in range(2))
     assert 1.4 < common / chosen < 1.7
+
+    def higher(arm, best):
+        """Return by how many % the log-loss is higher at the rate of width 32."""
+        found = [record[f"cifar10-w8-{rate}-s0-{arm}"]["data"]["vote"]["log_loss"] for rate in (0.03, best)]
+        return f"{100 * (found[0] / found[1] - 1):.0f} %"
+
+    assert (
+        f"independent training by {higher('independent', 0.3)} and that of the default by {higher('0.9', 0.1)}"
+        in page
+    )
 
 
 def test_what_is_said_of_corrupted_images_is_in_the_record(committed):
@@ -450,6 +477,66 @@ def test_what_is_said_of_corrupted_images_is_in_the_record(committed):
         assert f"{(theirs - ours).mean():.1f} points fewer {_between(theirs - ours)}" in page
         single = np.mean([100 * run["shift"]["mean"]["error"] for run in arms["single"]])
         assert re.search(f"one network [^%]*has {single:.1f} %", page)
+
+
+def test_the_ensemble_is_better_calibrated_than_one_network_on_corrupted_images(committed):
+    page = " ".join((ROOT / "docs" / PAGE).read_text(encoding="utf-8").split())
+    for width, n_learners in ((8, 10), (32, 5)):
+        key = tables.Key("cifar10", width, n_learners, 10)
+        arms = robust_tables.robust_runs(committed)[key]
+        ours, theirs = (
+            np.array([run["shift"]["mean"]["log_loss"] for run in arms[arm]])
+            for arm in (key.default, "single")
+        )
+        assert f"{(theirs - ours).mean():.3f} lower at width {width} {_between(theirs - ours, 3)}" in page
+
+
+def test_what_is_said_of_unknown_images_is_in_the_record(committed):
+    page = " ".join((ROOT / "docs" / PAGE).read_text(encoding="utf-8").split())
+    points = robust_tables.robust_runs(committed)
+    for arms in points.values():
+        for arm, runs in arms.items():
+            areas = {
+                how: np.array([run["unknown"][how] for run in runs]) for how in ("entropy", "confidence")
+            }
+            assert tables.interval(areas["entropy"] - areas["confidence"])[0] > 0
+            if arm != "single":
+                mutual = [run["unknown"]["mutual_information"] for run in runs]
+                assert np.mean(mutual) < areas["confidence"].mean()
+    shown = points[tables.Key("cifar10", 8, 10, 10)]
+    areas = [np.mean([run["unknown"][how] for run in shown["0.9"]]) for how in ("entropy", "confidence")]
+    assert "{:.3f} and {:.3f} at width 8 and 0.9".format(*areas) in page
+    chance = np.mean([run["unknown"]["mutual_information"] for run in shown["joint-logits"]])
+    assert f"better than chance (an area of {chance:.2f})" in page
+
+
+def test_what_is_said_of_other_dials_and_of_the_read_out_is_in_the_record(committed):
+    points = tables.runs_by_point(committed)
+    page = " ".join((ROOT / "docs" / PAGE).read_text(encoding="utf-8").split())
+
+    def more(data, width, arm="joint-logits"):
+        runs = points[tables.Key(data, width, 10, 10)]
+        ours, theirs = (tables.values(runs, one, "error") for one in (arm, "0.9"))
+        return 100 * (ours / theirs - 1)[: len(theirs)]
+
+    for data, words in (("cifar10", "more errors than the default there"), ("cifar100", "more on CIFAR-100")):
+        found = more(data, 8)
+        assert f"{found.mean():.1f} % {words} {_between(found)}" in page
+        low, high = tables.interval(more(data, 4))
+        assert low < 0 < high
+    runs = points[tables.Key("cifar10", 8, 10, 10)]
+    alone = {arm: 100 * tables.values(runs, arm, "learner_error", "").mean() for arm in runs}
+    assert f"a single one of their learners errs on {alone['joint-sum']:.0f} %" in page
+    assert (
+        f"at 0.9 one errs on {alone['0.9']:.0f} %, an independent one on {alone['independent']:.0f} %" in page
+    )
+    said = f"it errs on {alone['joint-logits']:.0f} %, at 0.9 on {alone['0.9']:.0f} %"
+    assert said in " ".join((ROOT / "docs" / "loss.md").read_text(encoding="utf-8").split())
+    paper, own = runs["paper-0.9"], runs["independent"]
+    found = [
+        100 * (paper[s]["without_readout"]["error"] / own[s]["vote"]["error"] - 1) for s in sorted(paper)
+    ]
+    assert f"on CIFAR-10 is gone: {np.mean(found):.1f} % more errors {_between(found)}" in page
 
 
 def test_no_job_is_listed_twice():

@@ -220,10 +220,13 @@ def test_the_sentences_of_the_page_say_what_the_record_says(committed):
     three = min(("independent", "0.67", "logits"), key=lambda loss: found[64, 3, 10, loss].error.mean())
     more = found[64, 3, 10, three].error - found[wide].error
     ends = interval(more)
+    dial = found[64, 3, 10, "0.67"].error - found[wide].error
+    dial_ends = interval(dial)
     for words in (
         f"one of width 128 errs on {error(*wide)} % after {seconds(*wide)}",
         f"three of width 64 take {seconds(64, 3, 10, three)} and err on {error(64, 3, 10, three)} % at best "
-        f"({more.mean():.2f} points more [{number(ends[0], '.2f')}, {number(ends[1], '.2f')}])",
+        f"({more.mean():.2f} points more [{number(ends[0], '.2f')}, {number(ends[1], '.2f')}]; "
+        f"with the dial {dial.mean():.2f} [{number(dial_ends[0], '.2f')}, {number(dial_ends[1], '.2f')}])",
         f"({error(32, 4, 10, '0.75')} against {error(32, 4, 10, 'independent')} %)",
         f"ten of width 16 make {fewer(16, 10, '0.9')}",
         f"four of width 32 make {fewer(32, 4, '0.75')}",

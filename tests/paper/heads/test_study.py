@@ -243,7 +243,7 @@ def test_what_the_page_says_of_heads_is_in_the_record():
     assert f"on {error(more, '0')} %, one of their size on {error(more, ONE)} %" in section
     assert f"({log_loss(more, '0')} and {log_loss(more, ONE)})" in section
     assert f"raises the log-loss to {log_loss(frozen, '0.5')}" in section
-    assert f"all dials err alike ({ends(tuned)} with eight heads, {ends(more)} with 32)" in section
+    assert f"all dials err about as often ({ends(tuned)} with eight heads, {ends(more)} with 32)" in section
     alone = 100 * np.mean([run["learner_error"] for run in found[tuned]["1"]])
     assert f"a single one of eight heads errs on {alone:.1f} %" in section
     few, most = (ends(("tuned", "linear", k)) for k in (8, 32))

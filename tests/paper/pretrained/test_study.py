@@ -496,6 +496,19 @@ def test_no_loss_beats_independent_training_as_the_page_says_first():
         assert words.format(number(change, "+.2f"), *(number(end, ".2f") for end in ends)) in page
 
 
+def test_what_diversity_costs_on_cifar_100_is_in_the_record():
+    page = " ".join((ROOT / "docs" / "image-tables.md").read_text(encoding="utf-8").split())
+    runs = find_runs(read(ROOT / "results", "table-6-cifar100"), "apart")
+
+    def scores(arm, key):
+        return [run["data"]["test"][key] for run in runs if run["config"]["arm"] == arm]
+
+    losses = _more(scores("dial 0.5", "log_loss"), scores("independent", "log_loss"), 3)
+    assert "trained apart by {} [{}, {}] at 0.5".format(*losses) in page
+    errors = _more(scores("dial 0.9", "geometric"), scores("independent", "geometric"))
+    assert "a higher error at 0.9: +{} points [{}, {}]".format(*errors) in page
+
+
 def _more(ours, theirs, digits=2):
     """Return the mean of the differences of paired errors, and the ends of its interval, as the page writes them."""
     change = np.subtract(ours, theirs)
@@ -585,6 +598,10 @@ def test_what_is_said_of_corrupted_images_is_in_the_record():
     assert "by confidence drops from {:.3f} to {:.3f}".format(*areas) in page
     assert all(area(arm, "disagreement") < area(arm, "confidence") for arm in found)
     assert f"at most {max(area(arm, 'disagreement') for arm in found):.3f}" in page
+    assert all(area(arm, "entropy") > area(arm, "confidence") for arm in found)
+    better = {arm: area(arm, "mutual_information") - area(arm, "confidence") for arm in found}
+    assert {arm for arm, more in better.items() if more > 0} == {"dial 0.5", "dial 0.9"}
+    assert max(better.values()) < 0.002
 
 
 def test_robust_arms_are_measured_on_corrupted_and_unknown_images(tmp_path):
