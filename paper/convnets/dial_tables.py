@@ -98,6 +98,7 @@ DRAWN = {
     "paper-0.9": ("the paper's loss, 0.9", "orange"),
     "single": ("one network of the same size", "muted"),
 }
+MARKERS = {10: "D", 5: "s", 3: "^"}  # of the default dial, by the number of learners
 
 
 def runs_by_point(record: Record) -> dict[Key, Runs]:
@@ -337,15 +338,10 @@ def _draw_gains(ax: "Axes", points: Mapping[Key, Runs], measure: str) -> None:
             low, high = interval(share) if len(share) > 1 else (share[0], share[0])
             ax.plot([x, x], [low, high], color=blue, lw=1.2, zorder=2.8)
             face = "white" if hollow else blue
-            ax.plot(x, share.mean(), "D", ms=8, mfc=face, mec=blue, zorder=3)
+            ax.plot(x, share.mean(), MARKERS.get(key.n_learners, "D"), ms=8, mfc=face, mec=blue, zorder=3)
             beside = (-16, -11) if key.n_train else (7, 4)  # of few images: a point of all may be near
             ax.annotate(
-                f"{key.n_learners} × {key.width}",  # noqa: RUF001
-                (x, share.mean()),
-                beside,
-                textcoords="offset points",
-                size=8,
-                color=blue,
+                f"{key.width}", (x, share.mean()), beside, textcoords="offset points", size=8, color=blue
             )
     low = min(
         (gain(runs, key.default, measure).mean() for key, runs in points.items() if key.default in runs),
@@ -353,7 +349,15 @@ def _draw_gains(ax: "Axes", points: Mapping[Key, Runs], measure: str) -> None:
     )
     high = ax.get_ylim()[1]
     ax.set_ylim(min(low - 8, -38), high)  # the log-loss of the paper's loss goes far below
-    ax.plot([], [], "D", ms=8, color=PALETTE["blue"], label="default dial, 95 % interval; learners × width")  # noqa: RUF001
+    for n_learners, marker in MARKERS.items():
+        ax.plot(
+            [],
+            [],
+            marker,
+            ms=8,
+            color=PALETTE["blue"],
+            label=f"default dial, {n_learners} learners; number: width",
+        )
     for label, colour in DRAWN.values():
         ax.plot([], [], "o", ms=5, color=PALETTE[colour], label=label)
     ax.plot([], [], "o", ms=5, color=PALETTE["ink"], label="filled: CIFAR-10")
