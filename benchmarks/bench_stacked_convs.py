@@ -7,7 +7,7 @@ and backward pass of a 3 x 3 convolution is timed both ways, for several channel
 the rule that follows from the results.
 
 On the CPU, whole ConvNets are timed too, with all learners at once and one after the other, by the size of the maps
-that all learners have after the first convolution. Above 32 MiB the learners run one after the other.
+that all learners have after the first convolution. Above 32 MiB, and half a MiB each, they run one after the other.
 """
 
 import argparse
@@ -49,6 +49,7 @@ LEARNERS = (3, 10)
 # width and number of ConvNets, and the batches they train on
 NETWORKS = ((4, 10), (8, 3), (8, 10), (16, 5), (32, 5))
 BATCHES = (16, 64, 128, 256, 512)
+MANY = (4, 300)  # with batches of 16 alone: less than half a MiB for each
 
 
 def grouped(x: Tensor, weight: Tensor, n: int, groups: int) -> Tensor:
@@ -112,7 +113,7 @@ def compare_networks(width: int, n: int, batch: int, repeats: int) -> dict[str, 
     x, y = torch.randn(batch, 3, 32, 32), torch.randint(10, (batch,))
 
     def step(largest: float) -> None:
-        with patch.object(stacked_layers, "_MAX_BYTES", largest):
+        with patch.multiple(stacked_layers, _MAX_BYTES=largest, _MIN_BYTES_EACH=0):
             loss(ensemble(x), y).backward()
 
     found = seconds(
@@ -142,15 +143,14 @@ def time_convolutions(device: torch.device, batch: int, repeats: int) -> Iterato
 
 def time_networks(repeats: int) -> Iterator[dict[str, Any]]:
     """Yield the times of ConvNets, and print them."""
-    for width, n in NETWORKS:
-        for batch in BATCHES:
-            row = compare_networks(width, n, batch, repeats)
-            print(
-                "{learners:2d} ConvNets of width {width:2d}, batch {batch:3d}: at once {at_once:.3f} s, "
-                "one after the other {one_by_one:.3f} s, ratio {ratio:.2f}".format(**row),
-                flush=True,
-            )
-            yield row
+    for width, n, batch in (*((*one, batch) for one in NETWORKS for batch in BATCHES), (*MANY, 16)):
+        row = compare_networks(width, n, batch, repeats)
+        print(
+            "{learners:3d} ConvNets of width {width:2d}, batch {batch:3d}: at once {at_once:.3f} s, "
+            "one after the other {one_by_one:.3f} s, ratio {ratio:.2f}".format(**row),
+            flush=True,
+        )
+        yield row
 
 
 def main() -> None:

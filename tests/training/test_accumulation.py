@@ -139,6 +139,14 @@ def test_weights_of_samples_and_of_tokens_and_none_are_joined():
         torch.testing.assert_close(ours.grad, theirs.grad, rtol=0, atol=1e-12)
 
 
+def test_sequences_of_other_lengths_are_not_accumulated():
+    parts = [(torch.randn(3, n, 4, dtype=torch.float64), torch.zeros(3, n, dtype=torch.long)) for n in (5, 7)]
+    with pytest.raises(
+        ValueError, match=r"samples of one shape, to be accumulated; got outputs of \(5, 3\) and \(7, 3\)"
+    ):
+        accumulate_gradients(ensemble_of(), IndependentLoss(), parts)
+
+
 def test_accumulation_of_nothing_or_of_no_batches_is_refused():
     with pytest.raises(ValueError, match="at least one batch"):
         accumulate_gradients(ensemble_of(), DiversityLoss(), [])

@@ -10,8 +10,8 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import counterpoint.training.modules
-from counterpoint.training import Ensemble, Stacked, calibrate, can_stack
-from counterpoint.training.stacked_layers import _MAX_BYTES, runs_grouped
+from counterpoint.training import Ensemble, Stacked, calibrate, can_stack, stacked_layers
+from counterpoint.training.stacked_layers import runs_grouped
 
 
 def mlp():
@@ -242,7 +242,8 @@ def test_the_rule_for_convolutions_follows_the_benchmark():
             )
             assert chosen < 1.25 * other, row
     for row in record["networks"]["data"]:
-        ways = ("one_by_one", "at_once") if row["bytes"] > _MAX_BYTES else ("at_once", "one_by_one")
+        most = max(stacked_layers._MAX_BYTES, stacked_layers._MIN_BYTES_EACH * row["learners"])
+        ways = ("one_by_one", "at_once") if row["bytes"] > most else ("at_once", "one_by_one")
         assert row[ways[0]] < 1.25 * row[ways[1]], row
 
 
@@ -251,16 +252,60 @@ def growing():
     return nn.Sequential(*maps, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 3))
 
 
-@pytest.mark.parametrize("make", [conv, growing])
+def dropping():
+    maps = [nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Dropout2d(0.5), nn.Conv2d(4, 64, 1), nn.Dropout(0.5)]
+    return nn.Sequential(*maps, nn.Flatten(), nn.Linear(2304, 3))
+
+
+def set_all(kind, **settings):
+    """Return a function that changes all layers of a kind inside an ensemble, as users do."""
+
+    def change(ensemble):
+        for part in ensemble.modules():
+            if isinstance(part, kind):
+                for name, value in settings.items():
+                    setattr(part, name, value)
+
+    return change
+
+
+def average_statistics(ensemble):
+    """Do what torch.optim.swa_utils.update_bn does, without dropout."""
+    set_all(nn.Dropout | nn.Dropout2d, p=0.0)(ensemble)
+    set_all(nn.BatchNorm2d, momentum=None)(ensemble)
+
+
+def frozen_but_dropout(ensemble):
+    """Switch to evaluation, and dropout of everything on, which is not random."""
+    ensemble.eval()
+    set_all(nn.Dropout | nn.Dropout2d, p=1.0, training=True)(ensemble)
+
+
+@pytest.mark.parametrize(
+    ("make", "change"),
+    [
+        (conv, lambda ensemble: None),
+        (conv, nn.Module.eval),
+        (conv, set_all(nn.BatchNorm2d, training=False)),
+        (conv, set_all(nn.BatchNorm2d, momentum=0.0, eps=0.1)),
+        (growing, lambda ensemble: None),
+        (dropping, average_statistics),
+        (dropping, frozen_but_dropout),
+    ],
+)
 @pytest.mark.parametrize("views", [False, True])
-def test_learners_with_large_maps_run_one_after_the_other_with_the_same_results(monkeypatch, make, views):
+def test_learners_with_large_maps_run_one_after_the_other_with_the_same_results(
+    monkeypatch, make, change, views
+):
     torch.manual_seed(0)
     ensemble = Ensemble([make() for _ in range(3)])
     assert ensemble.is_stacked
+    change(ensemble)
     x = torch.rand(3, 5, 3, 8, 8).unbind() if views else torch.rand(5, 3, 8, 8)
     twin, found = copy.deepcopy(ensemble), []
-    for one, largest in ((ensemble, _MAX_BYTES), (twin, 2000)):
-        monkeypatch.setattr(counterpoint.training.stacked_layers, "_MAX_BYTES", largest)
+    for one, largest in ((ensemble, 2**25), (twin, 2000)):
+        monkeypatch.setattr(stacked_layers, "_MAX_BYTES", largest)
+        monkeypatch.setattr(stacked_layers, "_MIN_BYTES_EACH", 0)
         calls = []
         one.body.layers[-1].register_forward_hook(lambda *_: calls.append(1))  # noqa: B023
         outputs = one(x)
@@ -269,6 +314,35 @@ def test_learners_with_large_maps_run_one_after_the_other_with_the_same_results(
         found.append([outputs, *(p.grad for p in one.parameters()), *one.buffers()])
     for ours, theirs in zip(*found, strict=True):
         torch.testing.assert_close(ours, theirs)
+
+
+def test_maps_are_too_large_by_their_bytes_and_only_on_the_cpu(monkeypatch):
+    layers = [Stacked([nn.Conv2d(3, 4, 3, stride=s) for _ in range(8)]).layers[0] for s in (1, 2)]
+
+    def maps(pixels, **settings):
+        return torch.empty(1, 1, 1, 1, **settings).expand(pixels // 1024, 24, 32, 32)  # takes no memory
+
+    most = 2**25 // (4 * 32)  # pixels of 32 channels in float32
+    assert [layer.overflows(maps(4 * most), 8) for layer in layers] == [True, False]
+    assert [layer.overflows(maps(4 * most + 1024), 8) for layer in layers] == [True, True]
+    assert not layers[0].overflows(maps(most), 8)
+    assert layers[0].overflows(maps(most + 1024), 8)
+    assert layers[0].overflows(maps(most + 1024), 64)
+    assert not layers[0].overflows(maps(most + 1024), 65)  # half a MiB each would be more
+    assert not layers[0].overflows(maps(most + 1024, dtype=torch.bfloat16), 8)
+    assert not layers[0].overflows(maps(9 * most, device="meta"), 8)
+    for where in (torch.compiler, torch.jit):
+        with monkeypatch.context() as patch:
+            patch.setattr(where, "is_compiling" if where is torch.compiler else "is_tracing", lambda: True)
+            assert not layers[0].overflows(maps(9 * most), 8)
+
+
+def test_dropout_of_a_shared_input_is_each_learners_own_if_only_dropout_trains():
+    ensemble = Ensemble([nn.Sequential(nn.Dropout(0.5), nn.Linear(64, 1)) for _ in range(2)]).eval()
+    ensemble.load_state_dict({name: torch.ones_like(value) for name, value in ensemble.state_dict().items()})
+    set_all(nn.Dropout, training=True)(ensemble)
+    first, second = ensemble(torch.ones(20, 64))
+    assert not torch.equal(first, second)
 
 
 @pytest.mark.parametrize("frozen", ["one", "all"])

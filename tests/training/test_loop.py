@@ -987,6 +987,50 @@ def test_an_ensemble_inside_a_module_that_returns_something_else_is_left_as_it_i
     train(student, loader, loss=DiversityLoss())  # with logits, whatever the teacher returns
 
 
+def test_an_ensemble_inside_a_wrapper_sees_the_batches_that_it_sees_alone():
+    x, y = blobs()
+
+    def batches(epoch):
+        asked.append(epoch)
+        return iter(stream[:4]), stream.extend([stream.pop(0) for _ in range(4)])
+
+    found = []
+    for wrap in (lambda ensemble: ensemble, torch.optim.swa_utils.AveragedModel):
+        asked, stream = [], batched(x, y, size=15)
+        loader = DataLoader(TensorDataset(x, y), 30, shuffle=True, generator=torch.Generator().manual_seed(0))
+        history = train(wrap(mlps()), loader, loss=DiversityLoss())
+        again = train(wrap(mlps()), lambda epoch: batches(epoch)[0], loss=DiversityLoss())
+        found.append((history["loss"].tolist(), again["loss"].tolist(), asked))
+        assert asked == [1, 2, 3, 4, 5]
+    assert found[0] == found[1]
+
+
+def test_an_ensemble_compiled_inside_a_wrapper_returns_to_its_best_epoch():
+    x, y = blobs()
+    ensemble = mlps()
+    wrapped = Scaling(torch.compile(ensemble, backend="eager"))
+    history = train(wrapped, batched(x, y), validation=batched(x, y), loss=DiversityLoss())
+    assert history.best_epoch
+    other = mlps(seed=1)
+    Scaling(torch.compile(other, backend="eager")).load_state_dict(wrapped.state_dict())
+    torch.testing.assert_close(other.predict_proba(x), ensemble.predict_proba(x))
+
+
+def test_validation_without_a_label_is_refused_by_a_metric_of_the_users_own():
+    x, y = blobs()
+    held_out = [(x[:9], torch.full((9,), -100))]
+    with pytest.raises(
+        ValueError, match="`validation` must hold labels that are not to be ignored; got none"
+    ):
+        train(
+            mlps(),
+            batched(x, y),
+            validation=held_out,
+            metric=lambda logits, y: 1.0,
+            loss=DiversityLoss(ignore_index=-100),
+        )
+
+
 def sequence(optimizer):
     parts = [
         torch.optim.lr_scheduler.ConstantLR(optimizer),
@@ -1004,6 +1048,16 @@ def test_a_scheduler_made_of_others_is_accepted(make):
     sgd = torch.optim.SGD(ensemble.parameters(), 0.1)
     history = train(ensemble, batched(x, y), optimizer=sgd, scheduler=make(sgd))
     assert history["lr"][-1] < 0.1
+
+
+@pytest.mark.filterwarnings("ignore:Detected call of")  # the outer optimizer takes no step here
+def test_a_scheduler_of_an_optimizer_around_this_one_is_accepted():
+    ensemble, (x, y) = mlps(), blobs()
+    mine, outer = (torch.optim.SGD(ensemble.parameters(), 0.1) for _ in range(2))
+    outer.param_groups = list(mine.param_groups)
+    scheduler = torch.optim.lr_scheduler.StepLR(outer, 1)
+    history = train(ensemble, batched(x, y), optimizer=mine, scheduler=scheduler)
+    assert history["lr"][-1] < history["lr"][0]
 
 
 def test_a_scheduler_of_another_optimizer_is_refused():
@@ -1243,7 +1297,7 @@ def test_batches_of_one_sample_are_no_collapse():
 def test_a_loss_of_correlations_refuses_batches_of_one_sample():
     x = torch.randn(12, 2)
     batches = list(zip(x.split(1), (x[:, 0] > 0).long().split(1), strict=True))
-    message = r"`batches` must hold at least two samples each for CorrelationLoss, .*; got batches of one\."
+    message = r"`batches` must hold at least two samples with labels each for CorrelationLoss, .*; got none with two\."
     with pytest.raises(ValueError, match=message):
         fit(
             Ensemble([nn.Linear(2, 2), nn.Linear(2, 2)]),

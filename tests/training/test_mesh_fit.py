@@ -306,6 +306,34 @@ def test_an_ensemble_inside_ddp_trains_by_the_loss_of_the_whole_batch(ranks):
             np.testing.assert_array_equal(value, found[0][0]["sampler"]["state"][key])
 
 
+class Heads(nn.Module):
+    """Three learners with one BatchNorm, whose statistics DistributedDataParallel exchanges in each forward pass."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(3)
+        self.learners = nn.ModuleList(nn.Linear(3, 3) for _ in range(3))
+
+    def forward(self, x):
+        normed = self.norm(x)
+        return torch.stack([learner(normed) for learner in self.learners])
+
+
+def as_many_rows_as_learners(rank):
+    """Train where one process alone has as many samples as learners, so that its axes may be mixed up."""
+    x, y = samples()
+    options = {"loss": DiversityLoss(), "optimizer": adam, "epochs": 1, "progress": False}
+    batches = split(x[:9], y[:9], size=9)  # 3, 2, 2 and 2
+    steps = [
+        fit(Heads().double(), 2 * batches, mesh=mesh_of("data"), accumulate=k, **options) for k in (1, 2)
+    ]
+    return [len(history) for history in steps]
+
+
+def test_one_process_may_look_at_its_outputs_alone(ranks):
+    assert ranks(as_many_rows_as_learners) == [[1, 1]] * 4
+
+
 def own_loop(rank):
     """Return the distance from one process of a training loop without fit, and what is refused."""
     x, y = samples()

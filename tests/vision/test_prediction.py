@@ -183,6 +183,36 @@ def test_the_read_out_is_that_of_the_outputs():
         predict_proba(student, [x])
 
 
+class Passing(nn.Module):
+    """A wrapper that returns the outputs in full precision, or adds nothing yet, as an adapter does at the start."""
+
+    def __init__(self, inner, *, adds=False):
+        super().__init__()
+        self.inner, self.adds = inner, adds
+
+    def forward(self, x):
+        return self.inner(x) + torch.zeros(()) if self.adds else self.inner(x).float()
+
+
+@pytest.mark.parametrize("precision", ["float32", "bf16"])
+def test_the_read_out_of_outputs_in_full_precision_and_not_finite_is_kept(precision):
+    ensemble, (x, y) = trained(), images()
+    calibrate(ensemble, batched(x, y))
+    x[0] = torch.nan
+    expected = predict_logits(ensemble, [x], precision=precision)
+    found = predict_logits(Passing(ensemble), [x[1:]], precision=precision)
+    torch.testing.assert_close(found, expected[:, 1:])
+    if precision == "float32":
+        torch.testing.assert_close(predict_logits(Passing(ensemble), [x]), expected, equal_nan=True)
+
+
+def test_outputs_that_only_happen_to_be_those_of_an_ensemble_have_no_read_out():
+    ensemble, (x, y) = trained(), images()
+    calibrate(ensemble, batched(x, y))
+    with torch.no_grad():
+        torch.testing.assert_close(predict_logits(Passing(ensemble, adds=True), [x]), ensemble.eval()(x))
+
+
 def test_wrong_input_is_refused():
     ensemble, (x, y) = trained(), images()
     with pytest.raises(ValueError, match=r"`batches` must yield at least one batch; got none"):

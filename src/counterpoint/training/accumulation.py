@@ -63,6 +63,11 @@ def accumulate_gradients(
         pieces = [forward_batch(ensemble, x, "batches") for x, *_ in parts]
         for buffer, value in zip(ensemble.buffers(), before, strict=True):
             buffer.copy_(value)
+    if len(shapes := {tuple(piece.shape[2:]) for piece in pieces}) > 1:
+        raise ValueError(
+            "`batches` must yield samples of one shape, to be accumulated; got outputs of "
+            f"{' and '.join(map(str, sorted(shapes)))} for a sample."
+        )
     logits = torch.cat(pieces, 1).requires_grad_()
     target, weight = joined_targets(parts)
     value = loss(logits, target, *weight)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from counterpoint.training.ensemble import Voters, voters_in
+from counterpoint.training.ensemble import Voters
 from counterpoint.training.mesh import LOCAL, Axes
 from counterpoint.training.modules import evaluating, unwrap
 
@@ -26,7 +26,6 @@ __all__ = [
     "n_batches",
     "rows_of",
     "to_device",
-    "voters_of",
 ]
 
 Batches = Iterable[Any] | Callable[[int], Iterable[Any]]
@@ -119,7 +118,7 @@ def iter_on_device(
         n_parts = len(parts)
         for weight in batch[2:]:
             if (
-                weight.is_cpu and not (least := weight.min()) >= 0
+                weight.is_cpu and len(weight) and not (least := weight.min()) >= 0
             ):  # reading from another device would wait for it
                 raise ValueError(f"`sample_weight` must be 0 or more for each sample; got {least.item()}.")
         yield parts
@@ -235,31 +234,6 @@ def forward_batch(ensemble: nn.Module, x: Any, name: str) -> Any:
         ) from error
 
 
-def voters_of(module: nn.Module, x: Any) -> Voters | None:
-    """Return the ensemble whose outputs a module returns: itself, or one inside that it returns the outputs of.
-
-    Parameters
-    ----------
-    module : Module
-        Any module. It runs once, unless it is an ensemble or a wrapper of torch around one: a module may hold an
-        ensemble and still return something else, as that of a student does with its teacher.
-    x : Tensor, list of Tensor, or mapping
-        The inputs of a batch.
-    """
-    bare, found = unwrap(module), voters_in(module)
-    if found is None or found is bare:
-        return found
-    seen: list[Tensor] = []
-    hook = found.register_forward_hook(lambda _module, _inputs, outputs: seen.append(outputs))
-    try:
-        with evaluating(bare):
-            outputs = forward_batch(bare, x, "batches")
-    finally:
-        hook.remove()
-    same = len(seen) == 1 and isinstance(outputs, Tensor) and torch.equal(seen[0], outputs)
-    return found if same else None
-
-
 def check_learner_axis(ensemble: nn.Module, x: Any, logits: Tensor) -> None:
     """Refuse outputs (batch, n_learners, n_classes), which look right if there are as many learners as samples.
 
@@ -273,10 +247,11 @@ def check_learner_axis(ensemble: nn.Module, x: Any, logits: Tensor) -> None:
         Its outputs.
     """
     ambiguous = isinstance(logits, Tensor) and logits.dim() > 2 and 1 < logits.shape[0] == logits.shape[1]
-    if not ambiguous or isinstance(unwrap(ensemble), Voters):
+    bare = unwrap(ensemble)  # a wrapper may exchange tensors with processes whose outputs are not ambiguous
+    if not ambiguous or isinstance(bare, Voters):
         return
-    with evaluating(ensemble):
-        fewer = forward_batch(ensemble, map_inputs(x, lambda part: part[:-1]), "batches")
+    with evaluating(bare):
+        fewer = forward_batch(bare, map_inputs(x, lambda part: part[:-1]), "batches")
     if fewer.shape[0] != logits.shape[0]:
         raise ValueError(
             "`ensemble` must return (n_learners, batch, n_classes); got the batch first. MemberAxis takes modules "

@@ -273,7 +273,8 @@ def _check_fold(fold: Fold | BatchFold) -> None:
             raise ValueError(
                 f"`x`, `y` and `sample_weight` must have one length; got {len(fold.x)} and {len(fold.y)} rows."
             )
-        if fold.sample_weight is not None and not (least := fold.sample_weight.min()) >= 0:
+        weight = fold.sample_weight
+        if weight is not None and len(weight) and not (least := weight.min()) >= 0:
             raise ValueError(f"`sample_weight` must be 0 or more for each sample; got {least.item()}.")
     elif isinstance(fold.batches, Iterator) or not isinstance(fold.batches, Iterable):
         raise TypeError(

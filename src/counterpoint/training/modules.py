@@ -63,7 +63,7 @@ def bare_name(name: str) -> str:
 def name_bare(module: nn.Module, state_dict: dict[str, Any], prefix: str, *_: Any) -> None:
     """Name the tensors of compiled learners as those of plain ones, so that each loads the state of the other."""
     for name in [name for name in state_dict if name.startswith(f"{prefix}body.")]:
-        state_dict[bare_name(name)] = state_dict.pop(name)
+        state_dict[prefix + bare_name(name.removeprefix(prefix))] = state_dict.pop(name)
 
 
 def name_wrapped(module: nn.Module, state_dict: dict[str, Any], prefix: str, *_: Any) -> None:

@@ -37,7 +37,6 @@ from counterpoint.training.batches import (
     iter_on_device,
     n_batches,
     rows_of,
-    voters_of,
 )
 from counterpoint.training.calibration import calibrate_on
 from counterpoint.training.callbacks import State, call, hooks
@@ -100,7 +99,9 @@ class Run:
         self.loss = as_ensemble_loss(state.loss)
         self.ignored: int | None = getattr(self.loss, "ignore_index", None)
         self.voters = self.find_voters()
-        self.measured = state.ensemble if self.voters is None else self.voters  # by its vote
+        self.measured = (
+            state.ensemble if self.voters is None else self.voters
+        )  # whose vote the measures are of
         check_loss(state.loss, self.measured)
         regression = is_regression(self.measured, self.loss)
         unused = self.validation is None and regression  # the default is of labels
@@ -117,18 +118,12 @@ class Run:
         self.was_finished = False  # whether the checkpoint holds all there is
 
     def find_voters(self) -> Voters | None:
-        """Return the ensemble that is trained; if a module holds one, the first batch tells whether it is that one."""
+        """Return the ensemble that is trained. One inside a module that trains others, as a teacher, is not."""
         found = voters_in(self.state.ensemble)
         if found is None or found is self.bare:
             return found
-        before = rng_state(self.device, self.generators)
-        first = next(
-            iter_on_device(begin_epoch(self.batches, 1), self.device, "batches", unpack=self.unpack), None
-        )
-        with self.autocast:
-            voters = found if first is None else voters_of(self.bare, first[0])
-        restore_rng_state(before, self.device, self.generators)  # as if the batch had not been drawn
-        return voters
+        trained = {id(p) for group in self.state.optimizer.param_groups for p in group["params"]}
+        return found if any(id(p) in trained for p in found.parameters()) else None
 
     def calibrate(self, max_samples: int = 10_000) -> None:
         """Fit a read-out if the loss needs one."""
@@ -197,8 +192,8 @@ class Run:
             self.run_epoch(batches, self.train_step, "batches", tally, own=self.has_own(self.batches))
         if self.loss.needs_readout and not tally.has_pairs:
             raise ValueError(
-                f"`batches` must hold at least two samples each for {type(self.loss).__name__}, which correlates over "
-                "the samples of a batch; got batches of one."
+                f"`batches` must hold at least two samples with labels each for {type(self.loss).__name__}, which "
+                "correlates over the samples of a batch; got none with two."
             )
         record = {"epoch": state.epoch, **tally.means(), "lr": lr}
         for complaint in self.watch.complaints(tally) if self.axes.is_main else ():
@@ -285,26 +280,37 @@ class Run:
             if self.state.epoch == self.state.batch == 1:
                 check_learner_axis(self.state.ensemble, x, outputs)
             logits, y, weight = rows_of(outputs, target, given, self.ignored)
-            return logits, y, weight, self.value(outputs, target, *given)
+            return logits, y, weight, self.loss_of_rows(outputs, logits, y, weight)
 
-    def value(self, *batch: Tensor) -> Tensor:
+    def value(self, outputs: Tensor, target: Tensor, *given: Tensor) -> Tensor:
         """Return the loss of a batch, that of all processes of the mesh."""
-        logits, y, weight = rows_of(batch[0], batch[1], batch[2:], self.ignored)
-        if self.ignores(batch[0]):
-            rows = torch.tensor(0 if self.axes.idle else len(y), device=logits.device)
-            if not self.axes.sum_data(rows):  # no process has a label
+        return self.loss_of_rows(outputs, *rows_of(outputs, target, given, self.ignored))
+
+    def loss_of_rows(self, outputs: Any, logits: Any, y: Tensor, weight: list[Tensor]) -> Tensor:
+        """Return the loss of the rows of a batch that have labels; 0 if there are none on any process.
+
+        A process without rows takes part where others have some: it becomes idle, and a row without weight stands in.
+        """
+        if self.may_drop_rows(outputs):
+            if not self.has_rows(0 if self.axes.idle else len(y)):
                 return cast(Tensor, logits.sum() * 0)
-            if not len(y):  # others have some: a sample without weight stands in
+            if not len(y):
                 self.axes.idle = True
-                logits, y, weight = batch[0].flatten(1, -2)[:, :1], y.new_zeros(1), [logits.new_zeros(1)]
+                logits, y, weight = outputs.flatten(1, -2)[:, :1], y.new_zeros(1), [logits.new_zeros(1)]
         loss = value_on_mesh(self.loss) if self.axes else self.loss
         found = loss(logits, y, *weight)
         check_loss_value(found, self.state.loss)
         return found
 
-    def ignores(self, outputs: Any) -> bool:
-        """Return True if samples may be left out by their label, as far as outputs tell: it is so on all processes."""
+    def may_drop_rows(self, outputs: Any) -> bool:
+        """Return True if rows may be left out by their label, as far as outputs tell: it is so on all processes."""
         return self.ignored is not None or (isinstance(outputs, Tensor) and outputs.dim() == 4)
+
+    def has_rows(self, own: int) -> bool:
+        """Return True if a process has rows, given the number of this one."""
+        if self.axes.data is None:
+            return own > 0
+        return bool(self.axes.sum_data(torch.tensor(own, device=self.device)))
 
     def end_epoch(self, record: dict[str, float]) -> None:
         """Record the epoch, keep its weights and step the scheduler."""

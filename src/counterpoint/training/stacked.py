@@ -154,7 +154,7 @@ class Stacked(nn.Module):
         n = self.n_learners
         for number, layer in enumerate(self.layers):
             if isinstance(layer, StackedLayer):
-                if layer.overflows(h):
+                if layer.overflows(h, n):
                     return self._one_after_the_other(list(h.chunk(n, 1)) if own else [h] * n, number)
                 if own and h.dim() == 3 and not layer.takes_blocks:
                     h = self._for_each(h)
@@ -169,15 +169,16 @@ class Stacked(nn.Module):
         return x if size == 1 else x.repeat_interleave(size, 0)
 
     def _one_after_the_other(self, views: list[Tensor], start: int = 0) -> Tensor:
-        """Return the outputs of the learners, run one by one as ordinary networks with the stacked parameters.
+        """Return the outputs of the learners, each layer of which runs once for each learner, with its own parameters.
 
-        ``views`` holds what each learner gets at the layer with the index ``start``.
+        ``views`` holds what each learner gets at the layer with the index ``start``. Forward hooks on these layers are
+        not called.
         """
         pairs = zip(self.layers, self._template_layers, strict=True)
         for stacked, template in islice(pairs, start, None):
             if isinstance(stacked, StackedLayer):
-                layer = _shallow(template)  # its tensors and mode are replaced, and other threads may run it
-                layer.training = all(part.training for part in stacked.modules())  # statistics may be frozen
+                held = next(stacked.children(), template)  # has settings and a mode that may have changed
+                layer = _shallow(held)  # its tensors are replaced, and other threads may run it
                 values = stacked.values(self.n_learners)
                 views = [functional_call(layer, own, (h,)) for own, h in zip(values, views, strict=True)]
             else:

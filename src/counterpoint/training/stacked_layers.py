@@ -19,6 +19,8 @@ __all__ = ["STACKED_FORMS", "StackedLayer", "runs_grouped"]
 
 # On Linux the C library maps a larger block of memory anew each time, page by page, which takes as long as a layer.
 _MAX_BYTES = 2**25
+# With fewer for each learner, it takes longer to call its layers than to map the memory.
+_MIN_BYTES_EACH = 2**19
 
 
 class StackedLayer(nn.Module):
@@ -30,7 +32,7 @@ class StackedLayer(nn.Module):
         """Return the activations after the layer, and whether they are separate for each learner."""
         raise NotImplementedError
 
-    def overflows(self, x: Tensor) -> bool:
+    def overflows(self, x: Tensor, n: int) -> bool:
         """Return True if the outputs of all learners take so much memory that one learner at a time is faster."""
         return False
 
@@ -96,11 +98,14 @@ class _Conv2d(StackedLayer):
         maps = [F.conv2d(part, w, b, **self.settings, groups=self.groups) for part, w, b in parts]
         return torch.cat(maps, dim=1), True
 
-    def overflows(self, x: Tensor) -> bool:
+    def overflows(self, x: Tensor, n: int) -> bool:
         if x.device.type != "cpu" or torch.compiler.is_compiling():  # a graph is for any number of samples
             return False
-        numel: int = len(self.weight) * x[:, 0].numel() // math.prod(self.settings["stride"])
-        return numel * x.element_size() > _MAX_BYTES
+        if torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
+            return False
+        pixels = x.numel() // x.shape[1]
+        numel: int = len(self.weight) * pixels // math.prod(self.settings["stride"])
+        return numel * x.element_size() > max(_MAX_BYTES, _MIN_BYTES_EACH * n)
 
     def tensors(self, n: int) -> dict[str, Tensor]:
         held = {"weight": self.weight, "bias": self.bias}
@@ -204,7 +209,7 @@ class _Dropout(StackedLayer):
         self.drop = drop
 
     def forward(self, x: Tensor, n: int, own: bool) -> tuple[Tensor, bool]:
-        if own or not self.training:
+        if own or not self.drop.training:
             return self.drop(x), own
         return self.drop(x.repeat(1, n, 1, 1) if x.dim() == 4 else x.expand(n, *x.shape)), True
 

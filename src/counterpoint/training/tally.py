@@ -162,6 +162,8 @@ class Tally:
     def outputs(self) -> tuple[Tensor, Tensor]:
         """Return all logits (n_learners, n_samples, n_classes) and targets, if they were kept."""
         assert self._kept is not None
+        if not self._kept:
+            raise ValueError("`validation` must hold labels that are not to be ignored; got none.")
         return torch.cat([b.logits for b in self._kept], 1), torch.cat([b.target for b in self._kept])
 
     @torch.no_grad()

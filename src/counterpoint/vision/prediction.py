@@ -9,9 +9,10 @@ from torch import Tensor, nn
 
 from counterpoint._validation import check_flag
 from counterpoint.training import Voters, autocast, evaluating
-from counterpoint.training.batches import forward_batch, is_iterable, voters_of
+from counterpoint.training.batches import forward_batch, is_iterable
 from counterpoint.training.columns import two_columns
 from counterpoint.training.ensemble import voters_in
+from counterpoint.training.modules import unwrap
 
 __all__ = ["predict_logits", "predict_proba"]
 
@@ -111,13 +112,30 @@ def _raw_logits(
         for batch in batches:
             x = _images(batch, device)
             if not found:
-                voters = voters_of(ensemble, x)
+                voters = _voters_of(ensemble, x)
                 _check_activation(voters)
             logits = _outputs(ensemble, x)
             found.append((logits + _outputs(ensemble, _mirrored(x))) / 2 if flip else logits)
     if not found:
         raise ValueError("`batches` must yield at least one batch; got none.")
     return two_columns(torch.cat(found, 1)), voters
+
+
+def _voters_of(module: nn.Module, x: Images) -> Voters | None:
+    """Return the ensemble whose outputs a module returns: itself, or one inside, possibly in another dtype."""
+    found = voters_in(module)
+    if found is None or found is unwrap(module):
+        return found
+    seen: list[Tensor] = []
+    hook = found.register_forward_hook(lambda _module, _inputs, outputs: seen.append(outputs))
+    try:
+        outputs = forward_batch(module, x, "batches")
+    finally:
+        hook.remove()
+    if len(seen) != 1 or not isinstance(outputs, Tensor):
+        return None
+    cast_alone = outputs.dtype != seen[0].dtype and torch.equal(outputs, seen[0].to(outputs.dtype))
+    return found if outputs is seen[0] or cast_alone else None
 
 
 def _check_activation(voters: Voters | None) -> None:
