@@ -211,6 +211,7 @@ PAGE = "images-when-diversity-pays.md"
         (("cifar10", 8, 10, 1), [PAGE]),
         (("cifar10", 32, 5, 1), [PAGE]),
         (("cifar100", 8, 10, 1), [PAGE]),
+        (("cifar10", 8, 5, 10), [PAGE]),
     ],
 )
 def test_the_gain_of_the_default_in_prose_is_that_of_the_record(point, documents, committed):
