@@ -99,9 +99,8 @@ class Run:
         self.loss = as_ensemble_loss(state.loss)
         self.ignored: int | None = getattr(self.loss, "ignore_index", None)
         self.voters = self.find_voters()
-        self.measured = (
-            state.ensemble if self.voters is None else self.voters
-        )  # whose vote the measures are of
+        # The vote that is measured is that of the ensemble, also inside another module.
+        self.measured = state.ensemble if self.voters is None else self.voters
         check_loss(state.loss, self.measured)
         regression = is_regression(self.measured, self.loss)
         unused = self.validation is None and regression  # the default is of labels
