@@ -13,7 +13,7 @@ from torch import Tensor
 
 from counterpoint.exceptions import UndefinedMeasureWarning
 from counterpoint.measures import brier_score, calibration_error, combine, correlation_rho, log_loss
-from counterpoint.theory import optimality
+from counterpoint.theory import cross_entropy_diversity, optimality
 from counterpoint.training import Ensemble, Voters, correlations
 from counterpoint.vision import ImageBatches, predict_logits, predict_proba
 
@@ -65,13 +65,15 @@ def learner_measures(logits: Tensor, y: Labels) -> dict[str, float]:
     """Return the error of the learners (N, n, m), their correlations, and how near these are to the bound.
 
     ``error_correlation`` is the mean correlation of being right over the pairs of learners. It is NaN if a learner is
-    always right, and like ``r_ll`` if there is only one learner.
+    always right, and like ``r_ll`` if there is only one learner. ``cross_entropy_diversity`` is how much lower the
+    log-loss of the geometric vote is than that of the learners on average.
     """
     n_learners, labels = len(logits), torch.as_tensor(y, device=logits.device)
     proba = logits.softmax(-1)
     r_tl, r_ll = (float(r) for r in correlations(proba, labels))
     wrong = float((proba.argmax(-1) != labels).float().mean())
-    found = {"learner_error": wrong, "r_tl": r_tl}
+    apart = float(np.mean(cross_entropy_diversity(_probabilities(logits.double()))))
+    found = {"learner_error": wrong, "r_tl": r_tl, "cross_entropy_diversity": apart}
     if n_learners == 1:
         return {**found, "r_ll": math.nan, "optimality": r_tl, "error_correlation": math.nan}
     with warnings.catch_warnings():

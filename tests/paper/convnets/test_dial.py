@@ -540,6 +540,18 @@ def test_what_is_said_of_other_dials_and_of_the_read_out_is_in_the_record(commit
     assert f"on CIFAR-10 is gone: {np.mean(found):.1f} % more errors {_between(found)}" in page
 
 
+def test_the_sizes_of_the_networks_are_those_of_the_record(committed):
+    points = tables.runs_by_point(committed)
+    page = " ".join((ROOT / "docs" / PAGE).read_text(encoding="utf-8").split())
+    small, large = (
+        points[tables.Key("cifar10", width, n, 10)]["independent"][0]["n_parameters"] / n
+        for width, n in ((8, 10), (32, 5))
+    )
+    assert (
+        f"width 8 has {round(small, -3):,.0f} parameters, one of width 32 has {round(large, -4):,.0f}" in page
+    )
+
+
 def test_no_job_is_listed_twice():
     names = [name for name, *_ in study.plan(dial.POINTS)]
     assert len(set(names)) == len(names)

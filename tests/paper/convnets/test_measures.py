@@ -20,6 +20,8 @@ def test_the_measures_are_those_of_the_library():
         "r_ll": library.learner_learner_correlation(proba)[pairs].mean(),
         "learner_error": np.mean(votes != target),
         "error_correlation": np.corrcoef(votes == target)[pairs].mean(),
+        "cross_entropy_diversity": np.mean([library.log_loss(target, one) for one in proba])
+        - library.log_loss(target, library.combine(proba, voting="geometric")),
     }
     found = learner_measures(logits, target)
     for name, value in expected.items():
@@ -42,6 +44,7 @@ def test_one_learner_has_no_pairs():
     assert math.isnan(found["r_ll"])
     assert math.isnan(found["error_correlation"])
     assert found["optimality"] == found["r_tl"]
+    assert found["cross_entropy_diversity"] == pytest.approx(0, abs=1e-12)
 
 
 def test_learners_that_are_always_right_have_no_error_correlation():
