@@ -99,6 +99,9 @@ DRAWN = {
     "single": ("one network of the same size", "muted"),
 }
 MARKERS = {10: "D", 5: "s", 3: "^"}  # of the default dial, by the number of learners
+# Where a number stands beside its marker, in points, the usual place first.
+SIDES = ((11, 7), (11, -8), (-11, 7), (-11, -8), (13, 0), (-13, 0), (0, 12), (0, -12))
+ROOM = 7  # points between a number and the next marker or number
 
 
 def runs_by_point(record: Record) -> dict[Key, Runs]:
@@ -177,20 +180,7 @@ def grids(record: Record) -> list[Grid]:
     """Return a table of all arms for each point."""
     points = {key: runs for key, runs in runs_by_point(record).items() if "independent" in runs}
     start = "Smoke run. " if record["config"]["smoke"] else ""
-    headings = [
-        "loss",
-        "error %",
-        "fewer %",
-        "log-loss",
-        "Brier",
-        "ECE %",
-        "learner %",
-        "r_TL",
-        "r_LL",
-        "optimality",
-        "n",
-    ]
-    return [Grid(start + key.words(), headings, _rows(runs, key.n_learners)) for key, runs in points.items()]
+    return [Grid(start + key.words(), *_table(runs, key.n_learners)) for key, runs in points.items()]
 
 
 def summary(record: Record) -> Grid:
@@ -256,20 +246,30 @@ def equivalences(record: Record) -> Grid:
     return Grid("Where the default dial may make less than 1 % fewer errors", headings, rows)
 
 
-def _rows(runs: Runs, n_learners: int) -> list[list[str]]:
+def _table(runs: Runs, n_learners: int) -> tuple[list[str], list[list[str]]]:
+    """Return headings and rows; the column of D is there if the runs measured it."""
+    headings = [
+        "loss", "error %", "fewer %", "log-loss", "Brier", "ECE %", "learner %", "r_TL", "r_LL", "optimality", "D", "n",
+    ]  # fmt: skip
     rows = [_row(runs, arm, n_learners) for arm in NAMES if arm in runs]
     rows.insert(1, _geometric(runs))
-    return rows
+    at = headings.index("D")
+    if all(row[at] in ("", NONE) for row in rows):
+        for row in (headings, *rows):
+            del row[at]
+    return headings, rows
 
 
 def _row(runs: Runs, arm: str, n_learners: int) -> list[str]:
     own = [values(runs, arm, name) for name in SCORES]
     learner = values(runs, arm, "learner_error", "")
     r_tl = values(runs, arm, "r_tl", "")
-    others = [NONE] * 2
+    others = [NONE] * 3
     if arm != "single":
         r_ll = values(runs, arm, "r_ll", "")
-        others = [mean(r_ll, 2), mean(np.asarray(optimality(r_tl, r_ll, n_learners)), 2)]
+        others = [mean(r_ll, 2), mean(np.asarray(optimality(r_tl, r_ll, n_learners)), 2), NONE]
+        if all("cross_entropy_diversity" in run for run in runs[arm].values()):  # older runs have none
+            others[2] = mean(values(runs, arm, "cross_entropy_diversity", ""), 2)
     return [
         NAMES[arm],
         spread(100 * own[0], 2),
@@ -291,7 +291,7 @@ def _geometric(runs: Runs) -> list[str]:
         spread(100 * own[0], 2),
         signed(fewer),
         *_scores(own),
-        *[""] * 4,
+        *[""] * 5,
         str(len(own[0])),
     ]
 
@@ -306,7 +306,7 @@ def draw(record: Record) -> "Figure":
 
     points = {key: runs for key, runs in runs_by_point(record).items() if "independent" in runs}
     with house_style():
-        figure = Figure(figsize=(11.0, 5.2))
+        figure = Figure(figsize=(11.0, 6.4))
         axes = figure.subplots(1, 2)
         for ax, measure, title in zip(
             axes, ("error", "log_loss"), ("Fewer errors", "Lower log-loss"), strict=True
@@ -320,13 +320,22 @@ def draw(record: Record) -> "Figure":
             ax.set_title(title)
         handles, labels = axes[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=9)
+        figure.draw_without_rendering()  # the layout decides where there is room
+        for ax, measure in zip(axes, ("error", "log_loss"), strict=True):
+            _write_widths(ax, points, measure)
     return figure
+
+
+def _fit(runs: Runs) -> float:
+    """Return the accuracy of the independent learners on their training images, in %."""
+    each = [one["history"]["learner_accuracy"][-1] for one in runs["independent"].values()]
+    return 100 * float(np.mean(each))
 
 
 def _draw_gains(ax: "Axes", points: Mapping[Key, Runs], measure: str) -> None:
     """Draw a marker for each arm and point: filled for CIFAR-10, hollow for CIFAR-100."""
     for key, runs in points.items():
-        x = 100 * np.mean([one["history"]["learner_accuracy"][-1] for one in runs["independent"].values()])
+        x = _fit(runs)
         hollow = key.data == "cifar100"
         for arm, (_, colour) in DRAWN.items():
             if arm in runs:
@@ -337,12 +346,12 @@ def _draw_gains(ax: "Axes", points: Mapping[Key, Runs], measure: str) -> None:
             share, blue = gain(runs, key.default, measure), PALETTE["blue"]
             low, high = interval(share) if len(share) > 1 else (share[0], share[0])
             ax.plot([x, x], [low, high], color=blue, lw=1.2, zorder=2.8)
-            face = "white" if hollow else blue
-            ax.plot(x, share.mean(), MARKERS.get(key.n_learners, "D"), ms=8, mfc=face, mec=blue, zorder=3)
-            beside = (-16, -11) if key.n_train else (7, 4)  # of few images: a point of all may be near
-            ax.annotate(
-                f"{key.width}", (x, share.mean()), beside, textcoords="offset points", size=8, color=blue
-            )
+            look = {"mfc": "white", "mec": blue} if hollow else {"mfc": blue, "mec": "white", "mew": 0.5}
+            marker, front = (
+                MARKERS.get(key.n_learners, "D"),
+                3 + 1 / key.n_learners,
+            )  # a triangle hides the least
+            ax.plot(x, share.mean(), marker, ms=7.5, zorder=front, **look)
     low = min(
         (gain(runs, key.default, measure).mean() for key, runs in points.items() if key.default in runs),
         default=0,
@@ -362,3 +371,30 @@ def _draw_gains(ax: "Axes", points: Mapping[Key, Runs], measure: str) -> None:
         ax.plot([], [], "o", ms=5, color=PALETTE[colour], label=label)
     ax.plot([], [], "o", ms=5, color=PALETTE["ink"], label="filled: CIFAR-10")
     ax.plot([], [], "o", ms=5, mfc="white", mec=PALETTE["ink"], label="hollow: CIFAR-100")
+
+
+def _write_widths(ax: "Axes", points: Mapping[Key, Runs], measure: str) -> None:
+    """Write the width beside each marker of the default dial, on the first side with room or that with the most."""
+    drawn = [np.asarray(line.get_xydata()) for line in ax.lines if line.get_linestyle() != "--"]
+    dense = [np.linspace(xy[0], xy[-1], 9) for xy in drawn if len(xy)]  # markers, and lines as points
+    taken = ax.transData.transform(np.concatenate(dense) if dense else np.empty((0, 2)))
+    points_per_pixel = 72 / ax.figure.dpi
+    for key, runs in points.items():
+        if key.default not in runs:
+            continue
+        at = (_fit(runs), gain(runs, key.default, measure).mean())
+        others = points_per_pixel * (taken - ax.transData.transform(at))
+        room = [np.hypot(*((others - side) / (1.5, 1)).T).min() for side in SIDES]  # numbers are wide
+        best = next((i for i, free in enumerate(room) if free > ROOM), int(np.argmax(room)))
+        ax.annotate(
+            f"{key.width}",
+            at,
+            SIDES[best],
+            textcoords="offset points",
+            size=8,
+            color=PALETTE["blue"],
+            ha="center",
+            va="center",
+        )
+        written = ax.transData.transform(at) + np.array(SIDES[best]) / points_per_pixel
+        taken = np.concatenate([taken, [written]])
