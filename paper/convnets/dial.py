@@ -81,7 +81,7 @@ POINTS = (
     _point("cifar100", 16, 10, PAIR),
     _point("cifar100", 64, 10, PAIR),
     _point("cifar100", 8, 1, PAIR),
-    _point("cifar10", 8, 10, PAIR, "-n5", n_learners=5),
+    _point("cifar10", 8, 10, (*PAIR, "joint-logits"), "-n5", n_learners=5),
 )
 SMOKE_POINTS = (
     Point(

@@ -157,6 +157,15 @@ def test_the_numbers_of_the_table_follow_from_the_record():
     ]  # fmt: skip
 
 
+def test_the_diversity_of_the_cross_entropy_is_shown_where_it_was_measured():
+    old, new = piece("independent", 0, 0.2), piece("0.9", 0, 0.1)
+    (grid,) = tables.grids(record_of(old, new))
+    assert "D" not in grid.headings
+    new["data"]["cross_entropy_diversity"] = 0.456
+    (grid,) = tables.grids(record_of(old, new))
+    assert [row[grid.headings.index("D")] for row in grid.rows] == [NONE, "", "0.46"]
+
+
 def test_an_arm_is_compared_with_independent_training_of_its_own_seeds():
     record = record_of(
         piece("independent", 0, 0.20),
@@ -249,6 +258,41 @@ def test_the_gain_of_another_loss_in_prose_is_that_of_the_record(point, arm, com
     assert re.search(words, " ".join((ROOT / "docs" / PAGE).read_text(encoding="utf-8").split()))
 
 
+@pytest.mark.parametrize(
+    ("point", "arm", "words"),
+    [
+        (("cifar100", 8, 10, 10), "paper-0.9", "by {} % at width 8 on CIFAR-100 [{}, {}]"),
+        (("cifar10", 32, 5, 10), "paper-0.9", "by {} % on CIFAR-10 [{}, {}]"),
+        (("cifar100", 32, 5, 10), "paper-0.9", "by {} % on CIFAR-100 [{}, {}]"),
+        (("cifar10", 8, 10, 10), "joint-proba", "{} % higher at width 8 [{}, {}]"),
+        (("cifar10", 32, 5, 10), "joint-proba", "{} % higher at width 32 [{}, {}]"),
+    ],
+)
+def test_the_log_loss_of_another_loss_in_prose_is_that_of_the_record(point, arm, words, committed):
+    higher = -tables.gain(tables.runs_by_point(committed)[tables.Key(*point)], arm, "log_loss")
+    said = words.format(*(number(v, ".1f") for v in (higher.mean(), *tables.interval(higher))))
+    assert said in " ".join((ROOT / "docs" / PAGE).read_text(encoding="utf-8").split())
+
+
+def test_the_arms_below_the_picture_are_named_under_it(committed):
+    picture = tables.draw(committed)
+    page = " ".join((ROOT / "docs" / PAGE).read_text(encoding="utf-8").split())
+    below = {
+        (key, arm): tables.gain(runs, arm, measure).mean()
+        for ax, measure in zip(picture.axes, ("error", "log_loss"), strict=True)
+        for key, runs in tables.runs_by_point(committed).items()
+        for arm in tables.DRAWN
+        if arm in runs and tables.gain(runs, arm, measure).mean() < ax.get_ylim()[0]
+    }
+    proba, paper = (
+        (tables.Key("cifar10", 32, 5, 10), "joint-proba"),
+        (tables.Key("cifar100", 32, 5, 10), "paper-0.9"),
+    )
+    assert below.keys() == {proba, paper}
+    assert f"averaged probabilities at width 32 on CIFAR-10 ({number(below[proba], '.0f')} %)" in page
+    assert f"the paper's loss at width 32 on CIFAR-100 ({number(below[paper], '.0f')} %)" in page
+
+
 def test_the_first_lines_round_the_gains_of_the_record(committed):
     points = tables.runs_by_point(committed)
     gains = [
@@ -315,6 +359,8 @@ def test_what_is_said_of_one_network_is_in_the_record(committed):
     errors, losses = more("cifar100", 8, 10), more("cifar100", 8, 10, "log_loss")
     assert f"it makes {errors.mean():.1f} % more errors {_between(errors)}" in page
     assert f"a log-loss that is {losses.mean():.1f} % higher {_between(losses)}" in page
+    low, high = tables.interval(more("cifar100", 4, 10, "log_loss"))
+    assert low < 0 < high
     fewer = -more("cifar100", 4, 10)
     assert f"{fewer.mean():.1f} % fewer {_between(fewer)}), and there the one network has 17 %" in page
 
@@ -420,6 +466,8 @@ def test_what_is_said_of_missing_learners_is_in_the_record(committed):
     assert f"{five.mean():.1f} points fewer errors than independent networks {_between(five)}" in page
     assert f"one errs {one.mean():.1f} points more often {_between(one)}" in page
     assert tables.interval(np.array(differences(2, "independent")))[1] > 0
+    between = -np.array(differences(5, "0.9"))
+    assert f"differ by {between.mean():.1f} points there {_between(between)}, on three seeds" in page
     fewer = -np.array(differences(4, "0.9"))
     four = f"Four learners err on {error('0.5', 4):.1f} %, at 0.9 on {error('0.9', 4):.1f} %"
     assert f"{four} ({fewer.mean():.1f} points fewer {_between(fewer)}, same seeds)" in page
@@ -490,6 +538,21 @@ def test_the_ensemble_is_better_calibrated_than_one_network_on_corrupted_images(
             for arm in (key.default, "single")
         )
         assert f"{(theirs - ours).mean():.3f} lower at width {width} {_between(theirs - ours, 3)}" in page
+        ours, theirs = (
+            np.array([100 * run["shift"]["mean"]["calibration_error"] for run in arms[arm]])
+            for arm in (key.default, "single")
+        )
+        assert f"{(theirs - ours).mean():.1f} points lower at width {width} {_between(theirs - ours)}" in page
+    points = tables.runs_by_point(committed)
+    clean = [
+        f"{100 * tables.values(points[tables.Key(data, 8, 10, 10)], arm, 'calibration_error').mean():.1f}"
+        for arm in ("0.9", "single")
+        for data in ("cifar10", "cifar100")
+    ]
+    assert (
+        "ECE is {} % on CIFAR-10 and {} % on CIFAR-100, that of one network {} and {} %".format(*clean)
+        in page
+    )
 
 
 def test_what_is_said_of_unknown_images_is_in_the_record(committed):
@@ -507,6 +570,13 @@ def test_what_is_said_of_unknown_images_is_in_the_record(committed):
     shown = points[tables.Key("cifar10", 8, 10, 10)]
     areas = [np.mean([run["unknown"][how] for run in shown["0.9"]]) for how in ("entropy", "confidence")]
     assert "{:.3f} and {:.3f} at width 8 and 0.9".format(*areas) in page
+    for what, how, words in (
+        ("unknown", "entropy", "an area of {:.3f} by entropy, {:.3f} more than the default"),
+        ("wrong", "confidence", "({:.3f} by confidence, {:.3f} more"),
+    ):
+        theirs, ours = (np.array([run[what][how] for run in shown[arm]]) for arm in ("single", "0.9"))
+        more = theirs - ours
+        assert f"{words.format(theirs.mean(), more.mean())} {_between(more, 3)}" in page
     chance = np.mean([run["unknown"]["mutual_information"] for run in shown["joint-logits"]])
     assert f"better than chance (an area of {chance:.2f})" in page
 
@@ -518,13 +588,15 @@ def test_what_is_said_of_other_dials_and_of_the_read_out_is_in_the_record(commit
     def more(data, width, arm="joint-logits"):
         runs = points[tables.Key(data, width, 10, 10)]
         ours, theirs = (tables.values(runs, one, "error") for one in (arm, "0.9"))
-        return 100 * (ours / theirs - 1)[: len(theirs)]
+        return 100 * (ours / theirs[: len(ours)] - 1)  # seeds of both
 
     for data, words in (("cifar10", "more errors than the default there"), ("cifar100", "more on CIFAR-100")):
         found = more(data, 8)
         assert f"{found.mean():.1f} % {words} {_between(found)}" in page
         low, high = tables.interval(more(data, 4))
         assert low < 0 < high
+    found = more("cifar10", 8, "joint-sum")
+    assert f"{found.mean():.1f} % more errors on the same three seeds {_between(found)}" in page
     runs = points[tables.Key("cifar10", 8, 10, 10)]
     alone = {arm: 100 * tables.values(runs, arm, "learner_error", "").mean() for arm in runs}
     assert f"a single one of their learners errs on {alone['joint-sum']:.0f} %" in page

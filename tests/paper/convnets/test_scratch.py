@@ -222,11 +222,14 @@ def test_the_sentences_of_the_page_say_what_the_record_says(committed):
     ends = interval(more)
     dial = found[64, 3, 10, "0.67"].error - found[wide].error
     dial_ends = interval(dial)
+    losses = [np.array(found[key].measure("log_loss")) for key in ((64, 3, 10, three), wide)]
+    loss_ends = interval(losses[0] - losses[1])
     for words in (
         f"one of width 128 errs on {error(*wide)} % after {seconds(*wide)}",
         f"three of width 64 take {seconds(64, 3, 10, three)} and err on {error(64, 3, 10, three)} % at best "
-        f"({more.mean():.2f} points more [{number(ends[0], '.2f')}, {number(ends[1], '.2f')}]; "
-        f"with the dial {dial.mean():.2f} [{number(dial_ends[0], '.2f')}, {number(dial_ends[1], '.2f')}])",
+        f"({more.mean():.2f} points more [{number(ends[0], '.2f')}, {number(ends[1], '.2f')}], which is within noise, "
+        f"but the log-loss is {np.mean(losses[0] - losses[1]):.3f} higher [{loss_ends[0]:.3f}, {loss_ends[1]:.3f}]; "
+        f"with the dial {dial.mean():.2f} points more [{number(dial_ends[0], '.2f')}, {number(dial_ends[1], '.2f')}])",
         f"({error(32, 4, 10, '0.75')} against {error(32, 4, 10, 'independent')} %)",
         f"ten of width 16 make {fewer(16, 10, '0.9')}",
         f"four of width 32 make {fewer(32, 4, '0.75')}",

@@ -1,6 +1,7 @@
 """Heads on one trunk: jobs that are kept, and the table and figure of the record."""
 
 import json
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -226,6 +227,12 @@ def test_what_the_page_says_of_heads_is_in_the_record():
     )
     geometric = mean([run["geometric"]["log_loss"] for run in found[frozen]["0"]], 3)
     assert f"independent heads has a log-loss of {geometric}" in section
+    for dial, words in (("0.5", "{} at 0.5 [{}, {}]"), ("1", "{} at 1 [{}, {}]")):
+        own = [run["vote"]["log_loss"] for run in found[frozen][dial]]
+        rest = np.subtract(own, [run["geometric"]["log_loss"] for run in found[frozen]["0"]])
+        assert words.format(*(number(v, ".3f") for v in (rest.mean(), *interval(rest)))) in section
+    alike = [mean([run["r_ll"] for run in found[key]["0"]], 2) for key in (tuned, frozen)]
+    assert "(r_LL = {} against {})".format(*alike) in section
     for key in (tuned, more):
         ours, theirs = (np.array([run["vote"]["log_loss"] for run in found[key][arm]]) for arm in ("0", ONE))
         assert interval(theirs - ours)[0] > 0
@@ -249,5 +256,20 @@ def test_what_the_page_says_of_heads_is_in_the_record():
     few, most = (ends(("tuned", "linear", k)) for k in (8, 32))
     one = error(("tuned", "linear", 1), ONE)
     assert f"eight of them err on {few}, 32 on {most}, and one on {one} %" in section
+    for k, dial in product((8, 32), ("0", "0.5", "0.9", "1")):
+        apart = ("tuned", "linear", k), ("tuned", "linear", 1)
+        losses, errors = (
+            np.subtract(
+                *(
+                    [run["vote"][m] for run in found[key][arm]]
+                    for key, arm in zip(apart, (dial, ONE), strict=True)
+                )
+            )
+            for m in ("log_loss", "error")
+        )
+        assert interval(losses)[1] < 0
+        if (k, dial) == (8, "0"):
+            low, high = (number(-100 * end, ".2f") for end in reversed(interval(errors)))
+            assert f"({-100 * errors.mean():.2f} points lower [{low}, {high}])" in section
     assert {len(runs) for arms in found.values() for runs in arms.values()} == {3}
     assert sum(map(len, found.values())) == len({point for point, _ in study.plan()})

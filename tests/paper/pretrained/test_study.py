@@ -453,8 +453,8 @@ def test_what_is_said_of_fewer_epochs_is_in_the_records():
     assert "on held-out images {} and {} %".format(*held_out) in page
     change = errors(short, "dial 0.5") - errors(short, "independent")
     half = stats.t.ppf(0.975, 2) * stats.sem(change)
-    ends = f"[{change.mean() - half:.2f}, {change.mean() + half:.2f}]"
-    assert f"by {change.mean():.2f} points {ends} (95 %, paired by seed)" in page
+    ends = [number(end, ".2f") for end in (change.mean(), change.mean() - half, change.mean() + half)]
+    assert "by {} points [{}, {}] (95 %, paired by seed)".format(*ends) in page
     others = find_runs(read(ROOT / "results", "table-6-short"), "apart")
     scores = {
         arm: np.mean([run["data"]["test"]["log_loss"] for run in others if run["config"]["arm"] == arm])
@@ -494,6 +494,36 @@ def test_no_loss_beats_independent_training_as_the_page_says_first():
     ):
         change, *ends = found[where]
         assert words.format(number(change, "+.2f"), *(number(end, ".2f") for end in ends)) in page
+
+
+def test_what_the_page_says_of_further_training_is_in_the_records():
+    page = " ".join((ROOT / "docs" / "image-tables.md").read_text(encoding="utf-8").split())
+
+    def more(table, group, arm):
+        ours, theirs = (
+            [vote_error(run["data"]["test"]) for run in find_runs(read(ROOT / "results", table), group, one)]
+            for one in (arm, "vote")
+        )
+        return [float(end.replace("−", "-")) for end in _more(ours, theirs)]  # noqa: RUF001
+
+    arms = ("joint", "lambda 0.1", "lambda 0.2", "lambda 0.3")
+    others = [more("table-5", "networks", arm) for arm in arms]
+    assert all(low > 0 for _, low, _ in others)
+    shares = sorted(mean for mean, _, _ in others)
+    own, last = more("table-5", "networks", "independent"), more("table-6-cifar100", "apart", "independent")
+    assert "by {:.2f} points with independent training [{:.2f}, {:.2f}]".format(*own) in page
+    assert f"by {shares[0]:.2f} to {shares[-1]:.2f} with the others" in page
+    assert "on CIFAR-100 by {:.2f} with independent training [{:.2f}, {:.2f}]".format(*last) in page
+    mean_, low, high = more("table-5-short", "networks", "independent")
+    assert f"by {-mean_:.2f} points in Table 5 [{-high:.2f}, {-low:.2f}]" in page
+    ours, theirs = (
+        [
+            vote_error(run["data"]["test"])
+            for run in find_runs(read(ROOT / "results", "table-5-short"), "networks", one)
+        ]
+        for one in ("lambda 0.3", "independent")
+    )
+    assert "it is {} higher at λ = 0.3 [{}, {}]".format(*_more(ours, theirs)) in page
 
 
 def test_what_diversity_costs_on_cifar_100_is_in_the_record():
@@ -592,6 +622,20 @@ def test_what_is_said_of_corrupted_images_is_in_the_record():
     votes, networks = ([each[arm] for arm in ("independent", "dial 0.5")] for each in (vote, best))
     sentence = "the vote has {:.2f} % after independent training and {:.2f} % after `DiversityLoss(0.5)`, with {:.2f}"
     assert f"{sentence} and {{:.2f}} % for EfficientNet-B0".format(*votes, *networks) in page
+    for arm, words in (("independent", "({} points more [{}, {}]"), ("dial 0.5", "and {} more [{}, {}])")):
+        each = [one["shift"]["mean"] for one in found[arm]]
+        more = _more(
+            [100 * one["error"] for one in each], [100 * one["learner_errors"][2] for one in each], 1
+        )
+        assert words.format(*more) in page
+    wrong = [
+        np.mean([one["wrong"]["confidence"] for one in found[arm]]) for arm in ("dial 0.5", "independent")
+    ]
+    assert "(areas of {:.3f} and {:.3f})".format(*wrong) in page
+    for arm in ("dial 0.5", "dial 0.9"):
+        apart = [one["unknown"]["entropy"] - one["unknown"]["mutual_information"] for one in found[arm]]
+        assert np.mean(apart) > 0
+        assert np.mean(apart) < stats.t.ppf(0.975, 2) * stats.sem(apart)
     errors = [shifted(arm, "calibration_error") for arm in ("independent", "dial 0.5")]
     areas = [area(arm, "confidence") for arm in ("independent", "dial 0.5")]
     assert "grows from {:.1f} to {:.1f} %".format(*errors) in page
