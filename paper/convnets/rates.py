@@ -114,18 +114,26 @@ def draw(record: Record) -> "Figure":
 
     found = _log_losses(record)
     panels = list(dict.fromkeys(key[:3] for key in found))
+    labels = {kind_of(arm): NAMES[arm] for *_, arm in found} | {"dial": "DiversityLoss(), the default"}
+    colours = dict(zip(labels, PALETTE.values(), strict=False))
+    lines = {}
     with house_style():
-        figure = Figure(figsize=(4.8 * len(panels), 4.0))
-        for ax, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+        n_rows = -(-len(panels) // 2)
+        figure = Figure(figsize=(9.5, 0.8 + 3.2 * n_rows))
+        axes = figure.subplots(n_rows, min(len(panels), 2), squeeze=False).flat
+        for ax, panel in zip(axes, panels, strict=False):
             mine = {arm: losses for (*where, arm), losses in found.items() if tuple(where) == panel}
-            for (arm, losses), colour in zip(mine.items(), PALETTE.values(), strict=False):
-                ax.plot(list(losses), list(losses.values()), "o-", color=colour, label=NAMES[arm])
+            for arm, losses in mine.items():
+                kind = kind_of(arm)
+                style = {"color": colours[kind], "label": labels[kind]}
+                lines[kind] = ax.plot(list(losses), list(losses.values()), "o-", **style)[0]
             ax.set(xscale="log", xlabel="Learning rate", ylabel="Log-loss on held-out images")
+            ax.set_xticks(rates := [rate for rate in TRIED if any(rate in own for own in mine.values())])
+            ax.set_xticklabels([f"{rate:g}" for rate in rates])
+            ax.minorticks_off()
             data, width, epochs = panel
             ax.set_title(f"{SETS[data]}, width {width}, {epochs} epochs")
-            ax.legend(
-                fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=2
-            )  # below the curves
+        figure.legend(handles=list(lines.values()), loc="outside lower center", ncols=3, fontsize=9)
     return figure
 
 

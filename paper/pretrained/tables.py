@@ -56,7 +56,7 @@ DOUBTS = (
     ("wrong", "confidence"),
 )
 # Markers and colours of the paths in a figure, in the order of the rows; with more paths, the lines are dashed.
-MARKERS = "osD^vPX*<>pd8h"
+MARKERS = "osD^vPXh<>pd8"
 COLOURS = ("ink", "blue", "orange", "teal", "magenta", "cyan", "muted")
 
 FloatArray = NDArray[np.float64]
@@ -250,13 +250,16 @@ def draw(record: Record, table: Table) -> "Figure":
     """Draw the paths of the ensembles during further training, on training batches and on test images."""
     from matplotlib.figure import Figure
 
-    n_learners = len(find_runs(record)[0]["config"]["learners"])
-    titles = {"train": "Training batches, epoch by epoch", "test": "Test images, from before the first epoch"}
+    config = find_runs(record)[0]["config"]
+    n_learners = len(config["learners"])
+    titles = {
+        "train": "Training batches, epoch by epoch",
+        "test": "Test images, starting before the first epoch",
+    }
     with house_style():
         figure = Figure(figsize=(11.0, 5.4))
-        figure.suptitle(
-            f"{_smoke_note(record)}{table.title}, on the plane of Theorem 2", size=13, weight="bold"
-        )
+        epochs = f"{config['epochs']} + {config['more_epochs']} epochs"
+        figure.suptitle(f"{_smoke_note(record)}{table.title}, {epochs}", size=13, weight="bold")
         for ax, (part, title) in zip(figure.subplots(1, 2), titles.items(), strict=True):
             plane = TradeoffDisplay(n_learners).plot(ax)
             paths = trajectories(record, table, part)
