@@ -1,5 +1,6 @@
 import copy
 import json
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils import parametrize
 from torch.utils.checkpoint import checkpoint
 
 import counterpoint.training.modules
@@ -317,6 +319,37 @@ def test_learners_with_large_maps_run_one_after_the_other_with_the_same_results(
         found.append([outputs, *(p.grad for p in one.parameters()), *one.buffers()])
     for ours, theirs in zip(*found, strict=True):
         torch.testing.assert_close(ours, theirs)
+
+
+class Locked:
+    """An object that cannot be copied, with a hook."""
+
+    def __init__(self):
+        self.lock, self.calls = threading.Lock(), 0
+
+    def count(self, *_):
+        self.calls += 1
+
+
+class Half(nn.Module):
+    def forward(self, weight):
+        return weight / 2
+
+
+def test_layers_with_hooks_or_parametrized_weights_run_one_after_the_other(monkeypatch):
+    torch.manual_seed(0)
+    ensemble, x, seen = Ensemble([conv() for _ in range(3)]).eval(), torch.rand(5, 3, 8, 8), Locked()
+    for layer in ensemble.body.layers:
+        if hasattr(layer, "weight"):
+            parametrize.register_parametrization(layer, "weight", Half())
+    for part in ensemble.modules():
+        part.register_forward_hook(seen.count)
+    expected = ensemble(x)
+    monkeypatch.setattr(stacked_layers, "_MAX_BYTES", 2000)
+    monkeypatch.setattr(stacked_layers, "_MIN_BYTES_EACH", 0)
+    before = seen.calls
+    torch.testing.assert_close(ensemble(x), expected)
+    assert before < seen.calls < 2 * before  # those of layers that run for each learner are not called
 
 
 def test_maps_are_too_large_by_their_bytes_and_only_on_the_cpu(monkeypatch):
@@ -748,3 +781,20 @@ def test_many_rows_are_predicted_in_parts(monkeypatch):
     assert sizes == [20, 20, 20, 10]
     torch.testing.assert_close(ensemble.predict_proba([x, x, x]), ensemble.predict_proba(x))
     assert torch.equal(ensemble.predict(x), ensemble.rule(expected).argmax(-1))
+
+
+def test_pixels_are_predicted_as_rows_of_their_own():
+    class Segmenter(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = nn.Conv2d(3, 5, 1)
+
+        def forward(self, x):
+            return self.conv(x).movedim(1, -1)
+
+    torch.manual_seed(0)
+    ensemble, x = Ensemble([Segmenter() for _ in range(2)]), torch.rand(4, 3, 6, 7)
+    expected = torch.stack([learner(x).softmax(-1) for learner in ensemble.learners])
+    torch.testing.assert_close(ensemble.learner_proba(x), expected)
+    torch.testing.assert_close(ensemble.predict_proba(x), expected.mean(0))
+    assert ensemble.predict(x).shape == (4, 6, 7)

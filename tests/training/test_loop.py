@@ -803,6 +803,8 @@ def test_weights_of_another_shape_are_named():
         match=r"^`sample_weight` must hold one number for each of the 30 samples; got shape \(30, 1\)",
     ):
         train(mlps(), batched(x, y, torch.ones(120, 1)))
+    with pytest.raises(ValueError, match=r"each of the 120 samples; got shape \(\)"):
+        train(mlps(), [(x, y, torch.tensor(1.0))])
 
 
 @pytest.mark.parametrize("resume", [True, False])
@@ -978,13 +980,80 @@ def test_an_ensemble_inside_a_module_that_returns_something_else_is_left_as_it_i
     before, vote, proba = state_of(teacher), teacher.vote, teacher.predict_proba(x)
     student = Student(teacher)
     loader = DataLoader(TensorDataset(x, y), 30, shuffle=True, generator=torch.Generator().manual_seed(0))
-    with pytest.warns(LearnerWarning, match="Student holds no Ensemble"):
+    with pytest.warns(LearnerWarning, match="Student does not return the outputs of an Ensemble"):
         history = train(student, loader, loss=CorrelationLoss(0.5), validation=batched(x, y))
     assert teacher.vote == vote
     assert all(torch.equal(value, before[name]) for name, value in state_of(teacher).items())
     torch.testing.assert_close(teacher.predict_proba(x), proba)
     assert len(history) == 5
     train(student, loader, loss=DiversityLoss())  # with logits, whatever the teacher returns
+
+
+class Headed(nn.Module):
+    """Learners whose outputs, of any kind, go through one more layer."""
+
+    def __init__(self, activation="softmax"):
+        super().__init__()
+        torch.manual_seed(0)
+        learners = [nn.Sequential(nn.Linear(2, 3), nn.Tanh()) for _ in range(3)]
+        self.ensemble, self.head = Ensemble(learners, activation=activation), nn.Linear(3, 3)
+
+    def forward(self, x):
+        return self.head(self.ensemble(x))
+
+
+@pytest.mark.parametrize("activation", ["softmax", "identity"])
+@pytest.mark.parametrize(
+    "loss", [DiversityLoss(), lambda logits, y: nn.functional.cross_entropy(logits.mean(0), y)]
+)
+def test_a_module_with_a_layer_after_its_ensemble_is_measured_by_its_own_outputs(activation, loss):
+    x, y = blobs()
+    module = Headed(activation)
+    history = train(module, batched(x, y), loss=loss, validation=batched(x, y), epochs=20)
+    assert module.ensemble.readout is None
+    assert module.ensemble.vote == "soft"
+    best = history.best_epoch - 1
+    with torch.no_grad():
+        right = (module.eval()(x).mean(0).argmax(-1) == y).float().mean()
+    assert history["val_vote_accuracy"][best] == pytest.approx(float(right), abs=0.02)
+    assert right > 0.95
+
+
+def test_a_read_out_is_not_fitted_to_outputs_that_a_module_does_not_return():
+    x, y = blobs()
+    module = Headed()
+    with pytest.warns(LearnerWarning, match="Headed does not return the outputs of an Ensemble"):
+        history = train(module, batched(x, y), validation=batched(x, y), epochs=8)
+    assert module.ensemble.readout is None
+    with torch.no_grad():
+        proba = module.eval()(x).softmax(-1).mean(0)  # as they are measured
+    right = float((proba.argmax(-1) == y).float().mean())
+    assert history["val_vote_accuracy"][history.best_epoch - 1] == pytest.approx(right)
+
+
+class Stem(nn.Module):
+    """A layer before an ensemble, beside another ensemble that may be asked as well."""
+
+    def __init__(self, ensemble, teacher=None):
+        super().__init__()
+        self.stem, self.ensemble, self.teacher = nn.Linear(2, 2), ensemble, teacher
+
+    def forward(self, x):
+        if self.teacher is not None:
+            self.teacher(x)
+        return self.ensemble(self.stem(x))
+
+
+@pytest.mark.parametrize("teacher", [None, mlps(seed=5).requires_grad_(False)])
+@pytest.mark.parametrize("frozen", [True, False])
+def test_the_ensemble_whose_outputs_a_module_returns_gets_the_vote_and_the_read_out(frozen, teacher):
+    x, y = blobs()
+    for loss, vote in ((DiversityLoss(), "geometric"), (CorrelationLoss(0.5), None)):
+        module = Stem(mlps().requires_grad_(not frozen), teacher)
+        train(module, batched(x, y), loss=loss)
+        assert vote in (None, module.ensemble.vote)
+        assert (module.ensemble.readout is not None) == (vote is None)
+    assert teacher is None or teacher.readout is None
 
 
 def test_an_ensemble_inside_a_wrapper_sees_the_batches_that_it_sees_alone():
@@ -1014,21 +1083,6 @@ def test_an_ensemble_compiled_inside_a_wrapper_returns_to_its_best_epoch():
     other = mlps(seed=1)
     Scaling(torch.compile(other, backend="eager")).load_state_dict(wrapped.state_dict())
     torch.testing.assert_close(other.predict_proba(x), ensemble.predict_proba(x))
-
-
-def test_validation_without_a_label_is_refused_by_a_metric_of_the_users_own():
-    x, y = blobs()
-    held_out = [(x[:9], torch.full((9,), -100))]
-    with pytest.raises(
-        ValueError, match="`validation` must hold labels that are not to be ignored; got none"
-    ):
-        train(
-            mlps(),
-            batched(x, y),
-            validation=held_out,
-            metric=lambda logits, y: 1.0,
-            loss=DiversityLoss(ignore_index=-100),
-        )
 
 
 def sequence(optimizer):
@@ -1094,7 +1148,11 @@ def test_a_metric_does_not_hide_a_measure_of_its_name():
     assert (history["val_metric"] == -7).all()
 
 
-def test_a_batch_with_labels_to_ignore_alone_counts_for_nothing():
+@pytest.mark.parametrize(
+    "optimizer",
+    [partial(torch.optim.SGD, lr=0.1, momentum=0.9), partial(torch.optim.AdamW, lr=0.1, weight_decay=0.5)],
+)
+def test_a_batch_with_labels_to_ignore_alone_counts_for_nothing(optimizer):
     x, y = blobs(n=64)
     y[60:] = -100
     found = []
@@ -1102,12 +1160,31 @@ def test_a_batch_with_labels_to_ignore_alone_counts_for_nothing():
         ensemble = mlps()
         batches = batched(x[:rows], y[:rows], size=20)
         loss = DiversityLoss(ignore_index=-100)
-        sgd = partial(torch.optim.SGD, lr=0.1)  # without momentum, a step without a gradient changes nothing
-        history = train(ensemble, batches, loss=loss, validation=batches, optimizer=sgd)
+        history = train(ensemble, batches, loss=loss, validation=batches, optimizer=optimizer)
         found.append((history, ensemble.predict_proba(x)))
     for name in ("loss", "vote_accuracy", "val_log_loss"):
         np.testing.assert_allclose(found[0][0][name], found[1][0][name], rtol=1e-6, err_msg=name)
     torch.testing.assert_close(found[0][1], found[1][1])
+
+
+@pytest.mark.parametrize("name", ["batches", "validation"])
+def test_data_without_any_label_are_refused(name):
+    x, y = blobs()
+    given = {"batches": batched(x, y), "validation": batched(x, y)}
+    given[name] = [(x[:9], torch.full((9,), -100))]
+    with pytest.raises(
+        ValueError, match=f"`{name}` must hold labels that are not to be ignored; got none in epoch 1"
+    ):
+        train(mlps(), given["batches"], validation=given["validation"], loss=DiversityLoss(ignore_index=-100))
+
+
+@pytest.mark.parametrize("first", ["ignored", "labelled"])
+def test_pairs_of_samples_are_found_in_any_batch(first):
+    x, y = blobs(n=32)
+    x, y = x.view(8, 4, 2), y.view(8, 4)
+    pair = [(x, torch.full_like(y, -100)), (x, y)]
+    history = train(mlps(), (pair if first == "ignored" else pair[::-1]) * 8, epochs=2)
+    assert np.isfinite(history["loss"]).all()
 
 
 def test_a_module_without_a_read_out_is_told_of():
@@ -1121,7 +1198,7 @@ def test_a_module_without_a_read_out_is_told_of():
         def forward(self, x):
             return torch.stack([net(x) for net in self.nets])
 
-    with pytest.warns(LearnerWarning, match="`loss` needs a read-out, and Heads holds no Ensemble"):
+    with pytest.warns(LearnerWarning, match="`loss` needs a read-out, and Heads does not return the outputs"):
         train(Heads(), batched(x, y), loss=CorrelationLoss(0.5), epochs=1)
 
 

@@ -161,7 +161,7 @@ def test_weights_of_next_to_nothing_give_a_finite_read_out(size):
 @pytest.mark.parametrize(
     ("batches", "message"),
     [
-        ([], "`batches` must yield at least one batch; got none"),
+        ([], "`batches` must yield at least one sample with a label; got none"),
         (
             [
                 (torch.ones(4, 2), torch.zeros(4).long(), torch.ones(4)),

@@ -1,5 +1,7 @@
 """Predictions are those of the learners, one by one, in evaluation mode."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 from torch import nn
@@ -160,6 +162,24 @@ def test_an_ensemble_inside_any_wrapper_has_its_read_out():
     assert inner.readout is not None
     torch.testing.assert_close(predict_logits(wrapped, [x]).softmax(-1), inner.learner_proba(x))
     torch.testing.assert_close(predict_proba(wrapped, [x]), inner.predict_proba(x))
+
+
+def test_a_compiled_wrapper_has_the_read_out_at_every_call():
+    ensemble, (x, y) = trained(), images()
+    wrapped = torch.compile(Passing(ensemble), backend="eager")
+    calibrate(ensemble, batched(x, y))
+    for _ in range(3):
+        torch.testing.assert_close(predict_logits(wrapped, [x]), predict_logits(ensemble, [x]))
+        torch.testing.assert_close(predict_proba(wrapped, [x]), ensemble.predict_proba(x))
+
+
+def test_threads_that_predict_with_one_wrapped_ensemble_all_have_its_read_out():
+    ensemble, (x, y) = trained(), images()
+    calibrate(ensemble, batched(x, y))
+    expected, wrapped = predict_logits(ensemble, [x]), Passing(ensemble)
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(lambda _: predict_logits(wrapped, [x]), range(24)):
+            torch.testing.assert_close(found, expected)
 
 
 class Student(nn.Module):

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import torch
@@ -26,6 +27,7 @@ __all__ = [
     "n_batches",
     "rows_of",
     "to_device",
+    "voters_of",
 ]
 
 Batches = Iterable[Any] | Callable[[int], Iterable[Any]]
@@ -118,7 +120,7 @@ def iter_on_device(
         n_parts = len(parts)
         for weight in batch[2:]:
             if (
-                weight.is_cpu and len(weight) and not (least := weight.min()) >= 0
+                weight.is_cpu and weight.numel() and not (least := weight.min()) >= 0
             ):  # reading from another device would wait for it
                 raise ValueError(f"`sample_weight` must be 0 or more for each sample; got {least.item()}.")
         yield parts
@@ -232,6 +234,37 @@ def forward_batch(ensemble: nn.Module, x: Any, name: str) -> Any:
             f"`{name}` must yield inputs of {own}, the dtype of `ensemble`; got {first.dtype}, and the forward pass "
             f"failed: {error}."
         ) from error
+
+
+def voters_of(module: nn.Module, x: Any) -> Voters | None:
+    """Return the ensemble whose outputs a module returns: itself, or one inside, possibly in another dtype.
+
+    Parameters
+    ----------
+    module : Module
+        Any module; if ensembles are inside, it runs once, in evaluation mode.
+    x : Tensor, list of Tensor, or mapping
+        The inputs of a batch.
+    """
+    bare = unwrap(module)  # a compiled module calls no hooks that are new
+    if isinstance(bare, Voters):
+        return bare
+    seen: list[tuple[Voters, Any]] = []  # also what other threads get at the same time
+    with ExitStack() as ending:
+        inside = [part for part in bare.modules() if isinstance(part, Voters)]
+        for part in inside:
+            hook = part.register_forward_hook(lambda own, _inputs, outputs: seen.append((own, outputs)))
+            ending.callback(hook.remove)
+        ending.enter_context(evaluating(bare))
+        outputs = forward_batch(bare, x, "batches") if inside else None
+    return next((part for part, own in seen if isinstance(own, Tensor) and _is_same(outputs, own)), None)
+
+
+def _is_same(outputs: Any, own: Tensor) -> bool:
+    """Return True if outputs are those of an ensemble, as they are or cast to another dtype."""
+    if outputs is own or not isinstance(outputs, Tensor):
+        return outputs is own
+    return outputs.dtype != own.dtype and torch.equal(outputs, own.to(outputs.dtype))
 
 
 def check_learner_axis(ensemble: nn.Module, x: Any, logits: Tensor) -> None:

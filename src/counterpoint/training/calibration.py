@@ -118,7 +118,7 @@ def _outputs(
             if seen >= max_samples:
                 break
     if not logits:
-        raise ValueError("`batches` must yield at least one batch; got none.")
+        raise ValueError("`batches` must yield at least one sample with a label; got none.")
     axes.idle = False
     return torch.cat(logits, 2).mT, torch.cat(targets), torch.cat(weights) if weights else None
 

@@ -130,7 +130,7 @@ class Voters(nn.Module):
 
         def value(piece: Any) -> Tensor:
             outputs = self.outputs(piece)
-            if outputs.dim() not in (3, 4):
+            if outputs.dim() < 3:
                 shape = tuple(outputs.shape[1:])
                 raise ValueError(
                     f"`learners` must return one row for each sample, (batch, n_classes); got {shape}."

@@ -8,11 +8,11 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
@@ -37,6 +37,7 @@ from counterpoint.training.batches import (
     iter_on_device,
     n_batches,
     rows_of,
+    voters_of,
 )
 from counterpoint.training.calibration import calibrate_on
 from counterpoint.training.callbacks import State, call, hooks
@@ -98,11 +99,10 @@ class Run:
         self.generators = find_generators(self.batches, self.validation)
         self.loss = as_ensemble_loss(state.loss)
         self.ignored: int | None = getattr(self.loss, "ignore_index", None)
-        self.voters = self.find_voters()
-        # The vote that is measured is that of the ensemble, also inside another module.
-        self.measured = state.ensemble if self.voters is None else self.voters
-        check_loss(state.loss, self.measured)
-        regression = is_regression(self.measured, self.loss)
+        # The ensemble that votes; the first batch tells whether a module returns the outputs of one inside.
+        self.voters: Voters | None = self.bare if isinstance(self.bare, Voters) else None
+        self.settled = self.voters is not None
+        regression = is_regression(voters_in(self.bare) or self.bare, self.loss)
         unused = self.validation is None and regression  # the default is of labels
         self.monitor = f"val_{metric_name('loss' if unused else self.metric, regression=regression)}"
         whole = self.bare._whole[0] if isinstance(self.bare, ParallelEnsemble) else self.bare
@@ -113,41 +113,52 @@ class Run:
         self.last = copy_state(self.bare)  # after the last epoch
         self.best: dict[str, Any] = {}  # after the best epoch, if there is one
         self.watch = LearnerWatch()
+        self.is_empty = False  # whether no row of the last batch has a label
         self.keeps_previous = True  # unless the present checkpoint is damaged
         self.was_finished = False  # whether the checkpoint holds all there is
 
-    def find_voters(self) -> Voters | None:
-        """Return the ensemble that is trained. One inside a module that trains others, as a teacher, is not."""
-        found = voters_in(self.state.ensemble)
-        if found is None or found is self.bare:
-            return found
-        trained = {id(p) for group in self.state.optimizer.param_groups for p in group["params"]}
-        return found if any(id(p) in trained for p in found.parameters()) else None
+    @property
+    def measured(self) -> nn.Module:
+        """Whose vote is measured: that of the ensemble, also inside another module."""
+        return self.state.ensemble if self.voters is None else self.voters
+
+    def settle(self, parts: Iterator[list[Any]]) -> Iterator[list[Any]]:
+        """Find out by the first batch whether a module returns the outputs of an ensemble; return all batches."""
+        if self.settled or not (first := list(islice(parts, 1))):
+            return parts
+        before = rng_state(self.device, self.generators)
+        with self.autocast:
+            self.voters = voters_of(self.bare, first[0][0])
+        restore_rng_state(before, self.device, self.generators)
+        self.settled = True
+        check_loss(self.state.loss, self.measured)
+        self.prepare_vote()
+        return chain(first, parts)
 
     def calibrate(self, max_samples: int = 10_000) -> None:
         """Fit a read-out if the loss needs one."""
-        if self.voters is not None and self.loss.needs_readout:
-            before = rng_state(self.device, self.generators)
-            batches = begin_epoch(self.batches, self.state.epoch)
+        if not self.loss.needs_readout or (self.settled and self.voters is None):
+            return
+        before = rng_state(self.device, self.generators)
+        parts = self.settle(self.on_device(begin_epoch(self.batches, self.state.epoch), "batches"))
+        if self.voters is not None:
             with self.autocast:
-                own = self.has_own(self.batches)
-                parts = iter_on_device(
-                    batches, self.device, "batches", self.axes, own=own, unpack=self.unpack
-                )
                 calibrate_on(self.axes, self.bare, self.voters, parts, max_samples)
-            restore_rng_state(before, self.device, self.generators)  # as if the batches had not been drawn
+        restore_rng_state(before, self.device, self.generators)  # as if the batches had not been drawn
 
     def prepare_vote(self) -> None:
-        """Drop the read-out of an earlier run, and adopt the vote that the loss trains."""
+        """Drop the read-out of an earlier run, and adopt the vote that the loss trains, once the ensemble is known."""
+        if not self.settled:
+            return
         self.forget_readout()
         if self.voters is not None:
             self.voters.trained_by(self.loss)
         elif self.loss.needs_readout:
             warnings.warn(
-                f"`loss` needs a read-out, and {type(self.bare).__name__} holds no Ensemble to give it to: its outputs "
-                "rank samples, and their largest need not be the class.",
+                f"`loss` needs a read-out, and {type(self.bare).__name__} does not return the outputs of an Ensemble "
+                "to give it to: its outputs rank samples, and their largest need not be the class.",
                 LearnerWarning,
-                stacklevel=3,
+                stacklevel=6,  # at fit's call
             )
 
     def forget_readout(self) -> None:
@@ -159,10 +170,6 @@ class Run:
     def readout(self) -> Readout | None:
         """The read-out of the ensemble: in a checkpoint, that of a finished run with the best weights, or the last."""
         return None if self.voters is None else self.voters.readout
-
-    def has_own(self, batches: Batches) -> bool:
-        """Return True if batches are those of this process, and not of all processes of the mesh."""
-        return self.own_batches or has_own_part(batches)
 
     def is_finished(self) -> bool:
         """Return True if training is finished."""
@@ -186,10 +193,11 @@ class Run:
         lr = float(state.optimizer.param_groups[0]["lr"])
         # With small networks, measuring every batch would take a tenth of the time.
         every = min(max((state.n_batches or 0) // 8, 1), 4)
+        parts = self.settle(self.on_device(batches, "batches"))
         tally = make_tally(self.measured, state.loss, every=every, first=state.epoch % every, axes=self.axes)
         with gradients_enabled(self.precision, self.device):
-            self.run_epoch(batches, self.train_step, "batches", tally, own=self.has_own(self.batches))
-        if self.loss.needs_readout and not tally.has_pairs:
+            self.run_epoch(parts, self.train_step, "batches", tally)
+        if self.loss.needs_readout and not self.axes.any(tally.has_pairs):
             raise ValueError(
                 f"`batches` must hold at least two samples with labels each for {type(self.loss).__name__}, which "
                 "correlates over the samples of a batch; got none with two."
@@ -211,8 +219,8 @@ class Run:
         self.forget_readout()  # it belongs to these weights alone
         try:
             with evaluating(self.state.ensemble):
-                batches, own = begin_epoch(self.validation, self.state.epoch), self.has_own(self.validation)
-                self.run_epoch(batches, self.validation_step, "validation", tally, own=own)
+                parts = self.on_device(begin_epoch(self.validation, self.state.epoch), "validation")
+                self.run_epoch(parts, self.validation_step, "validation", tally)
             record = {f"val_{name}": value for name, value in tally.means().items()}
         except NotFiniteError as error:
             raise NotFiniteError(f"{error} of the validation") from None
@@ -221,20 +229,21 @@ class Run:
             record[self.monitor] = self.axes.once(lambda: float(metric(*outputs)))
         return record
 
+    def on_device(self, batches: Iterable[Any], name: str) -> Iterator[list[Any]]:
+        """Yield the batches of an epoch on the device, of the argument with this name."""
+        own = self.own_batches or has_own_part(self.batches if name == "batches" else self.validation)
+        return iter_on_device(batches, self.device, name, self.axes, own=own, unpack=self.unpack)
+
     def run_epoch(
         self,
-        batches: Iterable[Any],
+        batches: Iterator[list[Any]],
         step: Callable[[list[list[Any]]], _Outputs],
         name: str,
         tally: Tally,
-        *,
-        own: bool,
     ) -> None:
         """Take a step with each batch and tally its outputs."""
         self.state.batch = 0
-        size = self.accumulate if name == "batches" else 1
-        on_device = iter_on_device(batches, self.device, name, self.axes, own=own, unpack=self.unpack)
-        for parts in _together(on_device, size):
+        for parts in _together(batches, self.accumulate if name == "batches" else 1):
             self.state.batch += 1
             if not self.threads.chosen:
                 self.threads.choose(work_of(self.bare, parts[0][0]))
@@ -243,6 +252,10 @@ class Run:
             tally.add(logits, y, weight[0] if weight else None, loss)
         if self.state.batch == 0:
             raise ValueError(f"`{name}` must yield at least one batch; got none in epoch {self.state.epoch}.")
+        if not self.axes.any(tally.has_labels):
+            raise ValueError(
+                f"`{name}` must hold labels that are not to be ignored; got none in epoch {self.state.epoch}."
+            )
 
     def train_step(self, parts: list[list[Any]]) -> _Outputs:
         """Train on a batch, given in parts; return its logits and loss, detached."""
@@ -255,10 +268,13 @@ class Run:
             _clear_gradients(state.optimizer)
             with self.autocast:
                 logits, loss = accumulate_gradients(state.ensemble, self.value, parts)
-            if state.epoch == state.batch == 1:
-                check_learner_axis(state.ensemble, parts[0][0], logits[:, : len(parts[0][1])])
+                if state.epoch == state.batch == 1:
+                    check_learner_axis(state.ensemble, parts[0][0], logits[:, : len(parts[0][1])])
             logits, y, weight = rows_of(logits, *joined_targets(parts), self.ignored)
-        call(self.on_gradients, state)
+        if self.is_empty:
+            _clear_gradients(state.optimizer)  # which are zero: with them, momentum and decay would go on
+        else:
+            call(self.on_gradients, state)
         state.optimizer.step()
         if self.by_batch and state.scheduler is not None:
             state.scheduler.step()
@@ -290,8 +306,10 @@ class Run:
 
         A process without rows takes part where others have some: it becomes idle, and a row without weight stands in.
         """
+        self.is_empty = False
         if self.may_drop_rows(outputs):
-            if not self.has_rows(0 if self.axes.idle else len(y)):
+            self.is_empty = not self.has_rows(0 if self.axes.idle else len(y))
+            if self.is_empty:
                 return cast(Tensor, logits.sum() * 0)
             if not len(y):
                 self.axes.idle = True

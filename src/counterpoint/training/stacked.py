@@ -10,6 +10,7 @@ the learners run one after the other.
 """
 
 import copy
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from itertools import islice, takewhile
 from typing import cast
@@ -41,6 +42,7 @@ _PLAIN = (
     nn.Softplus,
     nn.Tanh,
 )
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 # What layers with a stacked form may own.
 _TENSORS = ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")
 # How many axes a sample must have for the stacked form of a layer; for others it does not matter.
@@ -177,8 +179,8 @@ class Stacked(nn.Module):
         pairs = zip(self.layers, self._template_layers, strict=True)
         for stacked, template in islice(pairs, start, None):
             if isinstance(stacked, StackedLayer):
-                held = next(stacked.children(), template)  # has settings and a mode that may have changed
-                layer = _shallow(held)  # its tensors are replaced, and other threads may run it
+                # Its tensors are replaced, and other threads may run it.
+                layer = _bare_copy(stacked.held() or template)
                 values = stacked.values(self.n_learners)
                 views = [functional_call(layer, own, (h,)) for own, h in zip(values, views, strict=True)]
             else:
@@ -242,20 +244,18 @@ def _without_hooks(learner: nn.Module) -> nn.Module:
     """Return a copy of a learner without its hooks, which keep it from being stacked."""
     twin = copy.deepcopy(learner)
     for part in twin.modules():
-        for hooks in (
-            part._forward_hooks,
-            part._forward_pre_hooks,
-            part._backward_hooks,
-            part._backward_pre_hooks,
-        ):
-            hooks.clear()
+        for name in _HOOKS:
+            getattr(part, name).clear()
     return twin
 
 
-def _shallow(layer: nn.Module) -> nn.Module:
-    """Return a copy of a layer with the same tensors."""
-    tensors: dict[int, object] = {id(t): t for t in (*layer.parameters(), *layer.buffers())}
-    return copy.deepcopy(layer, tensors)
+def _bare_copy(layer: nn.Module) -> nn.Module:
+    """Return a layer with the same settings, mode and tensors, and no hooks."""
+    twin = copy.copy(layer)
+    twin._parameters, twin._buffers = dict(layer._parameters), dict(layer._buffers)
+    for name in _HOOKS:
+        setattr(twin, name, OrderedDict())
+    return twin
 
 
 def _stack_layers(layers: list[nn.Module]) -> nn.Module:
@@ -307,10 +307,7 @@ def _is_peculiar(learner: nn.Module) -> bool:
         known = _TENSORS if type(m) in STACKED_FORMS else ()
         if "forward" in vars(m) or any(name not in known for name, _ in _named_tensors(m, recurse=False)):
             return True
-    hooks = (
-        (m._forward_hooks, m._forward_pre_hooks, m._backward_hooks, m._backward_pre_hooks)
-        for m in learner.modules()
-    )
+    hooks = ([getattr(m, name) for name in _HOOKS] for m in learner.modules())
     modes = {m.training for m in learner.modules()}
     return len(modes) > 1 or any(map(any, hooks)) or any(p._backward_hooks for p in learner.parameters())
 

@@ -17,7 +17,8 @@ from counterpoint.training.networks import FeatureMask
 
 __all__ = ["STACKED_FORMS", "StackedLayer", "runs_grouped"]
 
-# On Linux the C library maps a larger block of memory anew each time, page by page, which takes as long as a layer.
+# The C library of Linux maps a larger block of memory anew each time, page by page, which takes as long as a layer. On
+# other systems the learners one after the other are as right, though they may not be faster.
 _MAX_BYTES = 2**25
 # With fewer for each learner, it takes longer to call its layers than to map the memory.
 _MIN_BYTES_EACH = 2**19
@@ -31,6 +32,10 @@ class StackedLayer(nn.Module):
     def forward(self, x: Tensor, n: int, own: bool) -> tuple[Tensor, bool]:
         """Return the activations after the layer, and whether they are separate for each learner."""
         raise NotImplementedError
+
+    def held(self) -> nn.Module | None:
+        """Return the ordinary layer inside, whose settings and mode users may change, if there is one."""
+        return None
 
     def overflows(self, x: Tensor, n: int) -> bool:
         """Return True if the outputs of all learners take so much memory that one learner at a time is faster."""
@@ -133,6 +138,9 @@ class _BatchNorm(StackedLayer):
             if getattr(layers[0], name) is not None:
                 self.norm.register_buffer(name, torch.cat([getattr(layer, name) for layer in layers]))
 
+    def held(self) -> nn.Module:
+        return self.norm
+
     def forward(self, x: Tensor, n: int, own: bool) -> tuple[Tensor, bool]:
         if x.dim() == 4:  # maps, also after convert_sync_batchnorm
             return self.norm(x if own else x.repeat(1, n, 1, 1)), True
@@ -207,6 +215,9 @@ class _Dropout(StackedLayer):
         drop: Any = copy.deepcopy(layers[0])
         drop.inplace = False  # the learners share the input
         self.drop = drop
+
+    def held(self) -> nn.Module:
+        return cast(nn.Module, self.drop)
 
     def forward(self, x: Tensor, n: int, own: bool) -> tuple[Tensor, bool]:
         if own or not self.drop.training:

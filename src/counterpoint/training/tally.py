@@ -87,7 +87,8 @@ class Tally:
         self._losses: list[Tensor] = []
         self._sizes: list[int | Tensor] = []
         self._n_batches = self._n_measured = 0
-        self.has_pairs = False  # whether a batch that was measured had two samples
+        self.has_labels = self.has_pairs = False  # whether a batch of this process had one sample, or two
+        self._is_comparable = False  # whether a batch that was measured had two
         self._loss: FloatArray = np.zeros(2)  # summed over samples, and their number or weight
         self._sums: FloatArray = np.zeros(self.n_sums)  # first that of the weights
         self._gaps: FloatArray = np.zeros(
@@ -103,6 +104,9 @@ class Tally:
         self._losses.append(loss)
         size = logits.shape[1] if sample_weight is None else sample_weight.sum()
         self._sizes.append(0 if self._axes.idle else size)
+        if not self._axes.idle:
+            self.has_labels |= logits.shape[1] > 0
+            self.has_pairs |= logits.shape[1] > 1
         measured = self._n_batches % self._every == self._first
         if not measured and self._kept is None:
             return self
@@ -114,7 +118,7 @@ class Tally:
         if measured:
             self._held.append(batch)
             self._n_held += batch.logits.numel()
-            self.has_pairs |= batch.logits.shape[1] > 1
+            self._is_comparable |= batch.logits.shape[1] > 1
             if self._n_held > _HELD_AT_MOST.get(logits.device.type, _HELD_ELSEWHERE):
                 self._fold()
         return self
@@ -144,7 +148,7 @@ class Tally:
     def collapsed(self) -> list[int]:
         """Return the learners whose outputs were constant in every batch that was measured and had weight."""
         self._fold()
-        if self._sums[0] == 0 or not self.has_pairs:  # one sample cannot differ from another
+        if self._sums[0] == 0 or not self._is_comparable:  # one sample cannot differ from another
             return []
         return [int(i) for i in np.flatnonzero(self._learners[2] == 0)]
 
@@ -162,8 +166,6 @@ class Tally:
     def outputs(self) -> tuple[Tensor, Tensor]:
         """Return all logits (n_learners, n_samples, n_classes) and targets, if they were kept."""
         assert self._kept is not None
-        if not self._kept:
-            raise ValueError("`validation` must hold labels that are not to be ignored; got none.")
         return torch.cat([b.logits for b in self._kept], 1), torch.cat([b.target for b in self._kept])
 
     @torch.no_grad()

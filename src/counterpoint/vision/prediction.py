@@ -9,10 +9,8 @@ from torch import Tensor, nn
 
 from counterpoint._validation import check_flag
 from counterpoint.training import Voters, autocast, evaluating
-from counterpoint.training.batches import forward_batch, is_iterable
+from counterpoint.training.batches import forward_batch, is_iterable, voters_of
 from counterpoint.training.columns import two_columns
-from counterpoint.training.ensemble import voters_in
-from counterpoint.training.modules import unwrap
 
 __all__ = ["predict_logits", "predict_proba"]
 
@@ -83,22 +81,22 @@ def predict_proba(
     >>> predict_proba(ensemble, [torch.rand(4, 3, 32, 32)]).shape
     torch.Size([4, 10])
     """
-    error = TypeError(f"`ensemble` must be an Ensemble; got {type(ensemble).__name__}.")
-    if not isinstance(ensemble, nn.Module) or voters_in(ensemble) is None:
-        raise error
-    logits, voters = _raw_logits(ensemble, batches, flip, precision)
-    if voters is None:  # an ensemble is inside, but its outputs are not those of the module
-        raise error
+    logits, voters = _raw_logits(ensemble, batches, flip, precision, votes=True)
+    assert voters is not None
     with torch.no_grad():
         return voters.rule(logits)
 
 
 def _raw_logits(
-    ensemble: nn.Module, batches: Iterable[Any], flip: bool, precision: str
+    ensemble: nn.Module, batches: Iterable[Any], flip: bool, precision: str, *, votes: bool = False
 ) -> tuple[Tensor, Voters | None]:
-    """Return the outputs before any read-out, (n_learners, n_samples, n_classes), and the ensemble they are of."""
+    """Return the outputs before any read-out, (n_learners, n_samples, n_classes), and the ensemble they are of.
+
+    With ``votes``, they must be of an ensemble.
+    """
+    kind = "an Ensemble" if votes else "a torch Module"
     if not isinstance(ensemble, nn.Module):
-        raise TypeError(f"`ensemble` must be a torch Module; got {type(ensemble).__name__}.")
+        raise TypeError(f"`ensemble` must be {kind}; got {type(ensemble).__name__}.")
     check_flag(flip, "flip")
     if isinstance(batches, Tensor):
         raise TypeError("`batches` must be an iterable of batches; got one tensor.")
@@ -112,30 +110,15 @@ def _raw_logits(
         for batch in batches:
             x = _images(batch, device)
             if not found:
-                voters = _voters_of(ensemble, x)
+                voters = voters_of(ensemble, x)
+                if votes and voters is None:
+                    raise TypeError(f"`ensemble` must be {kind}; got {type(ensemble).__name__}.")
                 _check_activation(voters)
             logits = _outputs(ensemble, x)
             found.append((logits + _outputs(ensemble, _mirrored(x))) / 2 if flip else logits)
     if not found:
         raise ValueError("`batches` must yield at least one batch; got none.")
     return two_columns(torch.cat(found, 1)), voters
-
-
-def _voters_of(module: nn.Module, x: Images) -> Voters | None:
-    """Return the ensemble whose outputs a module returns: itself, or one inside, possibly in another dtype."""
-    found = voters_in(module)
-    if found is None or found is unwrap(module):
-        return found
-    seen: list[Tensor] = []
-    hook = found.register_forward_hook(lambda _module, _inputs, outputs: seen.append(outputs))
-    try:
-        outputs = forward_batch(module, x, "batches")
-    finally:
-        hook.remove()
-    if len(seen) != 1 or not isinstance(outputs, Tensor):
-        return None
-    cast_alone = outputs.dtype != seen[0].dtype and torch.equal(outputs, seen[0].to(outputs.dtype))
-    return found if outputs is seen[0] or cast_alone else None
 
 
 def _check_activation(voters: Voters | None) -> None:
