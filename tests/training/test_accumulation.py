@@ -96,11 +96,11 @@ class Heads(nn.Module):
 
 
 class Named(nn.Module):
-    """Learners that take their input by name."""
+    """Learners that may take their input by name."""
 
-    def __init__(self):
+    def __init__(self, n=3):
         super().__init__()
-        self.layers = nn.ModuleList(nn.Linear(4, 3) for _ in range(3))
+        self.layers = nn.ModuleList(nn.Linear(4, 3) for _ in range(n))
 
     def forward(self, features):
         return torch.stack([layer(features) for layer in self.layers])
@@ -163,16 +163,8 @@ def test_accumulation_of_nothing_or_of_no_batches_is_refused():
 
 
 def test_the_axes_are_checked_in_the_precision_of_the_run():
-    class Heads(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.nets = nn.ModuleList(nn.Linear(4, 3) for _ in range(5))
-
-        def forward(self, x):
-            return torch.stack([net(x) for net in self.nets])
-
     x, y = torch.randn(10, 4).bfloat16(), torch.arange(10) % 3
     batches = list(zip(x.split(5), y.split(5), strict=True))  # as many samples as learners
     options = {"loss": DiversityLoss(), "optimizer": torch.optim.Adam, "epochs": 1, "progress": False}
-    history = fit(Heads(), batches, precision="bf16", accumulate=2, **options)
+    history = fit(Named(5), batches, precision="bf16", accumulate=2, **options)
     assert history["loss"][0] > 0
