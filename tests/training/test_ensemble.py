@@ -783,6 +783,27 @@ def test_many_rows_are_predicted_in_parts(monkeypatch):
     assert torch.equal(ensemble.predict(x), ensemble.rule(expected).argmax(-1))
 
 
+def test_networks_whose_maps_become_smaller_are_predicted_in_larger_parts(monkeypatch):
+    torch.manual_seed(0)
+    maps = [nn.Conv2d(3, 8, 3, stride=4, padding=1), nn.ReLU(), nn.Conv2d(8, 64, 3, stride=2, padding=1)]
+    learners = [nn.Sequential(*copy.deepcopy(maps), nn.Flatten(), nn.Linear(64, 3)) for _ in range(3)]
+    compiled = [nn.Sequential(copy.deepcopy(learner)) for learner in learners]
+    compiled[0].append(nn.Identity()).compile(backend="eager")  # which are not stacked
+    with pytest.warns(DeprecationWarning, match="script"):
+        scripted = [torch.jit.script(learner) for learner in learners]
+    x = torch.rand(30, 3, 8, 8)
+    most = 6 * 3 * 8 * 64  # as much as six samples hold with eight channels at all pixels
+    for given in (learners, compiled, scripted):
+        expected = [6, 24] if given is learners else [6] * 5
+        ensemble, sizes = Ensemble(given), []
+        whole = ensemble.learner_proba(x)
+        ensemble.register_forward_hook(lambda _module, _inputs, found: sizes.append(found.shape[1]))  # noqa: B023
+        with monkeypatch.context() as patch:
+            patch.setattr(counterpoint.training.modules, "_MAX_ACTIVATIONS", most)
+            torch.testing.assert_close(ensemble.learner_proba(x), whole)
+        assert sizes == expected
+
+
 def test_pixels_are_predicted_as_rows_of_their_own():
     class Segmenter(nn.Module):
         def __init__(self):
@@ -798,3 +819,17 @@ def test_pixels_are_predicted_as_rows_of_their_own():
     torch.testing.assert_close(ensemble.learner_proba(x), expected)
     torch.testing.assert_close(ensemble.predict_proba(x), expected.mean(0))
     assert ensemble.predict(x).shape == (4, 6, 7)
+
+
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
+@pytest.mark.parametrize("stacked", [True, False])
+def test_an_ensemble_is_traced_as_it_runs(stacked):
+    torch.manual_seed(0)
+    learners = [mlp() for _ in range(3)]
+    if not stacked:
+        learners[0].append(nn.Identity())
+    ensemble, x = Ensemble(learners).eval(), torch.randn(5, 6)
+    assert ensemble.is_stacked == stacked
+    with pytest.warns(DeprecationWarning, match="trace"):
+        traced = torch.jit.trace(ensemble, x)
+    torch.testing.assert_close(traced(x), ensemble(x))

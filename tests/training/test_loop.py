@@ -1384,3 +1384,29 @@ def test_a_loss_of_correlations_refuses_batches_of_one_sample():
             epochs=2,
             progress=False,
         )
+
+
+def test_a_learner_that_is_there_twice_is_told_of():
+    x, y = blobs()
+    (learner,) = mlps(n=1).learners
+    with pytest.warns(LearnerWarning, match=r"`ensemble` holds a learner more than once, .* copy\.deepcopy"):
+        train(Ensemble([learner] * 3), batched(x, y), loss=DiversityLoss())
+
+
+@pytest.mark.parametrize("share", [1.0, 0.7])
+def test_the_accuracy_of_one_learner_is_that_of_its_vote_with_any_targets(share):
+    x, y = blobs()
+    rows = nn.functional.one_hot(y, 3) * share + (1 - share) / 3
+    history = train(
+        mlps(n=1), batched(x, rows), validation=batched(x, rows), loss=DiversityLoss(0.0), epochs=15
+    )
+    for name in ("", "val_"):
+        np.testing.assert_allclose(history[f"{name}learner_accuracy"], history[f"{name}vote_accuracy"])
+    assert history["val_learner_accuracy"][-1] > 0.95
+
+
+def test_an_input_that_is_not_a_number_is_not_blamed_on_the_learning_rate():
+    x, y = blobs()
+    x[3] = torch.nan
+    with pytest.raises(FloatingPointError, match="If the inputs are finite, a lower learning rate"):
+        train(mlps(), batched(x, y), loss=DiversityLoss())

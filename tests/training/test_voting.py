@@ -426,3 +426,16 @@ def test_the_learners_may_be_on_any_axis_of_a_trunk():
     raw = net(x)
     torch.testing.assert_close(MemberAxis(net, 3)(x), raw.transpose(0, 1))
     torch.testing.assert_close(MemberAxis(net, 2, dim=2)(x), raw.movedim(2, 0))
+
+
+@pytest.mark.parametrize("voting", ["soft", "geometric", "hard"])
+def test_the_shares_of_the_learners_that_are_left_sum_to_one(voting):
+    torch.manual_seed(0)
+    learners, x = [nn.Linear(4, 3) for _ in range(3)], torch.randn(20, 4)
+    ensemble = Ensemble(learners, voting=voting)
+    ensemble.weights[2] = 0
+    torch.testing.assert_close(
+        ensemble.predict_proba(x), Ensemble(learners[:2], voting=voting).predict_proba(x)
+    )
+    rounded = Ensemble(learners, voting=voting).bfloat16().float()  # a third is then not a third
+    torch.testing.assert_close(rounded.predict_proba(x).sum(-1), torch.ones(20))

@@ -292,7 +292,7 @@ def test_the_same_training_from_a_plain_data_loader():
         (
             {"images": np.zeros((20, 8, 8), np.uint8)},
             ValueError,
-            r"`images` must have the shape .*; got \(20, 8, 8\)",
+            r"`images` must have the shape .*; got \(20, 8, 8\)\. Repeat the channel of grey images",
         ),
         ({"images": np.zeros((20, 8, 8, 4), np.uint8)}, ValueError, r"`images` .*; got \(20, 8, 8, 4\)\.$"),
         ({"images": np.zeros((0, 8, 8, 3), np.uint8)}, ValueError, r"`images` .*; got \(0, 8, 8, 3\)\.$"),

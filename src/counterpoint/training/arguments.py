@@ -1,6 +1,7 @@
 """Checks of the arguments of :func:`~counterpoint.training.fit`."""
 
 import os
+import warnings
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
@@ -11,8 +12,9 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import CyclicLR, LRScheduler, OneCycleLR, ReduceLROnPlateau
 
 from counterpoint._validation import check_choice, check_flag, check_path, check_whole
+from counterpoint.exceptions import LearnerWarning
 from counterpoint.training.callbacks import Callback
-from counterpoint.training.ensemble import Voters
+from counterpoint.training.ensemble import Ensemble, Voters
 from counterpoint.training.ensemble_loss import EnsembleLoss, as_ensemble_loss
 from counterpoint.training.mesh import Axes, as_axes
 from counterpoint.training.modules import unwrap
@@ -22,6 +24,7 @@ __all__ = [
     "Metric",
     "check_callbacks",
     "check_checkpoint",
+    "check_learners",
     "check_loss",
     "check_loss_value",
     "check_mesh",
@@ -60,6 +63,17 @@ def trainable_parameters(ensemble: Any) -> list[nn.Parameter]:
     if not found:
         raise ValueError(f"`ensemble` must have parameters to train; got {ensemble!r}.")
     return found
+
+
+def check_learners(ensemble: nn.Module) -> None:
+    """Warn of learners that are one and the same object."""
+    for part in ensemble.modules():
+        if isinstance(part, Ensemble) and not part.is_stacked and len(set(part.learners)) < part.n_learners:
+            warnings.warn(
+                "`ensemble` holds a learner more than once, and they stay equal: copy.deepcopy makes another one.",
+                LearnerWarning,
+                stacklevel=3,
+            )
 
 
 def check_callbacks(callbacks: Any) -> tuple[Any, ...]:

@@ -55,6 +55,9 @@ def calibrate(
     :class:`~counterpoint.training.CorrelationLoss` rank the samples well and may still vote for one class throughout.
     :func:`~counterpoint.training.fit` calibrates, and decodes, at its end if that was the loss.
 
+    Without ``decode``, each learner is calibrated by itself, which ``learner_proba`` shows. The probabilities of their
+    vote may then be less calibrated than before.
+
     Examples
     --------
     >>> from counterpoint.training import Ensemble

@@ -12,6 +12,7 @@ from counterpoint.exceptions import LearnerWarning
 from counterpoint.training.columns import two_columns
 from counterpoint.training.ensemble_loss import EnsembleLoss
 from counterpoint.training.modules import (
+    counting_rows,
     evaluating,
     name_bare,
     name_wrapped,
@@ -43,6 +44,7 @@ class Voters(nn.Module):
     """
 
     weights: Tensor
+    _moves_in_step = False  # whether other processes predict with the same pieces
 
     def __init__(
         self, n_learners: int, voting: str, weights: Sequence[float] | None, activation: str
@@ -144,9 +146,11 @@ class Voters(nn.Module):
             rows = rows_at_once(self, views[0].shape[1:], self.n_learners)
             if all(len(view) <= rows for view in views):
                 return value(x)
-            parts = zip(*(view.split(rows) for view in views), strict=True)
-            pieces = (part[0] if isinstance(x, Tensor) else list(part) for part in parts)
-            return torch.cat([value(piece) for piece in pieces], dim)
+            with counting_rows(self, rows) as count:
+                found = [value(x[:rows] if isinstance(x, Tensor) else [view[:rows] for view in views])]
+            rest = [view[rows:].split(rows if self._moves_in_step else count()) for view in views]
+            pieces = (part[0] if isinstance(x, Tensor) else list(part) for part in zip(*rest, strict=True))
+            return torch.cat([*found, *map(value, pieces)], dim)
 
     def learner_proba(self, x: Tensor | list[Tensor]) -> Tensor:
         """Return the probabilities of each learner, (n_learners, batch, n_classes), in evaluation mode."""
@@ -303,7 +307,9 @@ class Ensemble(Voters):
         ]
         if strangers := [output for output in outputs if not isinstance(output, Tensor)]:
             raise TypeError(f"`learners` must return a tensor each; got {type(strangers[0]).__name__}.")
-        if len({tuple(output.shape) for output in outputs}) > 1:
+        if any(
+            output.shape != outputs[0].shape for output in outputs
+        ):  # of numbers or, in a trace, of tensors
             shapes = ", ".join(str(tuple(output.shape)) for output in outputs)
             raise ValueError(f"`learners` must have outputs of the same shape; got {shapes}.")
         return self.trained_with(torch.stack(outputs))

@@ -15,6 +15,7 @@ from counterpoint.training.arguments import (
     Metric,
     check_callbacks,
     check_checkpoint,
+    check_learners,
     check_loss,
     check_mesh,
     check_optimizer,
@@ -179,6 +180,7 @@ def fit(
     axes = check_mesh(ensemble, loss, mesh, optimizer)
     ensemble = parallelize(ensemble, axes) if mesh is not None and not axes_of(ensemble) else ensemble
     trained = trainable_parameters(ensemble)
+    check_learners(ensemble)
     check_loss(loss, ensemble)
     resumes = axes.once(lambda: check_checkpoint(checkpoint, resume))
     optimizer = resolve(optimizer, Optimizer, "optimizer", trained)

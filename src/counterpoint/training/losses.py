@@ -236,6 +236,11 @@ class IndependentLoss(DiversityLoss):
     weight, label_smoothing, ignore_index, mesh
         As for :class:`DiversityLoss`.
 
+    Notes
+    -----
+    The mean over N learners gives each a N-th of the gradient that it would have alone. Adam does not depend on this
+    scale; with SGD, multiply the learning rate of a single network by N and divide its weight decay by N.
+
     Examples
     --------
     >>> import torch

@@ -2,7 +2,7 @@
 
 import copy
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,6 +15,7 @@ __all__ = [
     "all_finite",
     "bare_name",
     "copy_state",
+    "counting_rows",
     "evaluating",
     "name_bare",
     "name_wrapped",
@@ -112,7 +113,7 @@ def evaluating(module: nn.Module) -> Iterator[None]:
 
 
 def rows_at_once(module: nn.Module, sample: torch.Size, copies: int) -> int:
-    """Return how many samples of this shape fit into a pass without gradients.
+    """Return how many samples of this shape fit into a pass without gradients, if no layer makes maps smaller.
 
     Parameters
     ----------
@@ -129,6 +130,49 @@ def rows_at_once(module: nn.Module, sample: torch.Size, copies: int) -> int:
     units = [size for shape in shapes if len(shape) < 4 for size in shape[1:]]
     widest = max(sample.numel(), 1, *channels, *units)
     return max(_MAX_ACTIVATIONS // (copies * widest), 1)
+
+
+@contextmanager
+def counting_rows(module: nn.Module, rows: int) -> Iterator[Callable[[], int]]:
+    """Count how many samples fit into a pass, by the outputs of all layers while so many rows run.
+
+    Parameters
+    ----------
+    module : Module
+        The module that runs.
+    rows : int
+        Number of samples in this pass.
+
+    Yields
+    ------
+    callable
+        Returns the number, at least ``rows``. It is ``rows`` if some layers with parameters did not run, or if a part
+        is scripted or compiled, since a hook would have it compiled again.
+    """
+    if any(map(_is_opaque, module.modules())):
+        yield lambda: rows
+        return
+    unseen = {part for part in module.modules() if not [*part.children()] and [*part.parameters()]}
+    largest = 1
+
+    def look(part: nn.Module, _inputs: Any, outputs: Any) -> None:
+        nonlocal largest
+        unseen.discard(part)
+        for output in outputs if isinstance(outputs, tuple) else (outputs,):
+            largest = max(largest, output.numel() if isinstance(output, Tensor) else 0)
+
+    hooks = [part.register_forward_hook(look) for part in module.modules()]
+    try:
+        yield lambda: rows if unseen else max(rows, _MAX_ACTIVATIONS * rows // largest)
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _is_opaque(module: nn.Module) -> bool:
+    """Return True if a module is scripted, or compiled by ``torch.compile`` or in place."""
+    in_place = getattr(module, "_compiled_call_impl", None) is not None
+    return in_place or uncompiled(module) is not module or isinstance(module, torch.jit.ScriptModule)
 
 
 def copy_state(module: nn.Module) -> dict[str, Any]:

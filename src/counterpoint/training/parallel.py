@@ -67,6 +67,8 @@ class ParallelEnsemble(Voters):
     (True, 5)
     """
 
+    _moves_in_step = True
+
     def __init__(self, ensemble: Ensemble, axes: Axes, *, sharded: bool = False) -> None:
         if ensemble.n_learners < axes.n_learner_ranks:
             raise ValueError(

@@ -372,8 +372,8 @@ class Run:
             self.bare.load_state_dict(self.last)
             epoch = self.state.epoch
             raise FloatingPointError(
-                f"{error} of epoch {epoch}. The ensemble is back to its weights after epoch {epoch - 1}; a lower "
-                "learning rate or ClipGradients may help."
+                f"{error} of epoch {epoch}. The ensemble is back to its weights after epoch {epoch - 1}. If the inputs "
+                "are finite, a lower learning rate or ClipGradients may help."
             ) from None
 
     def keep_best(self) -> None:

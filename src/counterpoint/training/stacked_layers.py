@@ -61,7 +61,7 @@ class _Linear(StackedLayer):
         self.bias = None if biases[0] is None else _stacked([bias[:, None] for bias in biases])  # (N, out, 1)
 
     def forward(self, x: Tensor, n: int, own: bool) -> tuple[Tensor, bool]:
-        columns = (x if own else x[None]).mT  # (K, in, B)
+        columns = (x if own else x[None]).transpose(-2, -1)  # (K, in, B)
         outputs, inputs = self.weight.shape[1:]
         blocks = (len(columns), n // len(columns) * outputs)  # a product for all learners with the same rows
         weight = self.weight.reshape(*blocks, inputs)
@@ -69,7 +69,7 @@ class _Linear(StackedLayer):
             found = torch.bmm(weight, columns)
         else:
             found = torch.baddbmm(self.bias.reshape(*blocks, 1), weight, columns)
-        return found.reshape(n, outputs, x.shape[-2]).mT, True
+        return found.reshape(n, outputs, x.shape[-2]).transpose(-2, -1), True
 
     def tensors(self, n: int) -> dict[str, Tensor]:
         return {"weight": self.weight} | ({} if self.bias is None else {"bias": self.bias.squeeze(2)})
@@ -146,8 +146,8 @@ class _BatchNorm(StackedLayer):
             return self.norm(x if own else x.repeat(1, n, 1, 1)), True
         x = x if own else x.expand(n, *x.shape)
         batch, width = x.shape[1:]
-        columns = x.mT.reshape(1, n * width, batch)  # as one long sample of N F channels
-        return self.norm(columns).view(n, width, batch).mT, True
+        columns = x.transpose(-2, -1).reshape(1, n * width, batch)  # as one long sample of N F channels
+        return self.norm(columns).view(n, width, batch).transpose(-2, -1), True
 
     def tensors(self, n: int) -> dict[str, Tensor]:
         held = {name: getattr(self.norm, name) for name in ("weight", "bias", "running_mean", "running_var")}

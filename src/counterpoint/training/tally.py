@@ -229,7 +229,8 @@ class Tally:
         log_loss = -(true_rows * vote.clamp(min=torch.finfo(vote.dtype).tiny).log()).sum(-1)
         brier = (vote - true_rows).square().sum(-1)
         chosen = (read == read.amax(-2, keepdim=True)).to(columns)  # several on a tie, each with a share
-        learners = ((chosen * truth.unsqueeze(1)).sum(-2) / chosen.sum(-2)).mean(1)  # (k, B)
+        right = chosen.gather(-2, labels[:, None, None].expand(-1, chosen.shape[1], 1, -1)).squeeze(-2)
+        learners = (right / chosen.sum(-2)).mean(1)  # (k, B)
         samples = torch.ones_like(learners) if weight is None else weight
         rows = samples.flatten()
         bins = (confidence.nan_to_num(0.0) * _N_BINS).long().clamp_(max=_N_BINS - 1)

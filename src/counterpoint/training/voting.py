@@ -77,7 +77,10 @@ def combine(log_proba: Tensor, kind: str, weights: Tensor | None = None) -> Tens
 
 def _shares(outputs: Tensor, weights: Tensor | None) -> Tensor:
     n = len(outputs)
-    return outputs.new_full((n,), 1 / n) if weights is None else weights.to(outputs)
+    if weights is None:
+        return outputs.new_full((n,), 1 / n)
+    share = weights.to(outputs)
+    return share / share.sum()  # some may have been set to 0, or rounded to another dtype
 
 
 def _weighted_sum(share: Tensor, outputs: Tensor) -> Tensor:

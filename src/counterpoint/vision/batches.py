@@ -234,9 +234,10 @@ def _check_images(images: Images) -> Tensor:
     if str(images.dtype).removeprefix("torch.") != "uint8":
         raise TypeError(f"`images` must hold bytes, uint8; got {images.dtype}.")
     if images.ndim != 4 or 3 not in (images.shape[1], images.shape[3]) or 0 in images.shape:
+        grey = images.ndim == 3 or (images.ndim == 4 and 1 in (images.shape[1], images.shape[3]))
         raise ValueError(
             f"`images` must have the shape (n, height, width, 3) or (n, 3, height, width); "
-            f"got {tuple(images.shape)}."
+            f"got {tuple(images.shape)}.{' Repeat the channel of grey images three times.' if grey else ''}"
         )
     # torch shares memory with writable arrays alone, and with none that is read backwards: of others it gets a copy
     given = (
