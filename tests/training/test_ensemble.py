@@ -783,6 +783,10 @@ def test_many_rows_are_predicted_in_parts(monkeypatch):
     assert torch.equal(ensemble.predict(x), ensemble.rule(expected).argmax(-1))
 
 
+class Own(nn.Linear):
+    """A layer that is not torch's: it might make large maps and return few numbers."""
+
+
 def test_networks_whose_maps_become_smaller_are_predicted_in_larger_parts(monkeypatch):
     torch.manual_seed(0)
     maps = [nn.Conv2d(3, 8, 3, stride=4, padding=1), nn.ReLU(), nn.Conv2d(8, 64, 3, stride=2, padding=1)]
@@ -793,7 +797,8 @@ def test_networks_whose_maps_become_smaller_are_predicted_in_larger_parts(monkey
         scripted = [torch.jit.script(learner) for learner in learners]
     x = torch.rand(30, 3, 8, 8)
     most = 6 * 3 * 8 * 64  # as much as six samples hold with eight channels at all pixels
-    for given in (learners, compiled, scripted):
+    own = [nn.Sequential(copy.deepcopy(learner), Own(3, 3)) for learner in learners]
+    for given in (learners, compiled, scripted, own):
         expected = [6, 24] if given is learners else [6] * 5
         ensemble, sizes = Ensemble(given), []
         whole = ensemble.learner_proba(x)

@@ -1009,7 +1009,8 @@ class Headed(nn.Module):
 def test_a_module_with_a_layer_after_its_ensemble_is_measured_by_its_own_outputs(activation, loss):
     x, y = blobs()
     module = Headed(activation)
-    history = train(module, batched(x, y), loss=loss, validation=batched(x, y), epochs=20)
+    with pytest.warns(LearnerWarning, match="Headed does not return the outputs of its Ensemble, whose vote"):
+        history = train(module, batched(x, y), loss=loss, validation=batched(x, y), epochs=20)
     assert module.ensemble.readout is None
     assert module.ensemble.vote == "soft"
     best = history.best_epoch - 1
@@ -1029,6 +1030,86 @@ def test_a_read_out_is_not_fitted_to_outputs_that_a_module_does_not_return():
         proba = module.eval()(x).softmax(-1).mean(0)  # as they are measured
     right = float((proba.argmax(-1) == y).float().mean())
     assert history["val_vote_accuracy"][history.best_epoch - 1] == pytest.approx(right)
+
+
+class Counting(nn.Module):
+    """A wrapper that moves a buffer whenever it runs, and returns a view."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+        self.register_buffer("mean", torch.zeros(2))
+
+    def forward(self, x):
+        self.mean.mul_(0.9).add_(0.1 * x.mean(0))
+        return self.inner(x - self.mean)[..., :]
+
+
+def test_the_look_at_the_first_batch_leaves_no_trace(tmp_path):
+    x, y = blobs()
+    found = []
+    for stops in ((3,), (1, 3)):
+        wrapped = Counting(mlps())
+        for epochs in stops:
+            options = {"checkpoint": tmp_path / f"{stops}.ckpt", "resume": True, "loss": DiversityLoss()}
+            train(wrapped, batched(x, y), epochs=epochs, **options)
+        found.append(state_of(wrapped))
+        assert wrapped.inner.vote == "geometric"
+    assert same(*found)
+
+
+def test_an_ensemble_in_a_wrapper_that_is_compiled_in_place_is_found():
+    x, y = blobs()
+    wrapped = Scaling(mlps())
+    wrapped.compile(backend="eager")
+    wrapped(x)
+    train(wrapped, batched(x, y), loss=DiversityLoss())
+    assert wrapped.inner.vote == "geometric"
+
+
+def test_a_module_that_asks_its_ensemble_twice_is_calibrated_by_what_it_returns():
+    class Twice(Scaling):
+        def forward(self, x):
+            self.inner(-x)
+            found = self.inner(x / 2)
+            self.inner(2 * x)
+            return found
+
+    x, y = blobs()
+    found = [train(wrap(mlps()), batched(x, y), epochs=10)["loss"] for wrap in (Scaling, Twice)]
+    np.testing.assert_allclose(*found)
+    wrapped = Twice(mlps())
+    train(wrapped, batched(x, y), epochs=10)
+    assert (wrapped.inner.predict(x / 2) == y).float().mean() > 0.9
+
+
+def test_a_classifier_may_hold_a_regression_that_is_not_trained():
+    class Beside(Scaling):
+        def __init__(self, inner):
+            super().__init__(inner)
+            self.teacher = Ensemble([nn.Linear(2, 1)], activation="regression").requires_grad_(False)
+
+        def forward(self, x):
+            return self.inner(x) + 0 * self.teacher(x)
+
+    class Heads(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.nets = nn.ModuleList(nn.Linear(2, 3) for _ in range(3))
+
+        def forward(self, x):
+            return torch.stack([net(x) for net in self.nets])
+
+    x, y = blobs()
+    history = train(Beside(Heads()), batched(x, y), validation=batched(x, y), loss=IndependentLoss())
+    assert history["val_vote_accuracy"][-1] > 0.5
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int32])
+def test_labels_of_any_integer_type_are_measured(dtype):
+    x, y = blobs()
+    history = train(mlps(), batched(x, y.to(dtype)), loss=DiversityLoss(), epochs=10)
+    assert history["learner_accuracy"][-1] > 0.8
 
 
 class Stem(nn.Module):

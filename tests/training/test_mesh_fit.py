@@ -84,6 +84,7 @@ def settings(case):
         "correlation": (stacked(), loader, {"loss": CorrelationLoss(0.8), "validation": valid}),
         "diversity": (stacked(), split(x, y), {"loss": DiversityLoss(), "validation": valid, "patience": 1}),
         "few-rows": (stacked(), split(x, y, size=42), {"loss": CorrelationLoss(0.5)}),
+        "row-each": (stacked(), split(x[:44], y[:44], size=4), {"loss": CorrelationLoss(0.5)}),
         "mixed": (
             mixed(),
             split(x, y),
@@ -121,6 +122,7 @@ CASES = (
     "correlation",
     "diversity",
     "few-rows",
+    "row-each",
     "mixed",
     "weights",
     "accumulated",
@@ -131,9 +133,10 @@ CASES = (
     "callable",
 )
 # Every case on a mesh with both axes, where it can go wrong in two ways; some on those of one axis.
-RUNS = [("both", case) for case in CASES if case != "few-rows"] + [
+RUNS = [("both", case) for case in CASES if "row" not in case] + [
     ("data", "correlation"),
     ("data", "few-rows"),
+    ("data", "row-each"),
     ("data", "accumulated"),
     ("learners", "correlation"),
     ("learners", "mixed"),

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from counterpoint.training.ensemble import Voters
 from counterpoint.training.mesh import LOCAL, Axes
-from counterpoint.training.modules import evaluating, unwrap
+from counterpoint.training.modules import evaluating, uncompiled_calls, unwrap
 
 __all__ = [
     "Batches",
@@ -22,6 +22,7 @@ __all__ = [
     "has_own_part",
     "inputs_of",
     "is_iterable",
+    "is_same",
     "iter_on_device",
     "map_inputs",
     "n_batches",
@@ -242,11 +243,11 @@ def voters_of(module: nn.Module, x: Any) -> Voters | None:
     Parameters
     ----------
     module : Module
-        Any module; if ensembles are inside, it runs once, in evaluation mode.
+        Any module; if ensembles are inside, it runs once as it is, without gradients. Its buffers stay as they were.
     x : Tensor, list of Tensor, or mapping
         The inputs of a batch.
     """
-    bare = unwrap(module)  # a compiled module calls no hooks that are new
+    bare = unwrap(module)
     if isinstance(bare, Voters):
         return bare
     seen: list[tuple[Voters, Any]] = []  # also what other threads get at the same time
@@ -255,16 +256,20 @@ def voters_of(module: nn.Module, x: Any) -> Voters | None:
         for part in inside:
             hook = part.register_forward_hook(lambda own, _inputs, outputs: seen.append((own, outputs)))
             ending.callback(hook.remove)
-        ending.enter_context(evaluating(bare))
+        ending.enter_context(torch.no_grad())
+        for buffer in bare.buffers() if inside else ():
+            ending.callback(buffer.copy_, buffer.clone())
+        ending.enter_context(uncompiled_calls(bare))  # what is compiled calls no hooks that are new
         outputs = forward_batch(bare, x, "batches") if inside else None
-    return next((part for part, own in seen if isinstance(own, Tensor) and _is_same(outputs, own)), None)
+    return next((part for part, own in seen if is_same(outputs, own)), None)
 
 
-def _is_same(outputs: Any, own: Tensor) -> bool:
-    """Return True if outputs are those of an ensemble, as they are or cast to another dtype."""
-    if outputs is own or not isinstance(outputs, Tensor):
+def is_same(outputs: Any, own: Any) -> bool:
+    """Return True if outputs are those of an ensemble: as they are, as a view of them, or cast to another dtype."""
+    if outputs is own or not (isinstance(outputs, Tensor) and isinstance(own, Tensor)):
         return outputs is own
-    return outputs.dtype != own.dtype and torch.equal(outputs, own.to(outputs.dtype))
+    viewed = outputs.data_ptr() == own.data_ptr() and outputs.stride() == own.stride()
+    return (viewed or outputs.dtype != own.dtype) and torch.equal(outputs, own.to(outputs.dtype))
 
 
 def check_learner_axis(ensemble: nn.Module, x: Any, logits: Tensor) -> None:

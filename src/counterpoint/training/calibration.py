@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from counterpoint._validation import check_flag, check_whole
-from counterpoint.training.batches import forward_batch, iter_on_device, rows_of
+from counterpoint.training.batches import forward_batch, is_same, iter_on_device, rows_of
 from counterpoint.training.columns import check_sample_weight, class_columns, one_hot
 from counterpoint.training.ensemble import Voters, voters_in
 from counterpoint.training.mesh import LOCAL, Axes
@@ -105,8 +105,8 @@ def _outputs(
         ending.enter_context(evaluating(module))
         for x, y, *weight in batches:
             outputs.clear()
-            forward_batch(module, x, "batches")
-            (found,) = outputs
+            returned = forward_batch(module, x, "batches")
+            found = next((own for own in outputs if is_same(returned, own)), outputs[-1])
             found, y, weight = rows_of(found, y, weight)
             for given in weight:
                 check_sample_weight(given, len(y))

@@ -21,11 +21,16 @@ __all__ = [
     "name_wrapped",
     "rows_at_once",
     "uncompiled",
+    "uncompiled_calls",
     "unwrap",
 ]
 
 _MAX_ACTIVATIONS = 2**24  # numbers in one layer's activations, in a pass without gradients
-_TURN = threading.Lock()
+_KNOWN = (
+    "torch.nn.modules.",
+    "counterpoint.training.stacked",
+)  # where layers return the largest tensor they make
+_TURN, _UNCOMPILED = threading.Lock(), threading.RLock()
 # Modules that are being evaluated: by how many blocks, and the modes of their parts before the first.
 _EVALUATING: dict[nn.Module, list[Any]] = {}
 
@@ -146,13 +151,14 @@ def counting_rows(module: nn.Module, rows: int) -> Iterator[Callable[[], int]]:
     Yields
     ------
     callable
-        Returns the number, at least ``rows``. It is ``rows`` if some layers with parameters did not run, or if a part
-        is scripted or compiled, since a hook would have it compiled again.
+        Returns the number, at least ``rows``. It is ``rows`` if layers with parameters did not run, or are not torch's,
+        whose largest tensor may stay inside; or if a part is scripted or compiled: a hook would have it compiled again.
     """
-    if any(map(_is_opaque, module.modules())):
+    unseen = {part for part in module.modules() if not [*part.children()] and [*part.parameters()]}
+    known = all(type(part).__module__.startswith(_KNOWN) for part in unseen)
+    if not known or any(map(_is_opaque, module.modules())):
         yield lambda: rows
         return
-    unseen = {part for part in module.modules() if not [*part.children()] and [*part.parameters()]}
     largest = 1
 
     def look(part: nn.Module, _inputs: Any, outputs: Any) -> None:
@@ -167,6 +173,22 @@ def counting_rows(module: nn.Module, rows: int) -> Iterator[Callable[[], int]]:
     finally:
         for hook in hooks:
             hook.remove()
+
+
+@contextmanager
+def uncompiled_calls(module: nn.Module) -> Iterator[None]:
+    """Run the compiled parts of a module as they are written; one thread at a time, since torch's switch is global.
+
+    Parameters
+    ----------
+    module : Module
+        Any module; if no part is compiled, nothing is switched.
+    """
+    if not any(map(_is_opaque, module.modules())):
+        yield
+        return
+    with _UNCOMPILED, torch.compiler.set_stance("force_eager"):
+        yield
 
 
 def _is_opaque(module: nn.Module) -> bool:

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import chain, islice
+from itertools import islice
 from typing import Any, cast
 
 import torch
@@ -102,9 +102,8 @@ class Run:
         # The ensemble that votes; the first batch tells whether a module returns the outputs of one inside.
         self.voters: Voters | None = self.bare if isinstance(self.bare, Voters) else None
         self.settled = self.voters is not None
-        regression = is_regression(voters_in(self.bare) or self.bare, self.loss)
-        unused = self.validation is None and regression  # the default is of labels
-        self.monitor = f"val_{metric_name('loss' if unused else self.metric, regression=regression)}"
+        guess = voters_in(self.bare)
+        self.monitor = self.monitor_of(guess if guess is not None and self.trains(guess) else self.bare)
         whole = self.bare._whole[0] if isinstance(self.bare, ParallelEnsemble) else self.bare
         self.identity = run_identity(replace(state, ensemble=whole))
         self.identity |= {"metric": None if self.validation is None else self.monitor}
@@ -116,6 +115,17 @@ class Run:
         self.is_empty = False  # whether no row of the last batch has a label
         self.keeps_previous = True  # unless the present checkpoint is damaged
         self.was_finished = False  # whether the checkpoint holds all there is
+
+    def trains(self, module: nn.Module) -> bool:
+        """Return True if the optimizer holds a parameter of the module."""
+        held = {id(p) for group in self.state.optimizer.param_groups for p in group["params"]}
+        return any(id(p) in held for p in module.parameters())
+
+    def monitor_of(self, module: nn.Module) -> str:
+        """Return the name of the criterion in the history, if the outputs are those of the module."""
+        regression = is_regression(module, self.loss)
+        unused = self.validation is None and regression  # the default is of labels
+        return f"val_{metric_name('loss' if unused else self.metric, regression=regression)}"
 
     @property
     def measured(self) -> nn.Module:
@@ -132,8 +142,9 @@ class Run:
         restore_rng_state(before, self.device, self.generators)
         self.settled = True
         check_loss(self.state.loss, self.measured)
+        self.monitor = self.monitor_of(self.measured)
         self.prepare_vote()
-        return chain(first, parts)
+        return _after(first, parts)
 
     def calibrate(self, max_samples: int = 10_000) -> None:
         """Fit a read-out if the loss needs one."""
@@ -153,13 +164,22 @@ class Run:
         self.forget_readout()
         if self.voters is not None:
             self.voters.trained_by(self.loss)
-        elif self.loss.needs_readout:
-            warnings.warn(
-                f"`loss` needs a read-out, and {type(self.bare).__name__} does not return the outputs of an Ensemble "
-                "to give it to: its outputs rank samples, and their largest need not be the class.",
-                LearnerWarning,
-                stacklevel=6,  # at fit's call
+        elif complaint := self.complain_of_vote():
+            warnings.warn(complaint, LearnerWarning, stacklevel=6)  # at fit's call
+
+    def complain_of_vote(self) -> str | None:
+        """Return what to say if no ensemble has the outputs of the module."""
+        name = type(self.bare).__name__
+        if self.loss.needs_readout:
+            return (
+                f"`loss` needs a read-out, and {name} does not return the outputs of an Ensemble to give it to: its "
+                "outputs rank samples, and their largest need not be the class."
             )
+        if any(self.trains(part) for part in self.bare.modules() if isinstance(part, Voters)):
+            return (
+                f"{name} does not return the outputs of its Ensemble, whose vote therefore stays as it was."
+            )
+        return None
 
     def forget_readout(self) -> None:
         """Drop the read-out of the ensemble."""
@@ -196,8 +216,8 @@ class Run:
         parts = self.settle(self.on_device(batches, "batches"))
         tally = make_tally(self.measured, state.loss, every=every, first=state.epoch % every, axes=self.axes)
         with gradients_enabled(self.precision, self.device):
-            self.run_epoch(parts, self.train_step, "batches", tally)
-        if self.loss.needs_readout and not self.axes.any(tally.has_pairs):
+            largest = self.run_epoch(parts, self.train_step, "batches", tally)
+        if self.loss.needs_readout and largest < 2:
             raise ValueError(
                 f"`batches` must hold at least two samples with labels each for {type(self.loss).__name__}, which "
                 "correlates over the samples of a batch; got none with two."
@@ -240,8 +260,8 @@ class Run:
         step: Callable[[list[list[Any]]], _Outputs],
         name: str,
         tally: Tally,
-    ) -> None:
-        """Take a step with each batch and tally its outputs."""
+    ) -> int:
+        """Take a step with each batch and tally its outputs; return how many samples the largest batch had."""
         self.state.batch = 0
         for parts in _together(batches, self.accumulate if name == "batches" else 1):
             self.state.batch += 1
@@ -252,10 +272,11 @@ class Run:
             tally.add(logits, y, weight[0] if weight else None, loss)
         if self.state.batch == 0:
             raise ValueError(f"`{name}` must yield at least one batch; got none in epoch {self.state.epoch}.")
-        if not self.axes.any(tally.has_labels):
+        if not (largest := tally.largest(self.device)):
             raise ValueError(
                 f"`{name}` must hold labels that are not to be ignored; got none in epoch {self.state.epoch}."
             )
+        return largest
 
     def train_step(self, parts: list[list[Any]]) -> _Outputs:
         """Train on a batch, given in parts; return its logits and loss, detached."""
@@ -427,6 +448,12 @@ class Run:
         with restoring(path or ""):
             random = self.axes.own_of(saved.get("random_of_each")) or saved["random"]
             restore_rng_state(random, self.device, self.generators)
+
+
+def _after(first: list[Any], parts: Iterator[Any]) -> Iterator[Any]:
+    """Yield what was taken from the front of an iterator, without keeping it, and then the rest."""
+    yield first.pop()
+    yield from parts
 
 
 def _together(parts: Iterable[list[Any]], size: int) -> Iterator[list[list[Any]]]:

@@ -87,8 +87,8 @@ class Tally:
         self._losses: list[Tensor] = []
         self._sizes: list[int | Tensor] = []
         self._n_batches = self._n_measured = 0
-        self.has_labels = self.has_pairs = False  # whether a batch of this process had one sample, or two
-        self._is_comparable = False  # whether a batch that was measured had two
+        self._rows: list[int] = []  # of each batch, those of this process
+        self._has_pairs = False  # whether a batch that was measured had two samples
         self._loss: FloatArray = np.zeros(2)  # summed over samples, and their number or weight
         self._sums: FloatArray = np.zeros(self.n_sums)  # first that of the weights
         self._gaps: FloatArray = np.zeros(
@@ -104,9 +104,7 @@ class Tally:
         self._losses.append(loss)
         size = logits.shape[1] if sample_weight is None else sample_weight.sum()
         self._sizes.append(0 if self._axes.idle else size)
-        if not self._axes.idle:
-            self.has_labels |= logits.shape[1] > 0
-            self.has_pairs |= logits.shape[1] > 1
+        self._rows.append(0 if self._axes.idle else logits.shape[1])
         measured = self._n_batches % self._every == self._first
         if not measured and self._kept is None:
             return self
@@ -118,7 +116,7 @@ class Tally:
         if measured:
             self._held.append(batch)
             self._n_held += batch.logits.numel()
-            self._is_comparable |= batch.logits.shape[1] > 1
+            self._has_pairs |= batch.logits.shape[1] > 1
             if self._n_held > _HELD_AT_MOST.get(logits.device.type, _HELD_ELSEWHERE):
                 self._fold()
         return self
@@ -145,10 +143,14 @@ class Tally:
             "calibration_error": ratio(float(np.abs(self._gaps).sum()), weight),
         }
 
+    def largest(self, device: torch.device) -> int:
+        """Return how many samples with labels the largest batch had, of all processes; all must call it."""
+        return int(self._axes.sum_data(torch.tensor(self._rows, device=device)).max())
+
     def collapsed(self) -> list[int]:
         """Return the learners whose outputs were constant in every batch that was measured and had weight."""
         self._fold()
-        if self._sums[0] == 0 or not self._is_comparable:  # one sample cannot differ from another
+        if self._sums[0] == 0 or not self._has_pairs:  # one sample cannot differ from another
             return []
         return [int(i) for i in np.flatnonzero(self._learners[2] == 0)]
 
@@ -219,7 +221,7 @@ class Tally:
         weight = torch.stack(weights).to(columns) if weights else None  # (k, B)
         proba = columns.softmax(-2) if self._activation == "softmax" else columns
         truth = one_hot(target, proba)  # (k, m, B)
-        labels = truth.argmax(-2) if is_one_hot(target, proba) else target
+        labels = truth.argmax(-2) if is_one_hot(target, proba) else target.long()
         readout = self._rule.readout
         read = proba if readout is None else readout(columns.mT).mT.softmax(-2)
         vote = self._rule(columns.permute(1, 0, 3, 2).flatten(1, 2)).to(columns)  # of (N, kB, m), (kB, m)
