@@ -960,6 +960,18 @@ def test_an_ensemble_inside_any_wrapper_is_measured_by_its_own_vote(wrap):
         )
 
 
+class Heads(nn.Module):
+    """Several learners in one module, with the batch first or the learners first."""
+
+    def __init__(self, n=3, batch_first=False):
+        super().__init__()
+        self.nets = nn.ModuleList(nn.Linear(2, 3) for _ in range(n))
+        self.batch_first = batch_first
+
+    def forward(self, x):
+        return torch.stack([net(x) for net in self.nets], 1 if self.batch_first else 0)
+
+
 class Student(nn.Module):
     """Learners of its own, which learn from an ensemble and are no ensemble of this library."""
 
@@ -1091,14 +1103,6 @@ def test_a_classifier_may_hold_a_regression_that_is_not_trained():
 
         def forward(self, x):
             return self.inner(x) + 0 * self.teacher(x)
-
-    class Heads(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.nets = nn.ModuleList(nn.Linear(2, 3) for _ in range(3))
-
-        def forward(self, x):
-            return torch.stack([net(x) for net in self.nets])
 
     x, y = blobs()
     history = train(Beside(Heads()), batched(x, y), validation=batched(x, y), loss=IndependentLoss())
@@ -1271,14 +1275,6 @@ def test_pairs_of_samples_are_found_in_any_batch(first):
 def test_a_module_without_a_read_out_is_told_of():
     x, y = blobs()
 
-    class Heads(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.nets = nn.ModuleList(nn.Linear(2, 3) for _ in range(3))
-
-        def forward(self, x):
-            return torch.stack([net(x) for net in self.nets])
-
     with pytest.warns(LearnerWarning, match="`loss` needs a read-out, and Heads does not return the outputs"):
         train(Heads(), batched(x, y), loss=CorrelationLoss(0.5), epochs=1)
 
@@ -1325,18 +1321,6 @@ def test_an_optimizer_may_have_a_zero_grad_of_its_own():
     train(theirs, batched(x, y), optimizer=lambda p: torch.optim.SGD(p, lr=0.1), epochs=2)
     assert calls == [True] * 8
     assert same(state_of(ours), state_of(theirs))
-
-
-class Heads(nn.Module):
-    """Several learners in one module, with the batch first or the learners first."""
-
-    def __init__(self, n, batch_first):
-        super().__init__()
-        self.nets = nn.ModuleList(nn.Linear(2, 3) for _ in range(n))
-        self.batch_first = batch_first
-
-    def forward(self, x):
-        return torch.stack([net(x) for net in self.nets], 1 if self.batch_first else 0)
 
 
 def test_as_many_learners_as_samples_are_not_taken_for_each_other():

@@ -28,6 +28,7 @@ from counterpoint.training.callbacks import ProgressBar, State, call, hooks
 from counterpoint.training.history import History
 from counterpoint.training.parallel import ParallelEnsemble, axes_of, parallelize, whole_state
 from counterpoint.training.run import Run
+from counterpoint.training.run_checkpoint import RunCheckpoint
 
 __all__ = ["fit"]
 
@@ -204,20 +205,21 @@ def fit(
         unpack,
         own_batches,
     )
-    saved = run.load(checkpoint) if checkpoint is not None and resumes else None
+    file = RunCheckpoint(run, checkpoint)
+    saved = file.load() if checkpoint is not None and resumes else None
     run.prepare_vote()
     ensemble.train()
     with run.threads:
-        _train(run, saved, checkpoint)
+        _train(run, saved, file)
         run.calibrate()
-    if run.readout is not None and not run.was_finished:
-        run.save(checkpoint)
+    if run.readout is not None and not file.was_finished:
+        file.save()
     if given is not ensemble and isinstance(ensemble, ParallelEnsemble):
         given.load_state_dict(whole_state(ensemble))
     return state.history
 
 
-def _train(run: Run, saved: Mapping[str, Any] | None, checkpoint: str | os.PathLike[str] | None) -> None:
+def _train(run: Run, saved: Mapping[str, Any] | None, file: RunCheckpoint) -> None:
     """Train until the run is finished, from the state that was saved, and end with the best weights."""
     state = run.state
     with ExitStack() as ending:
@@ -228,9 +230,9 @@ def _train(run: Run, saved: Mapping[str, Any] | None, checkpoint: str | os.PathL
             for hook in hooks([callback], "on_train_end"):
                 ending.callback(hook, state)
         if saved is not None:
-            run.restore_random(saved, checkpoint)
+            file.restore_random(saved)
         else:
-            run.save(checkpoint)
+            file.save()
         while not run.is_finished():
             with run.restoring_if_not_finite():
                 run.begin_epoch()
@@ -239,5 +241,5 @@ def _train(run: Run, saved: Mapping[str, Any] | None, checkpoint: str | os.PathL
                 run.end_epoch(record)
             if run.axes.is_main:
                 _log.info("epoch %d of %d: loss %.4g", state.epoch, state.epochs, record["loss"])
-            run.save(checkpoint)
+            file.save()
         run.keep_best()

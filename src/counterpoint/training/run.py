@@ -1,7 +1,6 @@
-"""One run of :func:`~counterpoint.training.fit`: epochs, steps, the best state and checkpoints."""
+"""One run of :func:`~counterpoint.training.fit`: its epochs, its steps and its best state."""
 
 import math
-import os
 import re
 import time
 import warnings
@@ -41,19 +40,13 @@ from counterpoint.training.batches import (
 )
 from counterpoint.training.calibration import calibrate_on
 from counterpoint.training.callbacks import State, call, hooks
-from counterpoint.training.checkpoint import load_latest, restore_rng_state, rng_state, save_checkpoint
+from counterpoint.training.checkpoint import restore_rng_state, rng_state
 from counterpoint.training.ensemble import Voters, voters_in
 from counterpoint.training.ensemble_loss import as_ensemble_loss, value_on_mesh
-from counterpoint.training.history import History
-from counterpoint.training.identity import check_identity, restoring, run_identity
+from counterpoint.training.identity import run_identity
 from counterpoint.training.modules import all_finite, copy_state, evaluating, unwrap
 from counterpoint.training.parallel import (
     ParallelEnsemble,
-    load_optimizer_state,
-    load_whole_state,
-    part_state,
-    whole_optimizer_state,
-    whole_state,
 )
 from counterpoint.training.precision import autocast, gradients_enabled
 from counterpoint.training.readout import Readout
@@ -74,7 +67,7 @@ _Outputs = tuple[
 
 @dataclass
 class Run:
-    """One call of :func:`~counterpoint.training.fit`: its parts, its steps and its checkpoints."""
+    """One call of :func:`~counterpoint.training.fit`: its parts and its steps."""
 
     state: State
     batches: Batches
@@ -113,8 +106,6 @@ class Run:
         self.best: dict[str, Any] = {}  # after the best epoch, if there is one
         self.watch = LearnerWatch()
         self.is_empty = False  # whether no row of the last batch has a label
-        self.keeps_previous = True  # unless the present checkpoint is damaged
-        self.was_finished = False  # whether the checkpoint holds all there is
 
     def trains(self, module: nn.Module) -> bool:
         """Return True if the optimizer holds a parameter of the module."""
@@ -401,53 +392,6 @@ class Run:
         """Return to the weights of the best epoch, if there is one."""
         if self.best:
             self.bare.load_state_dict(self.best)
-
-    def save(self, path: str | os.PathLike[str] | None) -> None:
-        """Write a checkpoint from which the run resumes exactly, on any mesh: it is that of the whole ensemble."""
-        if path is None:
-            return
-        state, random = self.state, rng_state(self.device, self.generators)
-        saved = {
-            "identity": self.identity,
-            "ensemble": whole_state(self.bare, self.last if len(state.history) else None),
-            "best": whole_state(self.bare, self.best),
-            "loss": self.loss.state_dict(),
-            "optimizer": whole_optimizer_state(state.optimizer, self.bare, self.loss),
-            "scheduler": None if state.scheduler is None else state.scheduler.state_dict(),
-            "readout": None if self.readout is None else self.readout.state_dict(),
-            "history": state.history.to_dict(),
-            "watch": self.watch.state(),
-            "stop": state.stop,
-            "random": random,
-            **({"random_of_each": self.axes.every(random)} if self.axes else {}),
-        }
-        self.axes.once(lambda: save_checkpoint(path, saved, previous=self.keeps_previous))
-        self.keeps_previous = True
-
-    def load(self, path: str | os.PathLike[str]) -> dict[str, Any]:
-        """Restore a run from its checkpoint, except for the random state."""
-        state = self.state
-        saved, self.keeps_previous = self.axes.once(lambda: load_latest(path))
-        check_identity(saved, self.identity, path)
-        with restoring(path):
-            for weights in filter(None, (saved["best"], saved["ensemble"])):  # the first must fit too
-                load_whole_state(self.bare, weights)
-            self.loss.load_state_dict(saved["loss"])
-            load_optimizer_state(state.optimizer, self.bare, self.loss, saved["optimizer"])
-            if state.scheduler is not None:
-                state.scheduler.load_state_dict(saved["scheduler"])
-            state.history = History.from_dict(saved["history"])
-            state.epoch, state.stop = len(state.history), saved["stop"]
-            self.watch.restore(saved["watch"])
-            self.last, self.best = copy_state(self.bare), part_state(self.bare, saved["best"])
-        self.was_finished = saved["readout"] is not None and self.is_finished()
-        return saved
-
-    def restore_random(self, saved: Mapping[str, Any], path: str | os.PathLike[str] | None) -> None:
-        """Restore the random generators to those of a checkpoint: of this process, or on another mesh of the first."""
-        with restoring(path or ""):
-            random = self.axes.own_of(saved.get("random_of_each")) or saved["random"]
-            restore_rng_state(random, self.device, self.generators)
 
 
 def _after(first: list[Any], parts: Iterator[Any]) -> Iterator[Any]:
