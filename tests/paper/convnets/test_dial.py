@@ -612,6 +612,21 @@ def test_what_is_said_of_other_dials_and_of_the_read_out_is_in_the_record(commit
     assert f"on CIFAR-10 is gone: {np.mean(found):.1f} % more errors {_between(found)}" in page
 
 
+def test_what_the_dial_buys_is_in_the_record(committed):
+    runs = tables.runs_by_point(committed)[tables.Key("cifar10", 8, 5, 10)]
+    page = " ".join((ROOT / "docs" / PAGE).read_text(encoding="utf-8").split())
+    arms = ("independent", "0.8", "joint-logits")
+    apart = [tables.values(runs, arm, "cross_entropy_diversity", "").mean() for arm in arms]
+    vote = [tables.values(runs, arm, "log_loss", "geometric").mean() for arm in arms]
+    own = np.add(apart, vote)  # which the identity makes of them
+    assert (
+        "D is {:.2f} after independent training, {:.2f} at the default 0.8 and {:.2f} at 1".format(*apart)
+        in page
+    )
+    assert "from {:.2f} to {:.2f} and {:.2f}; that of the vote".format(*own) in page
+    assert "falls from {:.2f} to {:.2f}, and is {:.2f} at 1".format(*vote) in page
+
+
 def test_the_sizes_of_the_networks_are_those_of_the_record(committed):
     points = tables.runs_by_point(committed)
     page = " ".join((ROOT / "docs" / PAGE).read_text(encoding="utf-8").split())
