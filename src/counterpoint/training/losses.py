@@ -238,7 +238,7 @@ class IndependentLoss(DiversityLoss):
 
     Notes
     -----
-    The mean over N learners gives each a N-th of the gradient that it would have alone. Adam does not depend on this
+    The mean over N learners gives each 1/N of the gradient that it would have alone. Adam does not depend on this
     scale; with SGD, multiply the learning rate of a single network by N and divide its weight decay by N.
 
     Examples
