@@ -307,9 +307,7 @@ class Ensemble(Voters):
         ]
         if strangers := [output for output in outputs if not isinstance(output, Tensor)]:
             raise TypeError(f"`learners` must return a tensor each; got {type(strangers[0]).__name__}.")
-        if any(
-            output.shape != outputs[0].shape for output in outputs
-        ):  # of numbers or, in a trace, of tensors
+        if any(output.shape != outputs[0].shape for output in outputs):  # in a trace, shapes hold tensors
             shapes = ", ".join(str(tuple(output.shape)) for output in outputs)
             raise ValueError(f"`learners` must have outputs of the same shape; got {shapes}.")
         return self.trained_with(torch.stack(outputs))

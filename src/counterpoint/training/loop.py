@@ -132,7 +132,8 @@ def fit(
     -----
     LearnerWarning
         Once for each learner that is constant over an epoch, or whose correlation with the truth over an epoch is
-        negative, though it was positive before, or still after five epochs.
+        negative, though it was positive before, or still after five epochs. Also if an ensemble holds a learner twice,
+        or if a module trains an ensemble inside whose outputs it does not return.
 
     Notes
     -----
@@ -206,7 +207,7 @@ def fit(
         own_batches,
     )
     file = RunCheckpoint(run, checkpoint)
-    saved = file.load() if checkpoint is not None and resumes else None
+    saved = file.load() if resumes else None
     run.prepare_vote()
     ensemble.train()
     with run.threads:

@@ -26,10 +26,8 @@ __all__ = [
 ]
 
 _MAX_ACTIVATIONS = 2**24  # numbers in one layer's activations, in a pass without gradients
-_KNOWN = (
-    "torch.nn.modules.",
-    "counterpoint.training.stacked",
-)  # where layers return the largest tensor they make
+# Where layers return the largest tensor that they make.
+_KNOWN = ("torch.nn.modules.", "counterpoint.training.stacked")
 _TURN, _UNCOMPILED = threading.Lock(), threading.RLock()
 # Modules that are being evaluated: by how many blocks, and the modes of their parts before the first.
 _EVALUATING: dict[nn.Module, list[Any]] = {}
