@@ -1,11 +1,19 @@
 """Paired tests of votes, against scipy, published intervals and simulation."""
 
+from itertools import product
+
 import numpy as np
 import pytest
-from scipy.stats import binom, binomtest
+from scipy.stats import binom, binomtest, norm
 
 from counterpoint import assess
-from counterpoint.assessment import VoteComparison, compare_votes, credit_estimate, paired_difference
+from counterpoint.assessment import (
+    VoteComparison,
+    compare_votes,
+    credit_estimate,
+    paired_difference,
+    paired_test,
+)
 
 
 def simulated(seed, n, p, shared):
@@ -162,3 +170,99 @@ def test_soft_votes_are_compared_by_their_probabilities():
 def test_bad_arguments_are_refused_by_name(ensembles, options, match):
     with pytest.raises(ValueError, match=match):
         compare_votes([0, 1], ensembles, **options)
+
+
+@pytest.mark.parametrize(("ahead", "behind"), [(0, 0), (5, 5), (9, 1), (0, 7), (30, 14), (400, 350)])
+def test_the_test_is_the_mid_p_sign_test_where_each_sample_is_its_own_group(ahead, behind):
+    few, n = min(ahead, behind), ahead + behind
+    expected = min(
+        2 * binom.cdf(few, n, 0.5) - binom.pmf(few, n, 0.5), 1
+    )  # Fagerland, Lydersen and Laake 2013
+    d = [1.0] * ahead + [-1.0] * behind + [0.0] * 20
+    for groups in (None, np.arange(len(d)), [f"g{i}" for i in range(len(d))]):
+        assert paired_test(d, groups) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("tie", [1 / 2, 1 / 3, 0.2345])
+def test_the_test_counts_all_signs_of_the_groups_sums(tie):
+    """By brute force over 2^9 choices."""
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        d, groups = rng.choice([-1, -tie, 0, tie, 1], 30), rng.integers(0, 9, 30)
+        sums = np.bincount(groups, d)
+        total = abs(sums.sum())
+        every = np.abs(np.array(list(product([1, -1], repeat=len(sums)))) @ sums)
+        more, same = np.mean(every > total + 1e-9), np.mean(np.abs(every - total) < 1e-9)
+        expected = more + same / 2 if total > 1e-9 else 1.0
+        assert paired_test(d, groups) == pytest.approx(expected, abs=0.01 if tie == 0.2345 else 1e-9)
+
+
+def test_the_test_of_many_different_sums_is_their_normal_limit():
+    rng = np.random.default_rng(0)
+    d = rng.normal(size=3000) / 10
+    few = paired_test(d[:400])
+    assert few == pytest.approx(2 * norm.cdf(-abs(d[:400].sum()) / np.sqrt((d[:400] ** 2).sum())), abs=0.005)
+    assert paired_test(d) == pytest.approx(2 * norm.cdf(-abs(d.sum()) / np.sqrt((d**2).sum())))
+
+
+def clustered(rng, groups, p, alike, n_votes=2):
+    """Return credits of votes of accuracy p on samples that are alike within a group."""
+    n_groups, n = groups.max() + 1, len(groups)
+    latent = np.sqrt(alike) * rng.normal(size=(n_votes, n_groups))[:, groups]
+    latent += np.sqrt(1 - alike) * rng.normal(size=(n_votes, n))
+    return (latent < norm.ppf(p)).astype(float)
+
+
+def clusters(rng, n, size):
+    if size != "zipf":
+        return np.arange(n) // size
+    shares = 1 / np.arange(1, n // 5)
+    return np.unique(rng.choice(len(shares), n, p=shares / shares.sum()), return_inverse=True)[1]
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 10, "zipf"])
+def test_the_test_keeps_its_level_and_intervals_cover_where_samples_belong_together(size):
+    rng, n_runs = np.random.default_rng(0), 400
+    rejected = naive = covered = accurate = 0
+    for _ in range(n_runs):
+        groups = clusters(rng, 400, size)
+        one, other = clustered(rng, groups, 0.75, 0.5)
+        rejected += paired_test(one - other, groups) < 0.05
+        naive += paired_test(one - other) < 0.05
+        low, high = paired_difference(one - other, groups)[1:]
+        covered += low <= 0 <= high
+        low, high = credit_estimate(one, groups)[1:]
+        accurate += low <= 0.75 <= high
+    error = 2.75 * np.sqrt(0.05 * 0.95 / n_runs)  # one in 170 is further off
+    assert 0.05 - error <= rejected / n_runs <= 0.05 + error
+    assert min(covered, accurate) / n_runs >= 0.95 - error
+    if size == 10:
+        assert naive / n_runs > 0.2  # what the groups are for
+
+
+def test_copies_of_samples_in_groups_count_once():
+    rng = np.random.default_rng(0)
+    one, other = clustered(rng, np.arange(200), 0.7, 0.5)
+    d, groups = one - other, np.arange(1000) // 5
+    assert paired_test(np.repeat(d, 5), groups) == pytest.approx(paired_test(d))
+    alone, copied = paired_difference(d), paired_difference(np.repeat(d, 5), groups)
+    assert copied == pytest.approx(alone, abs=0.01)
+    assert credit_estimate(np.repeat(one, 5), groups) == pytest.approx(credit_estimate(one), abs=0.01)
+
+
+def test_fewer_than_five_groups_have_no_interval_and_no_test():
+    d = np.array([1.0, 0.0, 0.0, 1.0] * 5)
+    four, five = np.arange(20) % 4, np.arange(20) % 5
+    for found in (paired_difference(d, four), credit_estimate(d, four)):
+        assert found.value == 0.5
+        assert np.isnan(found[1:]).all()
+    assert np.isnan(paired_test(d, four))
+    assert not np.isnan([*paired_difference(d, five), *credit_estimate(d, five), paired_test(d, five)]).any()
+
+
+def test_samples_without_a_difference_are_left_out():
+    d, groups = np.array([1.0, np.nan, -1.0, 0.5, 1.0, 1.0, np.nan] * 4), np.arange(28) // 2
+    known = ~np.isnan(d)
+    for function in (paired_difference, credit_estimate, paired_test):
+        assert function(d) == function(d[known])
+        assert function(d, groups) == function(d[known], groups[known])

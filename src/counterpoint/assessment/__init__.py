@@ -26,6 +26,7 @@ from counterpoint.assessment.comparison import (
     equal_credit,
     holm,
     paired_difference,
+    paired_test,
 )
 from counterpoint.assessment.dawid_skene import DawidSkene, dawid_skene
 from counterpoint.assessment.findings import with_findings
@@ -101,6 +102,7 @@ __all__ = [
     "learner_outputs",
     "named_outputs",
     "paired_difference",
+    "paired_test",
     "wilson_interval",
 ]
 

@@ -7,14 +7,16 @@ samples on which one vote is ahead, and on which the other is.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.fft import irfft, next_fast_len
+from scipy.special import ndtr, stdtrit
 
 from counterpoint._notebook import html_block, html_list, html_table
 from counterpoint._plain import plain
-from counterpoint._validation import FloatArray, check_choice, check_interval
+from counterpoint._validation import ROUNDING, FloatArray, IntArray, check_choice, check_interval
 from counterpoint.assessment.groups import Estimate
 from counterpoint.assessment.learners import abstentions, named_outputs
 from counterpoint.assessment.votes import Z, mcnemar, wilson_interval
@@ -28,9 +30,14 @@ __all__ = [
     "equal_credit",
     "holm",
     "paired_difference",
+    "paired_test",
 ]
 
 SURE = 0.05  # a smaller p-value counts as evidence
+FEWEST_GROUPS = 5  # for an interval or a test
+GRIDS = (1, 2, 6, 12, 60, 420, 840, 2520)  # tied votes are shared: credits are whole in one of these parts
+FINE = 2**15  # steps of a grid for sums that are on none
+MOST_STEPS = 2**24  # of all different sums together
 
 
 def holm(p_values: ArrayLike) -> FloatArray:
@@ -58,41 +65,63 @@ def holm(p_values: ArrayLike) -> FloatArray:
     return adjusted
 
 
-def credit_estimate(credit: ArrayLike) -> Estimate:
+def credit_estimate(credit: ArrayLike, groups: ArrayLike | None = None) -> Estimate:
     """Return the accuracy of a vote with Wilson's 95 % interval, from its credit on each sample.
 
     Parameters
     ----------
     credit : array-like of shape (n_samples,)
-        1 where the vote is right, 0 where it is wrong, and a share where it is a tie.
+        1 where the vote is right, 0 where it is wrong, and a share where it is a tie. Samples with NaN, on which nobody
+        voted, are left out.
+    groups : array-like of shape (n_samples,), optional
+        Which samples belong together; by default each is on its own.
 
     Returns
     -------
     Estimate
-        The mean and the ends of the interval.
+        The mean and the ends of the interval, which are NaN with fewer than five groups.
+
+    Notes
+    -----
+    With groups, the interval is that of as many independent samples as have the variance of the mean over groups, but
+    not more than there are, with Student's quantile in place of the normal one.
 
     Examples
     --------
     >>> print(credit_estimate([1.0] * 9 + [0.0]))
     0.900 (0.596 to 0.982)
+    >>> print(credit_estimate([1.0] * 27 + [0.0] * 3, groups=np.arange(30) // 3))
+    0.900 (0.523 to 0.987)
     """
-    values = np.asarray(credit, dtype=np.float64)
+    values, codes = _defined(credit, groups)
     share = float(values.mean())
-    return Estimate(share, *wilson_interval(share, len(values)))
+    n = float(len(values))
+    if codes is not None:
+        sums = _GroupSums.of(values, codes)
+        if len(sums.sizes) < FEWEST_GROUPS:
+            return Estimate(share, np.nan, np.nan)
+        spread = sums.variance(share)
+        worth = min(share * (1 - share) / spread, n) if spread > 0 else float(len(sums.sizes))
+        n = (
+            worth * (Z / sums.limit()) ** 2
+        )  # Wilson's interval depends on the quantile and n by z^2 / n alone
+    return Estimate(share, *wilson_interval(share, n))
 
 
-def paired_difference(differences: ArrayLike) -> Estimate:
+def paired_difference(differences: ArrayLike, groups: ArrayLike | None = None) -> Estimate:
     r"""Return the mean of paired differences with its 95 % interval.
 
     Parameters
     ----------
     differences : array-like of shape (n_samples,)
-        Credit of one vote less that of another, sample by sample: between -1 and 1.
+        Credit of one vote less that of another, sample by sample: between -1 and 1. Samples with NaN are left out.
+    groups : array-like of shape (n_samples,), optional
+        Which samples belong together; by default each is on its own.
 
     Returns
     -------
     Estimate
-        The mean and the ends of the interval.
+        The mean and the ends of the interval, which are NaN with fewer than five groups.
 
     Notes
     -----
@@ -102,6 +131,10 @@ def paired_difference(differences: ArrayLike) -> Estimate:
     .. math:: \tilde d \pm 1.96 \sqrt{\frac{\sum d^2 + 2}{(n + 2)^2} - \frac{\tilde d^2}{n + 2}}, \qquad
               \tilde d = \frac{\sum d}{n + 2}.
 
+    With groups, two groups are added, of as many samples as groups differ by on average where they do; each vote wins
+    one of them. The variance is that of the groups' sums, corrected for their leverage (CR2; Bell and McCaffrey
+    2002), and Student's quantile has the degrees of freedom of Satterthwaite.
+
     Examples
     --------
     >>> [round(float(end), 3) for end in paired_difference([1.0] * 9 + [-1.0] + [0.0] * 90)]
@@ -109,11 +142,134 @@ def paired_difference(differences: ArrayLike) -> Estimate:
     >>> [round(float(end), 3) for end in paired_difference([0.0] * 100)]
     [0.0, -0.027, 0.027]
     """
-    d = np.asarray(differences, dtype=np.float64)
-    n = len(d) + 2
-    middle = d.sum() / n
-    half = Z * np.sqrt(max(((d**2).sum() + 2) / n - middle**2, 0) / n)
+    d, codes = _defined(differences, groups)
+    if codes is None:
+        n = len(d) + 2
+        middle, limit = d.sum() / n, Z
+        spread = max((d**2).sum() + 2 - n * middle**2, 0) / n**2
+    else:
+        sums = _GroupSums.of(d, codes)
+        if len(sums.sizes) < FEWEST_GROUPS:
+            return Estimate(float(d.mean()), np.nan, np.nan)
+        more = sums.with_a_win_each()
+        middle = d.sum() / more.sizes.sum()
+        spread, limit = more.variance(middle), more.limit()
+    half = limit * np.sqrt(spread)
     return Estimate(float(d.mean()), max(float(middle - half), -1.0), min(float(middle + half), 1.0))
+
+
+def paired_test(differences: ArrayLike, groups: ArrayLike | None = None) -> float:
+    """Return the p-value of a paired test: whether two votes on the same samples are equally accurate.
+
+    Parameters
+    ----------
+    differences : array-like of shape (n_samples,)
+        Credit of one vote less that of another, sample by sample: between -1 and 1. Samples with NaN are left out.
+    groups : array-like of shape (n_samples,), optional
+        Which samples belong together; by default each is on its own.
+
+    Returns
+    -------
+    float
+        The two-sided p-value; NaN with fewer than five groups.
+
+    Notes
+    -----
+    If the votes are equally accurate, the sum of the differences over a group is as often positive as negative. The
+    total is compared with that of all choices of the signs of the groups' sums, and its own probability counts half
+    (mid-p). Where each sample is its own group and no vote is tied, this is McNemar's test in its mid-p form, the one
+    with the best level (Fagerland, Lydersen and Laake 2013). All choices of signs are counted by a Fourier transform;
+    where there are too many different sums for it, their normal limit is used.
+
+    Examples
+    --------
+    >>> round(paired_test([1.0] * 9 + [-1.0] + [0.0] * 90), 4), paired_test([0.0] * 100)
+    (0.0117, 1.0)
+
+    Ten pairs of equal samples are ten samples:
+
+    >>> round(paired_test([1.0] * 18 + [-1.0] * 2, groups=np.arange(20) // 2), 4)
+    0.0117
+    """
+    d, codes = _defined(differences, groups)
+    sums = d if codes is None else _GroupSums.of(d, codes).sums
+    if codes is not None and len(sums) < FEWEST_GROUPS:
+        return float("nan")
+    return _sign_flip_test(sums[np.abs(sums) > ROUNDING])
+
+
+class _GroupSums(NamedTuple):
+    """Sums over groups of samples that belong together, and the sizes of the groups, (G,)."""
+
+    sums: FloatArray
+    sizes: FloatArray
+    square: float  # variance of the values
+
+    @classmethod
+    def of(cls, values: FloatArray, codes: IntArray) -> Self:
+        sizes = np.bincount(codes).astype(np.float64)
+        sums: FloatArray = np.bincount(codes, values).astype(np.float64)
+        return cls(sums, sizes, float(values.var()))
+
+    def with_a_win_each(self) -> Self:
+        """Return the sums with two groups more, which one vote each wins by as much as other groups differ."""
+        differ = np.abs(self.sums[np.abs(self.sums) > ROUNDING])
+        win = float(differ.mean() if len(differ) else self.sizes.mean())
+        return self._replace(sums=np.append(self.sums, [win, -win]), sizes=np.append(self.sizes, [win, win]))
+
+    def variance(self, mean: float) -> float:
+        """Return the variance of the mean, corrected for the leverage of large groups."""
+        n = self.sizes.sum()
+        return float(((self.sums - self.sizes * mean) ** 2 / (1 - self.sizes / n)).sum() / n**2)
+
+    def limit(self) -> float:
+        """Return the 97.5 % quantile of Student's t.
+
+        Its degrees of freedom are those of a sum of the groups' variances. These grow with the size of a group, by as
+        much as its samples are alike.
+        """
+        n, sizes = self.sizes.sum(), self.sizes
+        around = ((self.sums - sizes * self.sums.sum() / n) ** 2).sum()
+        others = (sizes * (sizes - 1)).sum()
+        alike = np.clip((around / self.square - n) / others, 0, 1) if self.square * others > 0 else 1.0
+        variances = sizes * (1 + (sizes - 1) * alike)
+        freedom = variances.sum() ** 2 / (variances**2).sum() - 1
+        return float(stdtrit(max(freedom, 1.0), 0.975))
+
+
+def _defined(values: ArrayLike, groups: ArrayLike | None) -> tuple[FloatArray, IntArray | None]:
+    """Return the values that are not NaN, and their groups as 0, 1, ...; None where each is on its own."""
+    numbers = np.asarray(values, dtype=np.float64)
+    known = ~np.isnan(numbers)
+    if groups is None:
+        return numbers[known], None
+    found, codes = np.unique(np.asarray(groups)[known], return_inverse=True)
+    return numbers[known], None if len(found) == len(codes) else codes
+
+
+def _sign_flip_test(sums: FloatArray) -> float:
+    """Return the two-sided mid-p of the total of the sums, among those of all choices of their signs."""
+    if not len(sums):
+        return 1.0
+    size = np.abs(sums)
+    scale = next((one for one in GRIDS if np.allclose(size * one, np.rint(size * one), atol=1e-6)), None)
+    # Sums that are not on a grid are rounded to a fine one; a test of the rounded sums is as good.
+    steps = np.rint(sums * (FINE / size.sum() if scale is None else scale)).astype(np.int64)
+    values, counts = np.unique(np.abs(steps), return_counts=True)
+    most = int(values @ counts)
+    different = len(values) if scale is not None else len(sums)
+    if most * different > MOST_STEPS:
+        return float(2 * ndtr(-abs(sums.sum()) / np.sqrt(sums @ sums)))
+    # The sum K of those with a minus sign has the characteristic function prod (1 + exp(i v t)) / 2; the total is
+    # most - 2 K.
+    length = next_fast_len(most + 1, real=True)
+    half_angle = np.pi * np.arange(length // 2 + 1) / length
+    transform = np.exp(-1j * half_angle * most)
+    for value, count in zip(values.tolist(), counts.tolist(), strict=True):
+        transform *= np.cos(half_angle * value) ** count
+    chances = np.maximum(irfft(transform, length), 0.0)
+    reached = (most - abs(int(steps.sum()))) // 2
+    return float(min(2 * chances[:reached].sum() + chances[reached], 1.0))
 
 
 class PairedVotes(NamedTuple):
