@@ -315,9 +315,29 @@ def test_compare_tests_every_two_on_the_same_samples(data, capsys, tmp_path):
     assert {pair.apart for pair in expected.pairs} == {True, False}
     words = " ".join(capsys.readouterr().out.split())
     assert " ".join(str(expected).split()) in words
-    assert "p: exact McNemar test, corrected by Holm's method for 3 tests." in words
+    assert "p: paired test, corrected by Holm's method for 3 tests." in words
     assert main(["compare", *files, *options, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["comparison"] == expected.to_dict()
+
+
+def test_compare_allows_for_groups_and_takes_a_margin(capsys, tmp_path):
+    rng = np.random.default_rng(0)
+    truth, votes = rng.integers(0, 2, 90), {}
+    for name, share in (("old", 0.8), ("new", 0.75)):
+        votes[name] = np.where(rng.random((3, 90)) < share, truth, 1 - truth)
+        rows = [["label", "text", "a", "b", "c"], *zip(truth, np.arange(90) % 9, *votes[name], strict=True)]
+        (tmp_path / f"{name}.csv").write_text("".join(",".join(map(str, row)) + "\n" for row in rows))
+    files = [str(tmp_path / f"{name}.csv") for name in votes]
+    given = ["compare", *files, "--truth", "label", "--group", "text", "--margin", "0.1"]
+    expected = compare_votes(truth, votes, groups=np.arange(90) % 9, margin=0.1)
+    assert main(given) == 0
+    assert " ".join(str(expected).split()) in " ".join(capsys.readouterr().out.split())
+    assert main([*given, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["comparison"] == expected.to_dict()
+    text = (tmp_path / "new.csv").read_text()
+    (tmp_path / "new.csv").write_text(text.replace(",8,", ",7,"))
+    assert main(given) == 2
+    assert "`--group` must hold the same groups in all files" in capsys.readouterr().err
 
 
 def test_select_writes_the_truth_of_outputs_alone_under_its_usual_name(data, capsys, tmp_path):

@@ -11,6 +11,7 @@ from counterpoint.assessment import (
     VoteComparison,
     compare_votes,
     credit_estimate,
+    equal_credit,
     paired_difference,
     paired_test,
 )
@@ -25,7 +26,7 @@ def simulated(seed, n, p, shared):
     return (luck < np.array(p)[:, None]).astype(float)
 
 
-def test_the_p_value_is_that_of_the_exact_test_and_the_difference_that_of_the_accuracies():
+def test_the_p_value_is_that_of_the_paired_test_and_the_difference_that_of_the_accuracies():
     rng = np.random.default_rng(0)
     truth = rng.integers(0, 3, 200)
     ensembles = {
@@ -39,7 +40,10 @@ def test_the_p_value_is_that_of_the_exact_test_and_the_difference_that_of_the_ac
         one, other = (assess(truth, ensembles[name]).vote for name in (pair.first, pair.second))
         assert pair.difference.value == pytest.approx(one.value - other.value)
         assert found.accuracies[pair.first] == pytest.approx(one)
-        assert pair.p_value == pytest.approx(binomtest(pair.ahead, pair.ahead + pair.behind).pvalue)
+        one, other = (
+            equal_credit(truth, ensembles[name], None, "hard") for name in (pair.first, pair.second)
+        )
+        assert pair.p_value == pytest.approx(paired_test(one - other))
     first, second = ([truth, 1 - truth % 2], [1 - truth % 2, truth])  # every vote is a tie, or none is
     (pair,) = compare_votes(truth, {"first": first, "second": second}).pairs
     assert (pair.ahead, pair.behind, pair.p_value) == (0, 0, 1.0)
@@ -104,33 +108,18 @@ def with_ties(n, rng):
 
 
 def test_ties_alone_do_not_make_a_vote_more_accurate():
-    """The exact test is of who is ahead more often, and rejects in almost half of these; the accuracies are equal."""
-    rng = np.random.default_rng(0)
-    pairs = [VoteComparison.from_credits(with_ties(120, rng)).pairs[0] for _ in range(400)]
-    assert np.mean([pair.corrected < 0.05 for pair in pairs]) > 0.3
-    # A level of 5 %, and 2.75 standard errors of 400 trials.
-    assert np.mean([pair.apart for pair in pairs]) < 0.08
-    for pair in pairs:
-        assert ("is more accurate than" in str(pair)) == (pair.corrected < 0.05 and pair.difference.low > 0)
-
-
-def test_a_test_and_an_interval_that_disagree_are_told_in_one_sentence():
-    """The ends by hand: (2 / 62) -+ 1.96 sqrt((13 + 2) / 62**2 - (2 / 62)**2 / 62)."""
-
-    def compared(n_tied, n_wrong):
-        tied, wrong, both = [0.5] * n_tied, [0.0] * n_wrong, [1.0] * 32
-        credit = {"a": [*tied, *wrong, *both], "b": [0.0] * n_tied + [1.0] * n_wrong + both}
-        return VoteComparison.from_credits({name: np.array(one) for name, one in credit.items()}).pairs[0]
-
-    pair = compared(20, 8)
-    assert (pair.first, pair.ahead, pair.behind, pair.apart) == ("a", 20, 8, False)
-    assert str(pair) == (
-        "a and b cannot be told apart: +3.3 points (-9.0 to +15.4); a is ahead on 20 samples and behind on 8 "
-        "(p = 0.036), but ties are part of it."
-    )
-    pair = compared(34, 18)  # b is more accurate here, and a is ahead more often
-    assert (pair.first, pair.ahead, pair.behind, pair.apart) == ("b", 18, 34, False)
-    assert "; a is ahead on 34 samples and behind on 18 (p = 0.036), but ties" in str(pair)
+    """A test of who is ahead more often rejects in half of these, though the accuracies are equal."""
+    rng, n_runs, often = np.random.default_rng(1), 1000, 0
+    rejected = apart = 0
+    for _ in range(n_runs):
+        credit = with_ties(120, rng)
+        d = credit["ties"] - credit["firm"]
+        often += binomtest(int((d > 0).sum()), int((d != 0).sum())).pvalue < 0.05
+        rejected += paired_test(d) < 0.05
+        apart += VoteComparison.from_credits(credit).pairs[0].apart
+    assert often / n_runs > 0.4
+    assert apart <= rejected
+    assert abs(rejected / n_runs - 0.05) < 2.75 * np.sqrt(0.05 * 0.95 / n_runs)
 
 
 @pytest.mark.parametrize("n", [0, 1000])
@@ -165,6 +154,8 @@ def test_soft_votes_are_compared_by_their_probabilities():
             r"^`voting` must be 'hard' where ensembles have labels",
         ),
         ({"a": [[0, 1]], "b": [[0, 1]]}, {"voting": "x"}, r"^`voting` must be one of"),
+        ({"a": [[0, 1]], "b": [[0, 1]]}, {"margin": 2}, r"^`margin` must be between 0 and 1; got 2"),
+        ({"a": [[0, 1]], "b": [[0, 1]]}, {"groups": [1]}, r"^`groups` must have one entry for each"),
     ],
 )
 def test_bad_arguments_are_refused_by_name(ensembles, options, match):
@@ -266,3 +257,69 @@ def test_samples_without_a_difference_are_left_out():
     for function in (paired_difference, credit_estimate, paired_test):
         assert function(d) == function(d[known])
         assert function(d, groups) == function(d[known], groups[known])
+
+
+def drawn(n, size, p, seed=0):
+    """Return a truth, votes of single learners by name, and groups."""
+    rng = np.random.default_rng(seed)
+    groups = clusters(rng, n, size)
+    right = [clustered(rng, groups, share, 0.5, n_votes=1)[0] for share in p]
+    return np.ones(n, int), {f"v{i}": one[None].astype(int) for i, one in enumerate(right)}, groups
+
+
+def test_votes_are_compared_over_groups():
+    truth, ensembles, groups = drawn(600, 5, (0.8, 0.7, 0.7))
+    found = compare_votes(truth, ensembles, groups=[f"text {g}" for g in groups])
+    assert (found.n_groups, found.note) == (120, "")
+    for pair in found.pairs:
+        d = (ensembles[pair.first] - ensembles[pair.second])[0]
+        assert pair.p_value == pytest.approx(paired_test(d, groups))
+        assert pair.difference == pytest.approx(paired_difference(d, groups))
+    assert found.accuracies["v1"] == pytest.approx(credit_estimate(ensembles["v1"][0], groups))
+    widths = [
+        pair.difference.high - pair.difference.low
+        for pairs in (found.pairs, compare_votes(truth, ensembles).pairs)
+        for pair in pairs
+    ]
+    assert min(widths[:3]) > max(widths[3:])
+
+
+def test_few_groups_get_a_word_of_caution_and_fewer_than_five_no_interval():
+    truth, ensembles, _ = drawn(90, 1, (0.8, 0.6))
+    found = compare_votes(truth, ensembles, groups=np.arange(90) % 9)
+    assert found.note == "The samples are of 9 groups only: intervals and tests are rough."
+    assert str(found).endswith(found.note)
+    assert found.note in found._repr_html_()
+    assert compare_votes(truth, ensembles, groups=np.arange(90) % 10).note == ""
+    found = compare_votes(truth, ensembles, groups=np.arange(90) % 4)
+    assert "without an interval or a test, as there are fewer than 5 groups." in str(found)
+    assert found.note == ""
+    assert not found.pairs[0].apart
+    assert found.to_dict()["pairs"][0]["p_value"] is None
+
+
+@pytest.mark.parametrize(("margin", "shown"), [(0.06, True), (0.02, False)])
+def test_a_margin_tells_whether_the_other_vote_is_no_worse(margin, shown):
+    truth, ensembles, _ = drawn(500, 1, (0.9, 0.9))
+    (pair,) = compare_votes(truth, ensembles, margin=margin).pairs
+    first, second = (ensembles[name][0] for name in (pair.first, pair.second))
+    upper = paired_difference(first - second, confidence=0.9).high
+    assert pair.at_most == pytest.approx(upper)
+    assert pair.no_worse is shown
+    assert pair.no_worse == (upper < margin)
+    words = f"{pair.second} is no worse by {100 * margin:g} points"
+    assert words in str(pair)
+    assert ("it is not shown that" in str(pair)) != shown
+    assert compare_votes(truth, ensembles, margin=margin).to_dict()["pairs"][0]["no_worse"] is shown
+    assert compare_votes(truth, ensembles).pairs[0].no_worse is None
+
+
+@pytest.mark.parametrize("size", [1, 5])
+def test_a_vote_that_is_worse_by_the_margin_is_called_no_worse_in_one_run_of_twenty(size):
+    rng, n_runs, said = np.random.default_rng(1), 600, 0
+    for _ in range(n_runs):
+        groups = clusters(rng, 500, size)
+        better, worse = clustered(rng, groups, np.array([[0.8], [0.75]]), 0.3)
+        said += paired_difference(better - worse, groups, confidence=0.9).high < 0.05
+    assert said / n_runs <= 0.05 + 2.75 * np.sqrt(0.05 * 0.95 / n_runs)
+    assert said / n_runs >= 0.02

@@ -1,7 +1,6 @@
 """Votes of several ensembles on the same samples, compared by a paired test.
 
-Notation: n samples; d is the credit of one vote on a sample less that of the other. The exact McNemar test counts the
-samples on which one vote is ahead, and on which the other is.
+Notation: n samples in G groups that belong together; d is the credit of one vote on a sample less that of the other.
 """
 
 from collections.abc import Mapping
@@ -12,14 +11,22 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.fft import irfft, next_fast_len
-from scipy.special import ndtr, stdtrit
+from scipy.special import ndtr, ndtri, stdtrit
 
 from counterpoint._notebook import html_block, html_list, html_table
 from counterpoint._plain import plain
-from counterpoint._validation import ROUNDING, FloatArray, IntArray, check_choice, check_interval
+from counterpoint._validation import (
+    ROUNDING,
+    FloatArray,
+    IntArray,
+    check_choice,
+    check_interval,
+    check_number,
+)
+from counterpoint.assessment.bootstrap import check_groups
 from counterpoint.assessment.groups import Estimate
 from counterpoint.assessment.learners import abstentions, named_outputs
-from counterpoint.assessment.votes import Z, mcnemar, wilson_interval
+from counterpoint.assessment.votes import Z, wilson_interval
 from counterpoint.outputs import VOTINGS, Outputs, RunningVote, split_missing, two_class_probabilities
 
 __all__ = [
@@ -35,6 +42,7 @@ __all__ = [
 
 SURE = 0.05  # a smaller p-value counts as evidence
 FEWEST_GROUPS = 5  # for an interval or a test
+FEW_GROUPS = 10  # fewer get a word of caution
 GRIDS = (1, 2, 6, 12, 60, 420, 840, 2520)  # tied votes are shared: credits are whole in one of these parts
 FINE = 2**15  # steps of a grid for sums that are on none
 MOST_STEPS = 2**24  # of all different sums together
@@ -108,7 +116,9 @@ def credit_estimate(credit: ArrayLike, groups: ArrayLike | None = None) -> Estim
     return Estimate(share, *wilson_interval(share, n))
 
 
-def paired_difference(differences: ArrayLike, groups: ArrayLike | None = None) -> Estimate:
+def paired_difference(
+    differences: ArrayLike, groups: ArrayLike | None = None, *, confidence: float = 0.95
+) -> Estimate:
     r"""Return the mean of paired differences with its 95 % interval.
 
     Parameters
@@ -117,6 +127,8 @@ def paired_difference(differences: ArrayLike, groups: ArrayLike | None = None) -
         Credit of one vote less that of another, sample by sample: between -1 and 1. Samples with NaN are left out.
     groups : array-like of shape (n_samples,), optional
         Which samples belong together; by default each is on its own.
+    confidence : float, default=0.95
+        The confidence of the interval.
 
     Returns
     -------
@@ -143,9 +155,10 @@ def paired_difference(differences: ArrayLike, groups: ArrayLike | None = None) -
     [0.0, -0.027, 0.027]
     """
     d, codes = _defined(differences, groups)
+    tail = (1 + check_number(confidence, "confidence", 0, 1, closed=False)) / 2
     if codes is None:
         n = len(d) + 2
-        middle, limit = d.sum() / n, Z
+        middle, limit = d.sum() / n, ndtri(tail)
         spread = max((d**2).sum() + 2 - n * middle**2, 0) / n**2
     else:
         sums = _GroupSums.of(d, codes)
@@ -153,7 +166,7 @@ def paired_difference(differences: ArrayLike, groups: ArrayLike | None = None) -
             return Estimate(float(d.mean()), np.nan, np.nan)
         more = sums.with_a_win_each()
         middle = d.sum() / more.sizes.sum()
-        spread, limit = more.variance(middle), more.limit()
+        spread, limit = more.variance(middle), more.limit(tail)
     half = limit * np.sqrt(spread)
     return Estimate(float(d.mean()), max(float(middle - half), -1.0), min(float(middle + half), 1.0))
 
@@ -222,8 +235,8 @@ class _GroupSums(NamedTuple):
         n = self.sizes.sum()
         return float(((self.sums - self.sizes * mean) ** 2 / (1 - self.sizes / n)).sum() / n**2)
 
-    def limit(self) -> float:
-        """Return the 97.5 % quantile of Student's t.
+    def limit(self, tail: float = 0.975) -> float:
+        """Return a quantile of Student's t.
 
         Its degrees of freedom are those of a sum of the groups' variances. These grow with the size of a group, by as
         much as its samples are alike.
@@ -234,7 +247,7 @@ class _GroupSums(NamedTuple):
         alike = np.clip((around / self.square - n) / others, 0, 1) if self.square * others > 0 else 1.0
         variances = sizes * (1 + (sizes - 1) * alike)
         freedom = variances.sum() ** 2 / (variances**2).sum() - 1
-        return float(stdtrit(max(freedom, 1.0), 0.975))
+        return float(stdtrit(max(freedom, 1.0), tail))
 
 
 def _defined(values: ArrayLike, groups: ArrayLike | None) -> tuple[FloatArray, IntArray | None]:
@@ -284,15 +297,21 @@ class PairedVotes(NamedTuple):
     ahead, behind : int
         Samples on which the first has the greater credit, and on which the second has.
     p_value : float
-        Of the exact McNemar test.
+        Of :func:`paired_test`.
     corrected : float
         The p-value, corrected by Holm's method for the number of pairs.
+    margin : float or None
+        The difference that does not matter, if one was given.
+    at_most : float
+        The upper end of the one-sided 95 % interval of the difference: by how much the second may be worse.
 
     Examples
     --------
-    >>> pair = PairedVotes("old", "new", Estimate(0.004, -0.01, 0.02), 12, 10, 0.83, 0.83)
-    >>> pair.apart, str(pair)
-    (False, 'old and new cannot be told apart: +0.4 points (-1.0 to +2.0), p = 0.83.')
+    >>> pair = PairedVotes("old", "new", Estimate(0.004, -0.01, 0.02), 12, 10, 0.67, 0.67, 0.02, 0.017)
+    >>> pair.apart, pair.no_worse
+    (False, True)
+    >>> str(pair)
+    'old and new cannot be told apart: +0.4 points (-1.0 to +2.0), p = 0.67; new is no worse by 2 points (at most 1.7).'
     """
 
     first: str
@@ -302,29 +321,41 @@ class PairedVotes(NamedTuple):
     behind: int
     p_value: float
     corrected: float
+    margin: float | None = None
+    at_most: float = np.nan
 
     @property
     def apart(self) -> bool:
-        """Whether the data tell the two apart: a corrected p-value below 0.05, and a difference surely above 0.
-
-        Without shared ties the first implies the second. The test counts samples, whatever the credit on them; a vote
-        that is ahead by half a credit on many and behind by a whole one on few need not be more accurate.
-        """
+        """Whether the data tell the two apart: a corrected p-value below 0.05, and an interval above 0."""
         return self.corrected < SURE and self.difference.low > 0
 
+    @property
+    def no_worse(self) -> bool | None:
+        """Whether the second is surely no worse than the first by the margin; None without a margin.
+
+        A one-sided test at 5 %. The first is ahead, so then neither is worse than the other by the margin: the two are
+        equivalent by two one-sided tests (TOST).
+        """
+        return None if self.margin is None else bool(self.at_most < self.margin)
+
     def __str__(self) -> str:
-        value, low, high = (f"{100 * end:+.1f}" for end in self.difference)
+        if np.isnan(self.p_value):
+            value = f"{100 * self.difference.value:+.1f} points"
+            why = f"there are fewer than {FEWEST_GROUPS} groups"
+            return f"{self.first} and {self.second}: {value}, without an interval or a test, as {why}."
+        value, low, high = (f"{100 * end + 0.0:+.1f}" for end in self.difference)
         p = "p < 0.001" if self.corrected < 0.001 else f"p = {self.corrected:.2g}"
+        said = "is more accurate than {}" if self.apart else "and {} cannot be told apart"
         points = f"{value} points ({low} to {high})"
-        if self.apart:
-            return f"{self.first} is more accurate than {self.second}: {points}, {p}."
-        alike = f"{self.first} and {self.second} cannot be told apart: {points}"
-        if self.corrected < SURE:
-            one, many, few = self.first, self.ahead, self.behind
-            if many < few:
-                one, many, few = self.second, few, many
-            return f"{alike}; {one} is ahead on {many} samples and behind on {few} ({p}), but ties are part of it."
-        return f"{alike}, {p}."
+        return f"{self.first} {said.format(self.second)}: {points}, {p}{self._equivalence()}."
+
+    def _equivalence(self) -> str:
+        if self.margin is None:
+            return ""
+        margin, most = f"{100 * self.margin:g} points", f"at most {100 * self.at_most:.1f}"
+        if self.no_worse:
+            return f"; {self.second} is no worse by {margin} ({most})"
+        return f"; it is not shown that {self.second} is no worse by {margin} ({most})"
 
 
 @dataclass(frozen=True)
@@ -341,6 +372,8 @@ class VoteComparison:
         The number of samples.
     pairs : tuple of PairedVotes
         Every two ensembles, those of the most accurate vote first.
+    n_groups : int or None
+        The number of groups of samples that belong together; None where each sample is on its own.
 
     Examples
     --------
@@ -352,43 +385,68 @@ class VoteComparison:
     accuracies: Mapping[str, Estimate]
     n_samples: int
     pairs: tuple[PairedVotes, ...]
+    n_groups: int | None = None
 
     @classmethod
-    def from_credits(cls, by_name: Mapping[str, FloatArray]) -> "VoteComparison":
+    def from_credits(
+        cls,
+        by_name: Mapping[str, FloatArray],
+        groups: ArrayLike | None = None,
+        margin: float | None = None,
+    ) -> "VoteComparison":
         """Return the comparison of votes whose credit on each sample is known, by the names of the ensembles.
 
         Samples on which some vote has no credit, because nobody voted, are left out.
         """
         known = ~np.isnan(np.array(list(by_name.values()))).any(axis=0)
+        codes = check_groups(groups, len(known))
         by_name, n = {name: credit[known] for name, credit in by_name.items()}, int(known.sum())
-        accuracies = {name: credit_estimate(credit) for name, credit in by_name.items()}
+        codes = None if codes is None else codes[known]
+        accuracies = {name: credit_estimate(credit, codes) for name, credit in by_name.items()}
         ranked = sorted(accuracies, key=lambda name: -round(accuracies[name].value, 9))
-        found = []
-        for first, second in combinations(ranked, 2):
-            d = by_name[first] - by_name[second]
-            ahead, behind = int((d > 0).sum()), int((d < 0).sum())
-            found.append((first, second, paired_difference(d), ahead, behind, mcnemar(ahead, behind)))
-        corrected = holm([pair[-1] for pair in found]).tolist()
-        return cls(
-            accuracies,
-            n,
-            tuple(PairedVotes(*pair, p) for pair, p in zip(found, corrected, strict=True)),
+        every = list(combinations(ranked, 2))
+        differences = [by_name[first] - by_name[second] for first, second in every]
+        p_values = np.array([paired_test(d, codes) for d in differences])
+        corrected = p_values if np.isnan(p_values).any() else holm(p_values)
+        pairs = [
+            PairedVotes(
+                first,
+                second,
+                paired_difference(d, codes),
+                ahead=int((d > ROUNDING).sum()),
+                behind=int((d < -ROUNDING).sum()),
+                p_value=float(p),
+                corrected=float(holms),
+                margin=None if margin is None else check_number(margin, "margin", 0, 1),
+                at_most=paired_difference(d, codes, confidence=0.9).high,
+            )
+            for (first, second), d, p, holms in zip(every, differences, p_values, corrected, strict=True)
+        ]
+        return cls(accuracies, n, tuple(pairs), None if codes is None else len(np.unique(codes)))
+
+    @property
+    def note(self) -> str:
+        """What to know about the groups of samples, as a sentence; empty if there are none or enough."""
+        few = self.n_groups is not None and FEWEST_GROUPS <= self.n_groups < FEW_GROUPS
+        return (
+            f"The samples are of {self.n_groups} groups only: intervals and tests are rough." if few else ""
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists, numbers and strings."""
         data: dict[str, Any] = plain(self)
+        data["pairs"] = [plain({**pair._asdict(), "no_worse": pair.no_worse}) for pair in self.pairs]
         return data
 
     def __str__(self) -> str:
-        return "\n".join(map(str, self.pairs))
+        return "\n".join([*map(str, self.pairs), *([self.note] if self.note else [])])
 
     def _repr_html_(self) -> str:
         ranked = sorted(self.accuracies.items(), key=lambda entry: -entry[1].value)
         rows = [(name, str(accuracy)) for name, accuracy in ranked]
         title = f"{len(rows)} votes on {self.n_samples} samples"
         table = html_table(rows, ("ensemble", "right (95 % interval)"))
-        return html_block(title, "", table, html_list(map(str, self.pairs)))
+        return html_block(title, self.note, table, html_list(map(str, self.pairs)))
 
 
 def compare_votes(
@@ -398,6 +456,8 @@ def compare_votes(
     labels: ArrayLike | None = None,
     voting: str = "hard",
     abstain: Any = None,
+    groups: ArrayLike | None = None,
+    margin: float | None = None,
 ) -> VoteComparison:
     """Compare the votes of ensembles on the same samples, by a paired test of every two.
 
@@ -415,20 +475,24 @@ def compare_votes(
         How the ensembles vote.
     abstain : label or sequence of labels, optional
         Labels that mean no vote, such as "skip"; by default none.
+    groups : array-like of shape (n_samples,), optional
+        Which samples belong together, such as several items of one document; by default samples are independent.
+    margin : float, optional
+        A difference in accuracy that does not matter, such as 0.02: each pair then also says whether the less accurate
+        vote is no worse by that much.
 
     Returns
     -------
     VoteComparison
-        Accuracies with intervals, and for every two ensembles the difference with its paired interval and the exact
-        McNemar test, corrected by Holm's method. It prints as sentences.
+        Accuracies with intervals, and for every two ensembles the difference with its paired interval and the p-value
+        of :func:`paired_test`, corrected by Holm's method. It prints as sentences.
 
     Notes
     -----
-    The test is of the samples on which only one of the votes is right, and needs no approximation. A shared tie counts
-    as ahead of a wrong vote and behind a right one. So with ties the test may find that one vote is ahead more often
-    where their accuracies do not differ. A vote is called more accurate only if the interval of the difference, which
-    weighs ties by their credit, is above 0 as well. Samples count as independent. Those on which an ensemble has no
-    vote are left out.
+    The test flips the signs of the differences of samples, or of the sums over groups. Without groups and ties it is
+    McNemar's, in its mid-p form. A tie counts by its credit. A vote is called more accurate if the test rejects and the
+    interval of the difference is above 0. Samples on which an ensemble has no vote are left out. From fewer than five
+    groups there is no interval and no test.
 
     Examples
     --------
@@ -440,15 +504,18 @@ def compare_votes(
     all is more accurate than five: +4.2 points (+1.7 to +6.7), p < 0.001.
     all is more accurate than three: +10.2 points (+6.7 to +13.7), p < 0.001.
     five is more accurate than three: +6.0 points (+2.8 to +9.2), p < 0.001.
+    >>> print(compare_votes(truth, {"a": votes[:5], "b": votes[2:]}, margin=0.05))
+    b and a cannot be told apart: +0.2 points (-3.2 to +3.7), p = 0.89; a is no worse by 5 points (at most 3.2).
     """
     check_choice(voting, "voting", VOTINGS)
     if not isinstance(ensembles, Mapping) or len(ensembles) < 2:
         raise ValueError(
             f"`ensembles` must be a mapping with at least two ensembles; got {_count(ensembles)}."
         )
-    return VoteComparison.from_credits(
-        {str(name): equal_credit(y_true, one, labels, voting, abstain) for name, one in ensembles.items()}
-    )
+    by_name = {
+        str(name): equal_credit(y_true, one, labels, voting, abstain) for name, one in ensembles.items()
+    }
+    return VoteComparison.from_credits(by_name, groups, margin)
 
 
 def equal_credit(

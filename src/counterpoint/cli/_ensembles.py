@@ -84,6 +84,16 @@ Card = Annotated[
     ),
 ]
 
+Margin = Annotated[
+    float | None,
+    typer.Option(
+        min=0,
+        max=1,
+        help="Difference in accuracy that does not matter, such as 0.02: is the other vote no worse by that much?",
+        show_default=False,
+    ),
+]
+
 SelectionVoting = Annotated[
     Literal["auto", "hard", "soft", "geometric"],
     typer.Option(help="How the ensemble votes; auto is hard for labels and soft for probabilities."),
@@ -111,7 +121,9 @@ COMPARE_EXAMPLES = """[b]Examples[/b]
 
 counterpoint compare forest.csv boosting.csv --truth label
 
-counterpoint compare a.npz b.npz --name before --name after --html page.html"""
+counterpoint compare a.npz b.npz --name before --name after --html page.html
+
+counterpoint compare old.csv new.csv --truth label --group document --margin 0.02"""
 
 
 def assess(
@@ -180,9 +192,11 @@ def compare(
     item: Item = None,
     judge: Judge = None,
     label: Label = None,
+    group: Group = None,
     abstain: Abstain = None,
     file_format: FileFormat = None,
     voting: Voting = "hard",
+    margin: Margin = None,
     name: Annotated[
         list[str] | None,
         typer.Option(
@@ -201,22 +215,24 @@ def compare(
     check_output(html, predictions, "--html")
     if sum(str(path) == STANDARD_INPUT for path in predictions) > 1:
         raise ValueError(f"`{STANDARD_INPUT}`, standard input, must be given only once.")
-    assessments, truths, by_file = [], [], []
+    assessments, truths, groups, by_file = [], [], [], []
     for path, given in zip(predictions, _names(predictions, name), strict=True):
-        layout = Layout(item, judge, label, file_format, abstain=abstain or ())
+        layout = Layout(item, judge, label, file_format, group, abstain or ())
         with _hinting_at_numbers(_ONE_BY_ONE):
             read = read_ensemble(path, truth, None, drop, layout)
             note_numbers(path, read, _ONE_BY_ONE)
             check_known(read, path)
             assessments.append(_assess(path, read, voting, given))
         truths.append(read.y_true)
+        groups.append(read.groups)
         assert read.y_true is not None
         by_file.append(equal_credit(read.y_true, read.outputs, read.labels, voting))
     report = EnsembleReport(assessments)
     comparison = None
     if _same_samples(predictions, truths) and len(predictions) > 1:
         names = [assessment.name for assessment in report.assessments]
-        comparison = VoteComparison.from_credits(dict(zip(names, by_file, strict=True)))
+        _check_same_groups(predictions, groups)
+        comparison = VoteComparison.from_credits(dict(zip(names, by_file, strict=True)), groups[0], margin)
         report = EnsembleReport(report.assessments, comparison=comparison)
     if as_json:
         echo_data(report.to_json())
@@ -242,6 +258,16 @@ def _same_samples(paths: Sequence[Path], truths: Sequence[Any]) -> bool:
             )
             return False
     return True
+
+
+def _check_same_groups(paths: Sequence[Path], groups: Sequence[Any]) -> None:
+    import numpy as np
+
+    for path, of_file in zip(paths[1:], groups[1:], strict=True):
+        if groups[0] is not None and not np.array_equal(groups[0], of_file):
+            raise ValueError(
+                f"`--group` must hold the same groups in all files; {shown(path)} differs from {shown(paths[0])}."
+            )
 
 
 def _assess(path: Path, read: "Predictions", voting: str, name: str) -> "Assessment":

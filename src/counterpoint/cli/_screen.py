@@ -109,7 +109,9 @@ def _print_pairs(screen: Console, comparison: VoteComparison | None) -> None:
         )
     if len(comparison.pairs) > 1:
         correction = f"corrected by Holm's method for {len(comparison.pairs)} tests"
-        screen.print(as_text(f"p: exact McNemar test, {correction}.", style="dim"))
+        screen.print(as_text(f"p: paired test, {correction}.", style="dim"))
+    if comparison.note:
+        screen.print(as_text(comparison.note))
     screen.print()
 
 

@@ -294,7 +294,7 @@ def _doubt(best: Assessment, next_: Assessment, tested: VoteComparison | None) -
     """Return whether two votes can be told apart; without a paired test, whether their intervals overlap."""
     pairs = () if tested is None else tested.pairs
     for pair in pairs:
-        if {pair.first, pair.second} == {best.name, next_.name}:
+        if {pair.first, pair.second} == {best.name, next_.name} and not math.isnan(pair.p_value):
             low, high = (f"{100 * end:+.1f}" for end in pair.difference[1:])
             p = "p < 0.001" if pair.corrected < 0.001 else f"p = {pair.corrected:.2g}"
             can = "tells them apart" if pair.apart else "cannot tell them apart"
