@@ -22,6 +22,7 @@ from counterpoint.theory.mixed import mixed_vote_accuracy
 from counterpoint.theory.plurality import plurality_accuracy
 from counterpoint.theory.pooling import cross_entropy_diversity, geometric_pool
 from counterpoint.theory.sample_size import samples_for_error_correlation
+from counterpoint.theory.signal import correlation_from_signal, signal_from_correlation
 from counterpoint.theory.tradeoff import (
     BestWeights,
     OperatingPoint,
@@ -45,6 +46,7 @@ __all__ = [
     "accuracy_from_correlation",
     "best_weights",
     "correlation_from_accuracy",
+    "correlation_from_signal",
     "critical_lambda",
     "cross_entropy_diversity",
     "error_correlation",
@@ -61,6 +63,7 @@ __all__ = [
     "optimality",
     "plurality_accuracy",
     "samples_for_error_correlation",
+    "signal_from_correlation",
     "truth_correlation_bounds",
     "vote_accuracy",
     "vote_accuracy_curve",
