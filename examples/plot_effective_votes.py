@@ -1,8 +1,8 @@
 """
-How many votes is a panel worth?
-================================
+What is a panel worth?
+======================
 
-Six judges who make the same mistakes are worth fewer than six votes. Two panels of equally good judges show it.
+Six judges who make the same mistakes are worth fewer than six. Two panels of equally good judges show it.
 """
 
 # %%

@@ -43,6 +43,7 @@ class Votes(NamedTuple):
 
     truth: NDArray[Any]  # (n_items,)
     votes: NDArray[Any]  # (n_learners, n_items)
+    names: list[str] | None = None
 
 
 def reproduce(out: Path, *, data: Path | None = None, seed: int = 0, smoke: bool = False) -> list[Path]:
@@ -83,17 +84,21 @@ def compare_halves(pool: Votes, n_cuts: int, seed: int) -> dict[str, Any]:
                 halves["independent"].append(prediction.independent)
                 judged = Outputs(pool.votes[:, other], pool.truth[other], labels)
                 halves["observed"].append(vote_accuracies(judged, "hard", range(len(pool.votes)))[-1])
-        whole = assess(pool.truth, pool.votes, labels=labels)
+        whole = assess(pool.truth, pool.votes, labels=labels, learners=pool.names)
     return {
         "n_learners": whole.n_learners,
         "n_items": n_items,
         "n_classes": len(np.unique(pool.truth)),
         "mean_learner": float(whole.accuracies.mean()),
+        "best": whole.effective.best,
+        "best_learner": float(whole.accuracies[whole.best_learner]),
+        "decision": whole.decision.text,
+        "difference": whole.votes.against_best.difference,
         "vote": whole.vote,
         "if_independent": whole.prediction.independent,
         "error_correlation": whole.effective.error_correlation,
         "effective": whole.effective.votes,
-        "kish": whole.effective.kish,
+        "independence": whole.effective.independence,
         "halves": {name: [round(value, 5) for value in values] for name, values in halves.items()},
     }
 
@@ -139,22 +144,23 @@ def grid(record: Mapping[str, Any]) -> Grid:
 def judges_text(record: Mapping[str, Any]) -> str:
     """Return what the panel of judges is worth, in words."""
     one = record["data"][JUDGES]
-    vote, votes, kish, c = (
-        Estimate(**one[key]) for key in ("vote", "effective", "kish", "error_correlation")
+    vote, votes, own, apart = (
+        Estimate(**one[key]) for key in ("vote", "effective", "independence", "difference")
     )
+    best, c = one["best"], Estimate(**one["error_correlation"])
     return (
-        f"On {one['n_items']} pairs of answers, one judge is right on {100 * one['mean_learner']:.1f} % on average, "
-        f"and the vote of the {one['n_learners']} on {100 * vote.value:.1f} % (95 % interval {100 * vote.low:.1f} to "
-        f"{100 * vote.high:.1f}). If they erred independently, the vote would be right on "
-        f"{100 * one['if_independent']:.1f} %. But being right has a correlation of {c.value:.2f} between two judges "
-        f"({c.low:.2f} to {c.high:.2f}), so they are worth **{votes.value:.1f} effective votes** ({votes.low:.1f} to "
-        f"{votes.high:.1f}); Kish's formula, which uses the correlation alone, gives {kish.value:.1f} "
-        f"({kish.low:.1f} to {kish.high:.1f})."
+        f"On {one['n_items']} pairs of answers, the vote of the {one['n_learners']} judges is right on "
+        f"{100 * vote.value:.1f} % (95 % interval {100 * vote.low:.1f} to {100 * vote.high:.1f}), and one of them, "
+        f"{best}, on {100 * one['best_learner']:.1f} %: a difference of {100 * apart.value:+.1f} points "
+        f"({100 * apart.low:+.1f} to {100 * apart.high:+.1f}). The {one['n_learners']} are worth "
+        f"**{votes.value:.1f} times that one alone** ({votes.low:.1f} to {votes.high:.1f}). Being right "
+        f"has a correlation of {c.value:.2f} between two judges ({c.low:.2f} to {c.high:.2f}), so they err like "
+        f"{own.value:.1f} independent judges ({own.low:.1f} to {own.high:.1f})."
     )
 
 
 def draw(record: Mapping[str, Any]) -> "dict[str, Figure]":
-    """Return the picture of the judges: how many independent votes they are worth."""
+    """Return the picture of the judges: what they are worth."""
     from matplotlib.figure import Figure
 
     if JUDGES not in record["data"]:
@@ -164,9 +170,9 @@ def draw(record: Mapping[str, Any]) -> "dict[str, Figure]":
     display = EffectiveVotesDisplay(
         one["n_learners"],
         Estimate(**one["effective"]),
-        one["mean_learner"],
-        one["vote"]["value"],
-        one["if_independent"],
+        best=one["best_learner"],
+        vote=one["vote"]["value"],
+        mean_learner=one["mean_learner"],
     )
     display.plot(figure.subplots(), noun="judges")
     return {FIGURE: figure}
@@ -182,6 +188,7 @@ def read_judges(path: Path) -> Votes:
     return Votes(
         np.array([truth[pair] for pair in pairs]),
         np.array([[said[judge, pair] for pair in pairs] for judge in judges]),
+        judges,
     )
 
 

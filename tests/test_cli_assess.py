@@ -132,7 +132,7 @@ def test_the_geometric_vote_is_assessed_with_the_scores_of_its_probabilities(pro
     assert main(["assess", str(path), "--voting", "geometric"]) == 0
     expected = assess(truth, proba, labels=classes, voting="geometric")
     words = " ".join(capsys.readouterr().out.split())
-    assert f"geometric vote {expected.votes.geometric}" in words
+    assert f"geometric vote {expected.votes.geometric.as_percent()}" in words
     found = expected.probabilities
     scores = (found.log_loss, found.brier_score, found.calibration_error)
     assert f"geometric: log-loss, Brier, calibration error {', '.join(f'{s:.3f}' for s in scores)}" in words

@@ -48,7 +48,7 @@ def test_a_long_file_with_abstentions_is_assessed(panel, capsys):
     expected = assess(truth, votes, learners=list("abcd"), name="long")
     assert " ".join(expected.verdict.split()) in printed
     votes_worth = expected.effective.votes
-    assert f"effective votes, by accuracy {votes_worth.value:.1f} ({votes_worth.low:.1f} to " in printed
+    assert f"effective votes: judges as good as {expected.effective.best} {votes_worth.as_count()}" in printed
     assert "Adding one more like these" in printed
     assert "of the votes are missing" in printed
     assert "1 sample is without any vote" in printed
@@ -59,13 +59,13 @@ def test_long_and_wide_files_are_one_panel(panel, capsys):
     truth, votes = panel
     groups = np.arange(N) // 4
     expected = assess(truth, votes, groups=groups)
-    assert expected.effective != assess(truth, votes).effective
+    assert expected.effective.votes != assess(truth, votes).effective.votes
     for given in (["long.jsonl", *LONG], ["wide.csv", "-t", "gold", "--item", "id"]):
         assert main(["assess", *given, "--group", "doc", "--json"]) == 0
         found = Assessment.from_json(capsys.readouterr().out)
         assert found.coverage.answered.tolist() == expected.coverage.answered.tolist()
         assert found.vote == expected.vote
-        for name in ("votes", "kish", "error_correlation", "mean_accuracy"):
+        for name in ("votes", "independence", "error_correlation", "mean_accuracy"):
             assert getattr(found.effective, name) == pytest.approx(getattr(expected.effective, name))
 
 

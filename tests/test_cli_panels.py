@@ -153,7 +153,8 @@ def test_probabilities_of_one_class_are_assessed(folder, capsys):
     code, out, err = run(capsys, "assess", "proba.csv", "--scores", "--truth", "gold", "--voting", "soft")
     assert code == 0
     assert err == "The scores are read as probabilities of 'yes'.\n"
-    assert out.startswith("proba\nThe soft vote of 4 learners is right on 99")
+    assert out.startswith("proba\nKeep the vote of all 4: it is right on 99")
+    assert "The soft vote is right on 99" in " ".join(out.split())
 
 
 def test_dawid_skene_writes_a_consensus(folder, capsys):

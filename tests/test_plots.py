@@ -64,7 +64,7 @@ def test_importing_plots_leaves_matplotlib_alone():
         TradeoffDisplay(5, points={"a": (0.5, 0.4)}, trajectories={"b": ([0.1, 0.5], [0.0, 0.4])}),
         CorrelationDisplay(np.eye(3), ["T", "L1", "L2"]),
         VoteCurveDisplay(VoteCurve([1, 3], [0.6, 0.7]), SubsetVotes(*np.array([[1], [0.6], [0.5], [0.7]]))),
-        EffectiveVotesDisplay(6, Estimate(2.2, 1.0, 2.5), 0.63, 0.65, 0.75),
+        EffectiveVotesDisplay(6, Estimate(2.2, 1.0, 2.5), best=0.71, vote=0.65, mean_learner=0.63),
         ReliabilityDisplay(reliability([0, 1, 1], [[0.7, 0.3], [0.2, 0.8], [0.6, 0.4]])),
     ],
     ids=lambda display: type(display).__name__,
@@ -528,25 +528,36 @@ def test_circles_are_filled_up_to_the_effective_votes(panel, ax):
     patches = [patch for patch in ax.patches if isinstance(patch, Rectangle)]
     assert sum(isinstance(patch, Circle) for patch in ax.patches) == 6
     assert sum(patch.get_width() for patch in patches) / 0.84 == pytest.approx(votes.value)
-    assert ax.get_title(loc="left").startswith(f"6 judges, {votes.value:.1f} effective votes (95 %: ")
+    assert ax.get_title(loc="left").startswith(f"6 judges are worth {votes.value:.1f} of their best (95 %: ")
     bars = [patch.get_width() for patch in ax.figure.axes[-1].patches]
     assert bars == pytest.approx(
-        [100 * panel.accuracies.mean(), 100 * panel.vote.value, 100 * panel.prediction.independent]
+        [100 * panel.accuracies.max(), 100 * panel.vote.value, 100 * panel.accuracies.mean()]
     )
     assert display.figure_ is ax.figure
+
+
+@pytest.mark.parametrize(("votes", "filled", "circles"), [(0.7, 0.7, 4), (-0.3, 0, 4), (5.2, 5.2, 6)])
+def test_a_panel_may_be_worth_less_than_one_learner_or_more_than_all(votes, filled, circles, ax):
+    from matplotlib.patches import Circle, Rectangle
+
+    shown = EffectiveVotesDisplay(4, Estimate(votes, votes, votes), best=0.9, vote=0.7, mean_learner=0.6)
+    shown.plot(ax, noun="judges")
+    widths = [patch.get_width() for patch in ax.patches if isinstance(patch, Rectangle)]
+    assert sum(widths) / 0.84 == pytest.approx(filled)
+    assert sum(isinstance(patch, Circle) for patch in ax.patches) == circles
+    assert ax.get_title(loc="left").startswith(f"4 judges are worth {votes:.1f} of their best")
 
 
 def test_effective_votes_that_are_unknown_are_not_drawn():
     with pytest.warns(UndefinedMeasureWarning):
         perfect = assess([0, 1], [[0, 1], [0, 1]])
-    with pytest.raises(
-        ValueError, match=r"`assessment` must have a number of effective votes, .*; got none\."
-    ):
+    words = r"^`assessment` must have a number of effective votes; it is undefined: L1 is never wrong\.$"
+    with pytest.raises(ValueError, match=words):
         EffectiveVotesDisplay.from_assessment(perfect)
     with pytest.raises(ValueError, match=r"`votes` must be a number of votes; got nan\."):
-        EffectiveVotesDisplay(3, Estimate(np.nan, np.nan, np.nan), 0.5, 0.5, 0.5)
+        EffectiveVotesDisplay(3, Estimate(np.nan, np.nan, np.nan), best=0.5, vote=0.5, mean_learner=0.5)
     with pytest.raises(ValueError, match="`vote` must be between 0 and 1; got 2"):
-        EffectiveVotesDisplay(3, Estimate(1, 1, 1), 0.5, 2, 0.5)
+        EffectiveVotesDisplay(3, Estimate(1, 1, 1), best=0.5, vote=2, mean_learner=0.5)
 
 
 def test_vote_curve_of_an_assessment_is_that_of_its_predictions(ensemble):

@@ -91,10 +91,10 @@ def test_it_prints_well_and_goes_to_json():
     assert again.to_json() == a.to_json()
     assert str(again) == text
     with pytest.raises(
-        ValueError, match=r"^`data` must be an AgreementAssessment with schema 1; got schema 3\.$"
+        ValueError, match=r"^`data` must be an AgreementAssessment with schema 1; got schema 4\.$"
     ):
         AgreementAssessment.from_dict(assess(*panel()).to_dict())
-    words = r"^`data` must be an Assessment with schema 3; got schema 1 of task 'agreement'\.$"
+    words = r"^`data` must be an Assessment with schema 4; got schema 1 of task 'agreement'\.$"
     with pytest.raises(ValueError, match=words):
         Assessment.from_json(a.to_json())
 

@@ -92,7 +92,7 @@ def plurality(truth, votes, weights=None):
     return np.array(credit)
 
 
-GROUPS = ("correlations", "votes", "prediction", "certificates", "probabilities")
+GROUPS = ("correlations", "votes", "effective", "prediction", "certificates", "probabilities")
 
 
 def codes(assessment):
@@ -171,7 +171,7 @@ def test_the_geometric_vote_is_the_highest_geometric_mean_of_the_probabilities()
     assert a.votes.geometric.value == pytest.approx(geometric.mean())
     assert a.vote == a.votes.geometric
     assert a.votes.soft == assess(truth, proba, voting="soft").votes.soft
-    assert a.verdict.startswith("The geometric vote of 5 learners is right on")
+    assert "The geometric vote is right on" in a.verdict
     left_out = geometric_mean(np.delete(proba, 2, axis=0)).argmax(axis=1) == truth
     assert a.votes.without[2] == pytest.approx(left_out.mean() - geometric.mean())
     delta = left_out.astype(float) - geometric
@@ -254,6 +254,8 @@ def test_json_brings_back_the_same_assessment(voting):
     b = Assessment.from_json(a.to_json())
     assert b.to_dict() == a.to_dict()
     assert b.findings == a.findings
+    assert b.decision == a.decision
+    assert b.votes.against_best == a.votes.against_best
     for found, expected in ((b, a), *((getattr(b, group), getattr(a, group)) for group in GROUPS)):
         assert {key: type(value) for key, value in vars(found).items()} == {
             key: type(value) for key, value in vars(expected).items()
@@ -278,7 +280,7 @@ def test_undefined_numbers_are_said_to_be_and_survive_json_as_null():
 def test_a_foreign_json_is_refused():
     words = r"^`data` must have the fields of Assessment; got none named 'name'\.$"
     with pytest.raises(ValueError, match=words):
-        Assessment.from_dict({"schema": 3})
+        Assessment.from_dict({"schema": 4})
     a = assess(*make_votes()).to_dict()
     del a["votes"]["hard"]
     with pytest.raises(
@@ -290,10 +292,10 @@ def test_a_foreign_json_is_refused():
             Assessment.from_json(text)
 
 
-@pytest.mark.parametrize("schema", [0, 2, None, "3"])
+@pytest.mark.parametrize("schema", [0, 3, None, "4"])
 def test_another_schema_is_refused_in_one_sentence(schema):
     data = assess(*make_votes()).to_dict() | {"schema": schema}
-    words = f"^`data` must be an Assessment with schema 3; got schema {schema!r}\\.$"
+    words = f"^`data` must be an Assessment with schema 4; got schema {schema!r}\\.$"
     with pytest.raises(ValueError, match=words):
         Assessment.from_dict(data)
     with pytest.raises(ValueError, match=words):
@@ -315,7 +317,9 @@ def test_training_samples_are_declared_and_bound_nothing_on_new_data():
 def test_it_prints_a_verdict_the_numbers_and_the_advice():
     truth, votes = make_votes()
     a = assess(truth, votes, name="seven <b>")
-    assert "The hard vote of 7 learners is right on" in str(a)
+    assert a.verdict.startswith(a.decision.text)
+    assert " ".join(a.verdict.split()) in " ".join(str(a).split())
+    assert "The hard vote is right on" in a.verdict
     assert "learner-learner correlation r_LL" in str(a)
     assert all(finding.text in str(a) for finding in a.findings)
     assert "seven &lt;b&gt;" in a._repr_html_()
@@ -332,7 +336,7 @@ def test_it_shows_how_good_the_probabilities_are(voting):
     found = a.probabilities
     scores = f"{found.log_loss:.3f}, {found.brier_score:.3f}, {found.calibration_error:.3f}"
     assert dict(a.summary())[f"{voting}: log-loss, Brier, calibration error"] == scores
-    assert dict(a.summary())["geometric vote"] == str(a.votes.geometric)
+    assert dict(a.summary())["geometric vote"] == a.votes.geometric.as_percent()
     assert scores in str(a)
     assert scores in a._repr_html_()
 
@@ -382,7 +386,7 @@ def test_the_front_door_and_the_module_of_the_same_subject_do_not_collide():
 def test_a_healthy_ensemble_gets_no_warning():
     truth, votes = make_votes(n_learners=9, n_samples=3000, accuracy=0.75)
     a = assess(truth, votes)
-    assert "voting_pays" in codes(a)
+    assert (a.decision.code, a.decision.severity) == ("keep_vote", "good")
     assert all(finding.severity != "warning" for finding in a.findings)
 
 
@@ -454,9 +458,9 @@ def test_a_difference_within_chance_is_not_called_one():
         warnings.simplefilter("ignore", UndefinedMeasureWarning)
         a = assess(truth, votes, labels=[0, 1])
     assert (a.vote.value, a.accuracies.max()) == (0.8375, 0.8475)
-    assert a.against_best == "alike"
-    assert ", not to be told apart from its best learner (84.8 %;" in a.verdict
-    assert "best_learner_beats_vote" not in codes(a)
+    assert a.votes.against_best.says == "alike"
+    assert a.decision.code == "no_difference"
+    assert a.verdict.startswith("The vote and L1 cannot be told apart (difference -1.0 points, ")
 
 
 def test_rare_positives_and_guessers_are_seen_through():
@@ -549,8 +553,11 @@ def test_errors_in_common_are_seen():
 def test_a_vote_worse_than_its_best_learner_is_said_to_be():
     truth, votes = make_votes(n_learners=5, n_samples=1000, n_classes=2, accuracy=0.55)
     votes[2] = np.where(np.random.default_rng(9).random(1000) < 0.97, truth, 1 - truth)
-    found = {finding.code: finding for finding in assess(truth, votes).findings}
-    assert found["best_learner_beats_vote"].numbers["learner"] == 2
+    a = assess(truth, votes)
+    assert a.decision.code == "use_best"
+    assert a.decision.numbers["learner"] == a.best_learner == 2
+    assert a.effective.best == "L3"
+    assert a.effective.votes.high < 1
 
 
 def test_more_learners_are_promised_what_the_theory_says():
@@ -637,7 +644,7 @@ def test_a_vote_without_an_error_is_not_known_exactly(n_samples):
     assert a.vote.high == 1
     found = {finding.code: finding for finding in a.findings}
     assert found["small_sample"].numbers["half_width"] == pytest.approx((1 - a.vote.low) / 2)
-    assert "voting_pays" not in found
+    assert a.decision.code == "unclear"
     assert "prediction_off" not in found
 
 
@@ -647,7 +654,7 @@ def test_a_few_ties_do_not_tell_that_a_learner_beats_the_vote(n_samples, said):
     with pytest.warns(UndefinedMeasureWarning):
         a = assess(truth, np.stack([truth, 1 - truth]))
     assert (a.vote.value, a.accuracies[0]) == (0.5, 1)
-    assert ("best_learner_beats_vote" in codes(a)) is said
+    assert (a.decision.code == "use_best") is said
 
 
 # Borders
@@ -882,13 +889,13 @@ def phi_of(p, rho):
 @pytest.mark.parametrize("c", [0.0, 0.3])
 @pytest.mark.parametrize(("n_learners", "n_samples"), [(3, 400), (6, 300)])
 def test_the_intervals_of_effective_votes_hold(n_learners, n_samples, c):
-    kish = n_learners / (1 + (n_learners - 1) * c)
+    independence = n_learners / (1 + (n_learners - 1) * c)
     held = np.zeros(2)
     for seed in range(20):
         found = assess(*correlated(n_learners, n_samples, c, seed=seed)).effective
         held += [
             found.error_correlation.low <= c <= found.error_correlation.high,
-            found.kish.low <= kish <= found.kish.high,
+            found.independence.low <= independence <= found.independence.high,
         ]
     assert (held >= 16).all()
 
@@ -896,19 +903,21 @@ def test_the_intervals_of_effective_votes_hold(n_learners, n_samples, c):
 def test_groups_widen_the_intervals_as_they_must():
     truth, votes = correlated(5, 1000, 0.3, group_size=20)
     alone, together = assess(truth, votes), assess(truth, votes, groups=np.arange(1000) // 20)
-    for name in ("votes", "kish", "error_correlation"):
+    for name in ("votes", "independence", "error_correlation"):
         one, other = getattr(alone.effective, name), getattr(together.effective, name)
-        assert one.value == other.value
-        assert other.high - other.low > 1.5 * (one.high - one.low)
+        # What chance alone does enters the level of the best, and its own uncertainty, which the groups leave alone.
+        votes = name == "votes"
+        assert one.value == pytest.approx(other.value, rel=0.02 if votes else 1e-12)
+        assert other.high - other.low > (1.1 if votes else 1.5) * (one.high - one.low)
 
 
 def test_equal_votes_are_worth_one_and_independent_ones_their_number():
     truth, votes = make_votes(n_learners=7, n_samples=20000, n_classes=2, accuracy=0.7)
     apart, copies = assess(truth, votes).effective, assess(truth, np.tile(votes[0], (7, 1))).effective
     assert apart.votes.value == pytest.approx(7, abs=0.5)
-    assert apart.kish.value == pytest.approx(7, abs=0.3)
+    assert apart.independence.value == pytest.approx(7, abs=0.3)
     assert copies.votes.value == pytest.approx(1)
-    assert copies.kish.value == pytest.approx(1)
+    assert copies.independence.value == pytest.approx(1)
 
 
 @pytest.mark.parametrize("n_classes", [3, 10])

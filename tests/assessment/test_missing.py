@@ -6,7 +6,7 @@ import pytest
 
 import counterpoint.assessment as assessment_module
 from counterpoint import Assessment, assess
-from counterpoint.assessment import uncertainty
+from counterpoint.assessment import paired_difference, uncertainty
 from counterpoint.assessment.prediction import voter_numbers
 from counterpoint.exceptions import UndefinedMeasureWarning
 from counterpoint.outputs import Outputs, as_array
@@ -61,10 +61,10 @@ def test_the_vote_is_that_of_those_who_voted():
     assert a.accuracies == pytest.approx([np.mean((votes[i] == truth)[here[i]]) for i in range(6)])
     assert a.coverage.vote_on == pytest.approx([credit[here[i]].mean() for i in range(6)])
     right = votes == truth
-    assert a.votes.ahead.tolist() == [int(np.sum(credit[h] > r[h])) for h, r in zip(here, right, strict=True)]
-    assert a.votes.behind.tolist() == [
-        int(np.sum(credit[h] < r[h])) for h, r in zip(here, right, strict=True)
-    ]
+    best = a.votes.against_best.learner
+    difference = np.where(here[best], credit - right[best], np.nan)
+    assert a.votes.against_best.difference == pytest.approx(paired_difference(difference))
+    assert a.votes.against_best.n_groups == here[best].sum()
     for i in range(6):
         change = counted(truth, np.delete(votes, i, 0), np.delete(missing, i, 0)) - credit
         assert a.votes.without[i] == pytest.approx(np.nanmean(change), abs=1e-6)
@@ -168,9 +168,12 @@ def test_missing_votes_may_be_written_in_many_ways():
     named = assess(names[truth], dict(zip("abcdef", rows, strict=True)), abstain="skip")
     assert named.learners == tuple("abcdef")
     assert named.classes == ("cat", "dog", "owl")
-    assert named.to_dict() | {key: expected[key] for key in ("classes", "learners", "findings")} == expected
+    assert named.effective.best in named.learners
+    found = named.to_dict()
+    found["effective"]["best"] = expected["effective"]["best"]
+    assert found | {key: expected[key] for key in ("classes", "learners", "findings", "decision")} == expected
     frame = assess(truth, pd.DataFrame(hide(votes, missing).T, columns=list("abcdef")).astype("Int64"))
-    assert frame.effective == named.effective
+    assert frame.to_dict()["effective"] == named.to_dict()["effective"]
 
 
 def test_an_empty_mask_changes_nothing(monkeypatch):
@@ -212,8 +215,7 @@ def test_complete_votes_give_the_numbers_they_always_gave():
         "r_ll": a.r_ll,
         "ceiling": a.correlations.ceiling,
         "error_correlation": a.correlations.error_correlation,
-        "votes": a.effective.votes.value,
-        "kish": a.effective.kish.value,
+        "independence": a.effective.independence.value,
         "equal": a.prediction.equal,
         "mixed": a.prediction.mixed,
         "agreement": a.prediction.agreement,
@@ -233,8 +235,7 @@ COMPLETE = {
     "r_ll": 0.3837497902794004,
     "ceiling": 0.7294726128471931,
     "error_correlation": 0.2344090077844497,
-    "votes": 3.208110547683739,
-    "kish": 2.5804639878955755,
+    "independence": 2.5804639878955755,
     "equal": 0.7850758552968957,
     "mixed": 0.7844564278156049,
     "agreement": 0.5010799136069114,
@@ -255,8 +256,9 @@ def test_samples_without_a_vote_are_neither_right_nor_wrong():
     assert longer.accuracies == pytest.approx(a.accuracies)
     assert longer.correlations.error_correlation == pytest.approx(a.correlations.error_correlation)
     assert longer.prediction.equal == pytest.approx(a.prediction.equal)
-    assert longer.effective.kish.value == pytest.approx(a.effective.kish.value)
-    assert longer.effective.kish.low == pytest.approx(a.effective.kish.low, rel=1e-3)
+    assert longer.effective.independence.value == pytest.approx(a.effective.independence.value)
+    assert longer.effective.independence.low == pytest.approx(a.effective.independence.low, rel=1e-3)
+    assert longer.effective.votes == pytest.approx(a.effective.votes, rel=0.02)
     assert longer.coverage.voters[0] == 550 - N_VOTED
     assert f"{550 - N_VOTED} samples are without any vote" in _finding(longer, "missing_votes").text
     assert f"% of {N_VOTED} samples" in longer.verdict
@@ -275,7 +277,8 @@ def test_the_text_says_who_answered():
     share = f"{100 * a.coverage.answered[5] / 500:.1f} %"
     assert [row[-1] for row in a.learner_rows() if row[0] == "f"] == [share]
     assert f"f answered least, {share} of the samples" in _finding(a, "missing_votes").text
-    assert "on what that one answered (" in a.verdict
+    assert f"{a.learners[a.best_learner]}, on" in a.verdict
+    assert " % on what it answered (difference " in a.verdict
     assert Assessment.from_json(a.to_json()).to_dict() == a.to_dict()
     page = EnsembleReport(a)
     assert "Who answered" in page.html()
@@ -306,8 +309,15 @@ def test_learners_that_share_nothing_are_not_correlated():
     with pytest.warns(UndefinedMeasureWarning):
         a = assess(truth, hide(votes, missing))
     assert a.vote.value == pytest.approx(np.mean(votes[owner, np.arange(500)] == truth))
-    for number in (a.r_ll, a.correlations.error_correlation, a.effective.votes.value, a.prediction.mixed):
+    for number in (
+        a.r_ll,
+        a.correlations.error_correlation,
+        a.effective.independence.value,
+        a.prediction.mixed,
+    ):
         assert np.isnan(number)
+    assert a.effective.votes.low < 1  # one answer to a sample is worth at most one of the best
+    assert a.effective.votes.value < 1.05
     assert _finding(a, "few_shared").text.startswith("No two learners share 10 samples")
     assert "No sample was answered by all" in _finding(a, "missing_votes").text
     assert np.isnan(a.measures["entropy"])
@@ -323,7 +333,7 @@ def test_the_vote_is_predicted_for_those_who_answer(n_classes):
     assert complete.prediction.equal > a.prediction.equal + 0.01
     assert a.correlations.error_correlation == pytest.approx(0.2, abs=0.02)
     n = a.coverage.mean_voters
-    assert a.effective.kish.value == pytest.approx(n / (1 + (n - 1) * 0.2), rel=0.05)
+    assert a.effective.independence.value == pytest.approx(n / (1 + (n - 1) * 0.2), rel=0.05)
     assert "prediction_off" not in {finding.code for finding in a.findings}
 
 
@@ -374,7 +384,7 @@ def test_the_influence_of_samples_agrees_with_the_jackknife(holes, size, monkeyp
     slow = assess(truth, outputs, groups=groups).effective
     monkeypatch.setattr(uncertainty, "MOST_GROUPS", 0)
     fast = assess(truth, outputs, groups=groups).effective
-    for name in ("votes", "kish", "error_correlation", "mean_accuracy"):
+    for name in ("votes", "independence", "error_correlation", "mean_accuracy"):
         one, other = getattr(slow, name), getattr(fast, name)
         assert one.value == other.value
         assert one[1:] == pytest.approx(other[1:], abs=0.05 * (one.high - one.low))
@@ -383,9 +393,12 @@ def test_the_influence_of_samples_agrees_with_the_jackknife(holes, size, monkeyp
 def test_copies_have_one_vote_however_many_answer():
     truth, votes, missing = make_holes()
     a = assess(truth, hide(np.tile(votes[:1], (6, 1)), missing))
-    assert a.effective.votes.value == pytest.approx(1, abs=0.05)
+    assert a.effective.votes.low < 1 < a.effective.votes.high  # each is judged on samples of its own
     assert a.effective.error_correlation == pytest.approx((1, 1, 1), abs=1e-4)
     assert _finding(a, "near_duplicates").numbers["groups"] == [[0, 1, 2, 3, 4, 5]]
+    truth, votes, missing = make_holes(n_samples=20_000)
+    a = assess(truth, hide(np.tile(votes[:1], (6, 1)), missing))
+    assert a.effective.votes.value == pytest.approx(1, abs=0.02)
 
 
 @pytest.mark.parametrize(

@@ -33,11 +33,15 @@ def test_the_record_holds_no_decision_of_a_judge():
         "n_items",
         "n_classes",
         "mean_learner",
+        "best",
+        "best_learner",
+        "decision",
+        "difference",
         "vote",
         "if_independent",
         "error_correlation",
     }
-    assert set(judges) == kept | {"effective", "kish", "halves"}
+    assert set(judges) == kept | {"effective", "independence", "halves"}
 
 
 def test_judges_are_read_in_the_order_shown_first(tmp_path):
@@ -46,7 +50,8 @@ def test_judges_are_read_in_the_order_shown_first(tmp_path):
     rows += ["p1,law,b,0,B>A,A>B", "p1,law,b,1,B>A,A>B", "p2,law,b,0,B>A,B>A", "p2,law,b,1,A>B,B>A"]
     path = tmp_path / "judges.csv"
     path.write_text("\n".join(rows))
-    truth, votes = read_judges(path)
+    truth, votes, names = read_judges(path)
+    assert names == ["a", "b"]
     assert truth.tolist() == ["A>B", "B>A"]
     assert votes.tolist() == [["A>B", "A=B"], ["B>A", "B>A"]]
 
@@ -75,6 +80,7 @@ def test_the_picture_shows_the_judges():
     (figure,) = draw(RECORD).values()
     votes = RECORD["data"][JUDGES]["effective"]
     title = (
-        f"6 judges, {votes['value']:.1f} effective votes (95 %: {votes['low']:.1f} to {votes['high']:.1f})"
+        f"6 judges are worth {votes['value']:.1f} of their best "
+        f"(95 %: {votes['low']:.1f} to {votes['high']:.1f})"
     )
     assert figure.axes[0].get_title(loc="left") == title

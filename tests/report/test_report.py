@@ -193,29 +193,52 @@ def panel(n_learners, shared, n_samples=600, seed=0):
 
 def test_the_first_lines_say_what_a_panel_is_worth_and_what_a_change_brings():
     a = panel(6, 0.55)
-    vote, one, worth, changes = said(a)
+    decision, vote, worth, changes = said(a)
+    assert decision == a.decision.text
     assert vote.startswith(
         f"6 learners voted on 600 samples, and the majority vote is right on {percent(a.vote.value)}"
     )
-    assert f"the best of them, {a.learners[a.best_learner]} (" in one
-    votes = a.effective.votes
-    assert (
-        f"worth {votes.value:.1f} independent votes (95 % confidence: {votes.low:.1f} to {votes.high:.1f})"
-        in worth
+    assert vote.endswith(f"; one learner is on average on {percent(a.accuracies.mean())}.")
+    votes, own = a.effective.votes, a.effective.independence
+    assert worth == (
+        f"The 6 learners are worth {votes.value:.1f} independent learners as good as {a.effective.best} (95 % "
+        f"confidence: {votes.low:.1f} to {votes.high:.1f}). They err like {own.value:.1f} independent learners."
     )
-    assert "they are often wrong on the same samples. If each erred on its own, their majority would" in worth
-    assert worth.endswith(f" be right on {percent(a.prediction.independent)}.")
     assert re.match(
         r"One more learner like these would add about 0\.\d points; one that errs on its own, ", changes
     )
     assert changes.endswith("Leaving learners out brings no sure gain.")
 
 
-def test_independent_learners_are_not_said_to_err_together():
-    assert said(panel(5, 0.0))[2].endswith(": they hardly err together, so each of them counts.")
-    assert said(panel(2, 0.0))[2].endswith(
-        ": an even number of votes can tie, so that one of them adds nothing."
-    )
+def test_the_first_lines_begin_with_the_decision_and_stress_it():
+    for a in (panel(5, 0.0), panel(2, 0.0)):
+        (first, stressed), *rest = lead(a)[0]
+        assert stressed
+        assert a.decision.text.startswith(first.replace("\N{NO-BREAK SPACE}", " "))
+        assert not any(strong for _, strong in rest)
+
+
+def test_a_panel_worth_less_than_its_best_is_said_to_take_from_it():
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 2, 1000)
+    accuracies = np.array([0.95, 0.5, 0.5, 0.5, 0.5])[:, None]
+    a = assess(truth, np.where(rng.random((5, 1000)) < accuracies, truth, 1 - truth))
+    decision, _, worth = said(a)
+    assert decision.startswith("Use L1 alone: it is right on ")
+    assert a.effective.votes.high < 1
+    assert re.match(r"The 5 learners are worth 0\.\d times L1 alone \(95 % confidence: ", worth)
+    assert "): the others take more from L1 than they add. They err like " in worth
+    assert "the others take more" not in said(panel(6, 0.0))[2]
+
+
+def test_a_worth_that_the_most_frequent_answer_does_not_show_is_said_not_to():
+    """The vote of two is the mean of their accuracies; together they still tell more than the better one."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 2, 4000)
+    a = assess(truth, np.where(rng.random((2, 4000)) < np.array([[0.85], [0.75]]), truth, 1 - truth))
+    assert a.decision.code == "use_best"
+    assert a.effective.votes.value == pytest.approx(1.19, abs=0.1)  # (0.7 + 0.5)^2 / 1.26 over 0.7^2 / 0.51
+    assert ", which the most frequent answer does not show. They err like" in said(a)[2]
 
 
 def test_guessers_of_a_rare_class_are_said_to_be_no_better_than_one_answer():
@@ -226,11 +249,12 @@ def test_guessers_of_a_rare_class_are_said_to_be_no_better_than_one_answer():
     lines = said(a)
     assert (
         f"Always answering no would be right on {percent(a.by_class.baseline)}: the vote is not surely better."
-        in lines[0]
+        in lines[1]
     )
-    assert not any("independent votes" in line for line in lines)
+    assert len(lines) == 2
+    assert not any("worth" in line for line in lines)
     assert effective_figure(a) is None
-    assert "voting_pays" not in {finding.code for finding in a.findings}
+    assert (a.decision.code, a.decision.severity) == ("unclear", "warning")
 
 
 def test_a_vote_that_lacks_a_number_says_why(lonely):
@@ -238,10 +262,7 @@ def test_a_vote_that_lacks_a_number_says_why(lonely):
     truth = np.tile([0, 1], 50)
     with pytest.warns(UndefinedMeasureWarning):
         perfect = assess(truth, [truth, truth])
-    assert (
-        "cannot be told: it takes two learners that are sometimes right and sometimes wrong."
-        in said(perfect)[2]
-    )
+    assert said(perfect)[2] == "What the 2 learners are worth is undefined: L1 is never wrong."
 
 
 def test_circles_are_filled_up_to_the_effective_votes():
@@ -358,7 +379,7 @@ def test_markdown_keeps_names_from_being_markup(five):
     assert any(line.startswith("| &lt;script&gt;alert(1)&lt;/script&gt; |") for line in lines)
     rows = [line for line in lines if line.startswith("| ") and "±" in line and "judged" not in line]
     widths = {line.replace(r"\|", "").count("|") for line in rows}
-    assert widths == {6}
+    assert widths == {7}
 
 
 def test_a_date_is_printed_only_if_given(soft):
@@ -628,7 +649,7 @@ def test_a_model_card_has_the_numbers_of_the_assessment(five):
     ]
     assert places == sorted(places)
     assert f"| Accuracy of the vote | {percent(five.vote.value)} | {interval(five.vote)} |" in text
-    assert five.verdict in text
+    assert escape(five.verdict, quote=False) in text
     counts = five.by_class.confusion - np.diag(np.diag(five.by_class.confusion))
     truth, said = np.unravel_index(counts.argmax(), counts.shape)
     right, wrong = (escape(five.classes[place], quote=False) for place in (truth, said))

@@ -29,9 +29,11 @@ from counterpoint.assessment.comparison import (
     paired_test,
 )
 from counterpoint.assessment.dawid_skene import DawidSkene, dawid_skene
+from counterpoint.assessment.decision import UNDECIDED
 from counterpoint.assessment.findings import with_findings
 from counterpoint.assessment.groups import (
     Certificates,
+    Challenge,
     Changes,
     ClassSummary,
     CorrelationSummary,
@@ -67,6 +69,7 @@ __all__ = [
     "AgreementSummary",
     "Assessment",
     "Certificates",
+    "Challenge",
     "Changes",
     "ClassSummary",
     "CorrelationSummary",
@@ -262,7 +265,7 @@ def assess(
         raise ValueError(f"`voting` must be 'hard' where `outputs` are labels; got {voting!r}.")
     names = check_names(learners, read.n_learners)
     with _progress_bar(progress, read.n_samples) as report:
-        parts = compute(read, voting, samples, report, check_groups(groups, read.n_samples))
+        parts = compute(read, voting, samples, report, check_groups(groups, read.n_samples), names)
     result = Assessment(
         name=name,
         samples=samples,
@@ -274,6 +277,7 @@ def assess(
         outputs="labels" if read.probabilities is None else "probabilities",
         voting=voting,
         findings=(),
+        decision=UNDECIDED,
         **parts,
     )
     _warn_of_undefined(result)

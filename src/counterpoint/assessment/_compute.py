@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 
 from counterpoint._validation import FloatArray, IntArray
 from counterpoint.assessment.changes import judge_changes
-from counterpoint.assessment.effective import NO_VOTES, effective_from, wrong_agreement
+from counterpoint.assessment.decision import challenge
+from counterpoint.assessment.effective import effective_votes, wrong_agreement
 from counterpoint.assessment.groups import (
     Certificates,
+    Challenge,
     ClassSummary,
     CorrelationSummary,
     Coverage,
@@ -45,7 +47,8 @@ def compute(
     voting: str,
     samples: str,
     report: Report | None,
-    groups: NDArray[np.intp] | None = None,
+    groups: NDArray[np.intp] | None,
+    names: tuple[str, ...],
 ) -> dict[str, Any]:
     """Return the groups of an assessment by field name, from two passes over the samples."""
     statistics = sufficient_statistics(
@@ -71,11 +74,11 @@ def compute(
             counted = replace(counted, estimates=_by_group(counted.estimates, known, coverage.n_voted))
     return {
         "correlations": correlations,
-        "votes": _votes(accuracies, weights, counted, subset_votes(read)),
+        "votes": _votes(accuracies, weights, counted, subset_votes(read), challenge(read, voting, groups)),
         "coverage": coverage,
         "by_class": _by_class(counted.confusion),
         "changes": judge_changes(read, voting),
-        "effective": NO_VOTES if known is None else effective_from(known, read, correctness, coverage),
+        "effective": effective_votes(read, voting, groups, names, known, coverage),
         "prediction": prediction,
         "intervals": Intervals(
             *correlation_intervals(
@@ -182,7 +185,11 @@ def _bound_and_optimality(r_tl: float, r_ll: float, n_learners: int) -> tuple[fl
 
 
 def _votes(
-    accuracies: FloatArray, weights: FloatArray, counted: CountedVotes, subsets: SubsetVotes
+    accuracies: FloatArray,
+    weights: FloatArray,
+    counted: CountedVotes,
+    subsets: SubsetVotes,
+    against_best: Challenge,
 ) -> VoteSummary:
     return VoteSummary(
         accuracies=accuracies,
@@ -192,8 +199,7 @@ def _votes(
         weights=weights,
         without=counted.without,
         without_error=counted.without_error,
-        ahead=counted.ahead,
-        behind=counted.behind,
+        against_best=against_best,
         subsets=subsets,
     )
 

@@ -130,6 +130,8 @@ def _restore(value: Any, hint: Any) -> Any:
         return np.nan if value is None else float(value)
     if hint in (FloatArray, IntArray):
         return np.array(value, dtype=np.float64 if hint == FloatArray else np.int64)
+    if hint is Finding:
+        return Finding(**value)
     if get_args(hint) and get_args(hint)[0] is Finding:
         return tuple(Finding(**entry) for entry in value)
     if is_dataclass(hint) or hasattr(hint, "_fields"):

@@ -17,8 +17,8 @@ class Estimate(NamedTuple):
     --------
     >>> str(Estimate(0.9, 0.85, 0.94))
     '0.900 (0.850 to 0.940)'
-    >>> Estimate(2.2, 1.9, 2.5).as_count(), Estimate(float("nan"), 2.4, float("nan")).as_count()
-    ('2.2 (1.9 to 2.5)', 'at least 2.4')
+    >>> Estimate(0.9, 0.85, 0.94).as_percent(), Estimate(2.2, 1.9, 2.5).as_count()
+    ('90.0 % (85.0 to 94.0)', '2.2 (1.9 to 2.5)')
     """
 
     value: float
@@ -28,13 +28,17 @@ class Estimate(NamedTuple):
     def __str__(self) -> str:
         return f"{self.value:.3f} ({self.low:.3f} to {self.high:.3f})"
 
+    def as_percent(self) -> str:
+        """Return a share as text, in percent."""
+        if math.isnan(self.low):
+            return f"{100 * self.value:.1f} %"
+        return f"{100 * self.value:.1f} % ({100 * self.low:.1f} to {100 * self.high:.1f})"
+
     def as_count(self) -> str:
         """Return it as text with one decimal, as a number of votes is shown."""
-        if math.isnan(self.low):
-            return "undefined"
         if math.isnan(self.value):
-            return f"at least {self.low:.1f}"
-        return f"{self.value:.1f} ({self.count_range()})"
+            return "undefined"
+        return f"{self.value:.1f}" if math.isnan(self.low) else f"{self.value:.1f} ({self.count_range()})"
 
     def count_range(self) -> str:
         """Return the interval of a number of votes as text."""

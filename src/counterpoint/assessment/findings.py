@@ -12,6 +12,7 @@ import numpy as np
 from scipy.sparse.csgraph import connected_components
 
 from counterpoint._validation import ROUNDING
+from counterpoint.assessment.decision import decide
 from counterpoint.assessment.groups import Finding
 from counterpoint.assessment.prediction import voter_numbers
 from counterpoint.assessment.result import Assessment
@@ -27,7 +28,8 @@ _NUMBERS = 7  # of voters, if votes are missing, for which more learners are pre
 
 
 def with_findings(assessment: Assessment) -> Assessment:
-    """Return the assessment with its findings, warnings first."""
+    """Return the assessment with its decision and its findings, warnings first."""
+    assessment = replace(assessment, decision=decide(assessment))
     found = [finding for rule in RULES if (finding := rule(assessment)) is not None]
     found.sort(key=lambda finding: SEVERITIES.index(finding.severity))
     return replace(assessment, findings=tuple(found))
@@ -69,19 +71,6 @@ def _leave_out(a: Assessment) -> Finding | None:
         return Finding("leave_out", "warning", text, numbers)
     text = f"Leaving out {who} brings no sure gain: {gain} on samples that did not choose so."
     return Finding("leave_out", "info", text, numbers)
-
-
-def _best_learner(a: Assessment) -> Finding | None:
-    """Find a vote that is worse than its best learner, beyond chance."""
-    if a.n_learners < 2 or a.against_best != "worse":
-        return None
-    best = a.best_learner
-    gap = float(a.accuracies[best] - a.coverage.vote_on[best])
-    text = (
-        f"The vote is {points(gap)} less accurate than {a.learners[best]} alone{_where(a)}; try weights"
-        f"{' or a selection' if a.coverage.complete else ''}."
-    )
-    return Finding("best_learner_beats_vote", "warning", text, {"learner": best, "gap": gap})
 
 
 def _baseline(a: Assessment) -> Finding | None:
@@ -232,21 +221,10 @@ def _least(a: Assessment) -> Finding | None:
     return Finding("opposed_errors", "info", text, {"error_correlation": c, "least": low})
 
 
-def _healthy(a: Assessment) -> Finding | None:
-    """Find a vote that is clearly better than any learner."""
-    best = a.best_learner
-    gain = float(a.coverage.vote_on[best] - a.accuracies[best])
-    if a.n_learners < 2 or a.against_best != "better" or a.vote.low <= a.by_class.baseline < 1:
-        return None
-    text = f"Voting pays: {points(gain)} over the best learner{_where(a)}, beyond chance."
-    return Finding("voting_pays", "good", text, {"gain": gain})
-
-
 RULES: Sequence[Callable[[Assessment], Finding | None]] = (
     _constant,
     _against,
     _leave_out,
-    _best_learner,
     _baseline,
     _duplicates,
     _collusion,
@@ -256,13 +234,7 @@ RULES: Sequence[Callable[[Assessment], Finding | None]] = (
     _prediction,
     _least,
     *SAMPLE_RULES,
-    _healthy,
 )
-
-
-def _where(a: Assessment) -> str:
-    """Return on which samples a learner and the vote are compared."""
-    return "" if a.coverage.complete else " on what that one answered"
 
 
 def _limit(a: Assessment) -> float:

@@ -16,6 +16,7 @@ from counterpoint.theory import VoteCurve
 
 __all__ = [
     "Certificates",
+    "Challenge",
     "Changes",
     "ClassSummary",
     "CorrelationSummary",
@@ -30,6 +31,8 @@ __all__ = [
     "VotePrediction",
     "VoteSummary",
 ]
+
+SURE = 0.05  # a smaller p-value counts as evidence
 
 
 class SubsetVotes(NamedTuple):
@@ -58,6 +61,39 @@ class SubsetVotes(NamedTuple):
         """Return the odd sizes and the last: an even number may tie, so that it is no better than one learner less."""
         kept = (self.sizes % 2 == 1) | (self.sizes == self.sizes[-1])
         return SubsetVotes(*(values[kept] for values in self))
+
+
+class Challenge(NamedTuple):
+    """The vote against its most accurate learner, on the samples that this one answered.
+
+    Attributes
+    ----------
+    learner : int
+        Its position.
+    difference : Estimate
+        The accuracy of the vote less that of the learner, with its paired 95 % interval.
+    p_value : float
+        Of a paired test; where the learner is ahead, it was chosen on other samples than it is judged on.
+    n_groups : int
+        The number of groups of samples that belong together; of samples where each is on its own.
+
+    Examples
+    --------
+    >>> Challenge(0, Estimate(-0.06, -0.1, -0.02), 0.02, 350).says
+    'worse'
+    """
+
+    learner: int
+    difference: Estimate
+    p_value: float
+    n_groups: int
+
+    @property
+    def says(self) -> str:
+        """Whether the vote is ``"better"`` or ``"worse"`` than the learner, else ``"alike"``."""
+        if not self.p_value < SURE:
+            return "alike"
+        return "better" if self.difference.value > 0 else "worse"
 
 
 @dataclass(frozen=True)
@@ -151,8 +187,8 @@ class VoteSummary:
     without, without_error : array, shape (n_learners,)
         The change of the vote's accuracy if that learner is left out, on the samples that others answered, and its
         standard error.
-    ahead, behind : array of int, shape (n_learners,)
-        Samples on which the vote that counts is right and that learner wrong, and the reverse.
+    against_best : Challenge
+        The vote that counts against its most accurate learner.
     subsets : SubsetVotes
         Accuracy of the hard vote of some of the learners.
 
@@ -171,8 +207,7 @@ class VoteSummary:
     weights: FloatArray
     without: FloatArray
     without_error: FloatArray
-    ahead: IntArray
-    behind: IntArray
+    against_best: Challenge
     subsets: SubsetVotes
 
 
@@ -265,38 +300,56 @@ class VotePrediction:
     sizing: VoteCurve
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class EffectiveVotes:
-    """How many independent learners the hard vote is worth, with 95 % intervals.
+    """What the panel is worth, in judges as good as its best that err independently.
 
     Attributes
     ----------
     votes : Estimate
-        The number of independent learners of the mean accuracy whose vote is as accurate. Of a vote that is never
-        wrong only the lower end is known.
-    kish : Estimate
-        Kish's number, ``N / (1 + (N - 1) c)``, from the mean correlation c of being correct alone. Where votes are
-        missing, N is the mean number of learners that answer.
+        The number of such judges, with its 95 % interval: signal over noise of the mean output, over that of the best
+        learner. Below 1 the best learner alone is worth more than the vote.
+    independence : Estimate
+        How many independent judges err as little together: ``N / (1 + (N - 1) c)``, Kish's number, from the mean
+        correlation c of being correct alone. Where votes are missing, N is the mean number of learners that answer.
+    best : str
+        The name of the learner that is most probably the best; empty if there is none.
+    worth, worth_error : array, shape (n_learners,)
+        By how much ``votes`` falls if a learner is left out, and its standard error; below zero the vote is better
+        without it.
+    with_weights : float
+        ``votes`` with the best non-negative weights, fitted to four fifths of the samples and judged on the others.
     error_correlation : Estimate
-        That correlation.
+        The mean correlation of being correct.
     mean_accuracy : Estimate
         The mean accuracy of the learners.
     samples_needed : float
-        About how many samples bring its interval to plus or minus 0.05.
+        About how many samples bring the interval of the error correlation to plus or minus 0.05.
+    undefined : str
+        Why ``votes`` is undefined; empty if it is not.
 
     Examples
     --------
+    >>> import numpy as np
     >>> from counterpoint import assess
-    >>> found = assess(list("00001111"), [list("00011110"), list("00101101"), list("01011111")]).effective
-    >>> print(f"{found.kish.value:.2f} by error correlation {found.error_correlation.value:.2f}")
-    3.86 by error correlation -0.11
+    >>> rng = np.random.default_rng(0)
+    >>> truth = rng.integers(0, 2, 1000)
+    >>> panel = np.where(rng.random((5, 1000)) < 0.75, truth, 1 - truth)
+    >>> found = assess(truth, panel).effective
+    >>> print(found.votes.as_count(), found.independence.as_count(), sep=", ")
+    4.5 (3.6 to 5.7), 4.8 (4.5 to 5.3)
     """
 
     votes: Estimate
-    kish: Estimate
+    independence: Estimate
+    best: str
+    worth: FloatArray
+    worth_error: FloatArray
+    with_weights: float
     error_correlation: Estimate
     mean_accuracy: Estimate
     samples_needed: float
+    undefined: str
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,14 +24,13 @@ from counterpoint.assessment.groups import (
     VotePrediction,
     VoteSummary,
 )
-from counterpoint.assessment.votes import mcnemar, wilson_interval
+from counterpoint.assessment.votes import wilson_interval
 
 __all__ = ["SAMPLES", "SCHEMA", "Assessment", "check_names"]
 
 SAMPLES = ("held_out", "training")
-SURE = 0.05  # a smaller p-value counts as evidence
 _SHOWN = 12  # learners in the text; the best and the worst of more
-SCHEMA = 3  # of the JSON; raise it whenever a field changes
+SCHEMA = 4  # of the JSON; raise it whenever a field changes
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -67,7 +66,7 @@ class Assessment(AssessmentBase):
     changes : Changes
         What leaving learners out or reweighting them would bring.
     effective : EffectiveVotes
-        How many independent learners the hard vote is worth.
+        How many learners as good as the best, erring independently, the vote and each learner are worth.
     prediction : VotePrediction
         The accuracy of the vote that theory predicts, also for other numbers of learners.
     intervals : Intervals
@@ -80,6 +79,8 @@ class Assessment(AssessmentBase):
         Every measure of ``counterpoint.measures.MEASURES``.
     findings : tuple of Finding
         Advice, warnings first.
+    decision : Finding
+        What to do: ``use_best``, ``keep_vote``, ``leave_out``, ``no_difference`` or ``unclear``.
     agreement : AgreementAssessment or None
         How far the learners agree on all samples, where only some have a truth; the rest is about those.
 
@@ -120,6 +121,7 @@ class Assessment(AssessmentBase):
     probabilities: ProbabilitySummary
     measures: Mapping[str, float]
     findings: tuple[Finding, ...]
+    decision: Finding
     agreement: AgreementAssessment | None = None
 
     @property
@@ -154,20 +156,7 @@ class Assessment(AssessmentBase):
 
         Where votes are missing it is the one that is most surely accurate, by the lower end of its interval.
         """
-        if self.coverage.complete:
-            return int(np.argmax(self.accuracies))
-        return int(np.argmax([one.low for one in self._learner_estimates()]))
-
-    @property
-    def against_best(self) -> str:
-        """Whether the vote is ``"better"`` or ``"worse"`` than its best learner by McNemar's test, else ``"alike"``."""
-        best = self.best_learner
-        ahead, behind = int(self.votes.ahead[best]), int(self.votes.behind[best])
-        p = mcnemar(ahead, behind)
-        if ahead > behind and p < SURE:
-            return "better"
-        # The best of many learners is partly the luckiest.
-        return "worse" if behind > ahead and p * self.n_learners < SURE else "alike"
+        return self.votes.against_best.learner
 
     @property
     def counted(self) -> str:
@@ -177,8 +166,8 @@ class Assessment(AssessmentBase):
 
     @property
     def verdict(self) -> str:
-        """How good the vote is, against its learners, and how many independent votes it is worth."""
-        vote, accuracies = self.vote, self.accuracies
+        """What to do, how good the vote is, and what the learners are worth."""
+        vote = self.vote
         samples = self.counted.replace(" ", " training ") if self.samples == "training" else self.counted
         right = (
             f"is right on {100 * vote.value:.1f} % of {samples} "
@@ -186,18 +175,8 @@ class Assessment(AssessmentBase):
         )
         if self.n_learners == 1:
             return f"{self.learners[0]}, the only learner, {right}.{self._baseline()}"
-        against = {"better": "better than", "worse": "worse than", "alike": "not to be told apart from"}[
-            self.against_best
-        ]
-        against += " its best learner"
-        best = f"{100 * accuracies[self.best_learner]:.1f} %"
-        if not self.coverage.complete:
-            against += " on what that one answered"
-            best = f"{100 * self.coverage.vote_on[self.best_learner]:.1f} % against its {best}"
-        return (
-            f"The {self.voting} vote of {self.n_learners} learners {right}, {against} "
-            f"({best}; mean {100 * accuracies.mean():.1f} %).{self._baseline()}{self._worth()}"
-        )
+        mean = f"a learner on {100 * self.accuracies.mean():.1f} % on average"
+        return f"{self.decision.text} The {self.voting} vote {right}, {mean}.{self._worth()}"
 
     def _baseline(self) -> str:
         """Return a sentence about the most frequent class if always answering it is as good."""
@@ -208,21 +187,29 @@ class Assessment(AssessmentBase):
         return f" Always answering {often} would be right on {100 * found.baseline:.1f} %."
 
     def _worth(self) -> str:
-        """Return how many independent votes the hard vote is worth, as a sentence."""
-        worth, it = self.effective.votes, "It" if self.voting == "hard" else "The hard vote"
-        if self.n_learners == self.n_classes == 2 and self.coverage.complete:
-            return " Two votes are worth one: where they differ, the tie is shared."
-        if np.isnan(worth.low):
-            return ""
+        """Return what the learners are worth, as a sentence."""
+        found = self.effective
+        worth, own = found.votes, found.independence
+        like = "" if np.isnan(own.value) else f"they err like {own.value:.1f} independent learners"
         if np.isnan(worth.value):
-            return f" {it} is worth at least {worth.low:.1f} independent votes (95 % confidence)."
-        return f" {it} is worth {worth.value:.1f} independent votes (95 % interval {worth.count_range()})."
+            text = f" What the {self.n_learners:,} are worth is undefined: {found.undefined}"
+            return f"{text}; {like}." if like else f"{text}."
+        between = "" if np.isnan(worth.low) else f" (95 % interval {worth.count_range()})"
+        what = (
+            f"times {found.best} alone"
+            if worth.value < 1
+            else f"independent learners as good as {found.best}"
+        )
+        text = f" The {self.n_learners:,} are worth {worth.value:.1f} {what}"
+        if worth.value > 1 and self.votes.against_best.says == "worse":
+            between += ", which the most frequent answer does not show"
+        return f"{text}{between}; {like}." if like else f"{text}{between}."
 
     def __repr__(self) -> str:
         return f"<Assessment {self.name!r}: {self.n_learners} learners, {self.voting} vote {self.vote}>"
 
     def learner_rows(self, most: int = _SHOWN) -> list[tuple[str, ...]]:
-        """Return name, accuracy and change of the vote without each learner as text, the best first.
+        """Return name, accuracy, worth, weight and change of the vote without each learner as text, the best first.
 
         Where votes are missing, the share of the samples that it answered follows.
 
@@ -235,13 +222,32 @@ class Assessment(AssessmentBase):
         if len(order) > most:
             order = np.concatenate([order[: most // 2], order[-(most // 2) :]])
         complete, right = self.coverage.complete, self._learner_estimates()
-        header = ("learner", "right (95 % interval)", "vote without it", *([] if complete else ["answered"]))
+        header = (
+            "learner",
+            "right (95 % interval)",
+            "worth",
+            "weight",
+            "vote without it",
+            *([] if complete else ["answered"]),
+        )
         rows: list[tuple[str, ...]] = [header]
         for i in order.tolist():
             change = Difference(float(self.votes.without[i]), float(self.votes.without_error[i]))
             without = "" if np.isnan(change.value) else str(change)
             share = f"{100 * self.coverage.answered[i] / self.n_samples:.1f} %"
-            rows.append((self.learners[i], str(right[i]), without, *([] if complete else [share])))
+            worth, error = self.effective.worth[i], self.effective.worth_error[i]
+            known = "" if np.isnan(error) else f" ± {error:.2f}"
+            weight = self.votes.weights[i]
+            rows.append(
+                (
+                    self.learners[i],
+                    right[i].as_percent(),
+                    "" if np.isnan(worth) else f"{worth:+.2f}{known}",
+                    f"{weight:.2f}",
+                    without,
+                    *([] if complete else [share]),
+                )
+            )
         if len(self.learners) > most:
             rows.insert(1 + most // 2, (f"... {len(self.learners) - most} more", *[""] * (len(rows[0]) - 1)))
         return rows
@@ -258,26 +264,35 @@ class Assessment(AssessmentBase):
             *self._coverage_rows(),
             ("truth-learner correlation r_TL", _interval(self.intervals.r_tl, self.r_tl)),
             ("learner-learner correlation r_LL", _interval(self.intervals.r_ll, self.r_ll)),
-            ("highest r_TL at this r_LL (Theorem 2)", rounded(self.correlations.bound)),
+            ("highest r_TL at this r_LL (Theorem 2)", _digits(self.correlations.bound)),
             ("optimality: r_TL over that bound", _interval(self.intervals.optimality, self.optimality)),
-            ("accuracy of a learner: lowest, mean, highest", ", ".join(map(rounded, self._accuracy_range()))),
-            ("hard vote", str(self.votes.hard)),
+            (
+                "accuracy of a learner: lowest, mean, highest",
+                ", ".join(map(_percent, self._accuracy_range())),
+            ),
+            ("hard vote", self.votes.hard.as_percent()),
             *self._probability_rows(),
             (
                 "most frequent class; balanced accuracy",
-                f"{rounded(self.by_class.baseline)}; {rounded(self.by_class.balanced_accuracy)}",
+                f"{_percent(self.by_class.baseline)}; {_percent(self.by_class.balanced_accuracy)}",
             ),
             ("best weights, judged on other samples", _changed(self.changes.reweighting)),
             ("correlation of being correct", _interval(self.effective.error_correlation, np.nan)),
-            ("effective votes, by accuracy", self.effective.votes.as_count()),
-            ("effective votes, by error correlation (Kish)", self.effective.kish.as_count()),
+            *self._worth_rows(),
             (
                 "vote predicted; if independent",
-                f"{_interval(self.intervals.predicted, self.prediction.mixed)}; "
-                f"{rounded(self.prediction.independent)}",
+                f"{_share(self.intervals.predicted, self.prediction.mixed)}; {_percent(self.prediction.independent)}",
             ),
             *self._agreement_rows(),
         ]
+
+    def _worth_rows(self) -> list[tuple[str, str]]:
+        found = self.effective
+        worth = f"effective votes: judges as good as {found.best}" if found.best else "effective votes"
+        rows = [(worth, found.votes.as_count()), ("independence (Kish)", found.independence.as_count())]
+        if not np.isnan(found.with_weights):
+            rows.insert(1, ("effective votes with the best weights", f"{found.with_weights:.1f}"))
+        return rows
 
     def _agreement_rows(self) -> list[tuple[str, str]]:
         if self.agreement is None:
@@ -288,7 +303,7 @@ class Assessment(AssessmentBase):
             ("all samples: Krippendorff's alpha", str(found.agreement.krippendorff_alpha)),
         ]
         if found.estimated is not None:
-            rows.append(("all samples: consensus, independent errors", rounded(found.estimated.confidence)))
+            rows.append(("all samples: consensus, independent errors", _percent(found.estimated.confidence)))
         return rows
 
     def _coverage_rows(self) -> list[tuple[str, str]]:
@@ -311,7 +326,8 @@ class Assessment(AssessmentBase):
     def _probability_rows(self) -> list[tuple[str, str]]:
         if self.outputs == "labels":
             return [("soft vote", "needs probabilities")]
-        rows = [("soft vote", str(self.votes.soft)), ("geometric vote", str(self.votes.geometric))]
+        soft, geometric = self.votes.soft, self.votes.geometric
+        rows = [("soft vote", soft.as_percent()), ("geometric vote", geometric.as_percent())]
         if self.voting != "hard":
             proba = self.probabilities
             scores = (proba.log_loss, proba.brier_score, proba.calibration_error)
@@ -324,8 +340,21 @@ class Assessment(AssessmentBase):
 
 
 def _interval(one: Estimate, value: float) -> str:
-    """Return a number with its interval, or without where that is not known."""
-    return rounded(value) if np.isnan(one.low) else str(one)
+    """Return a correlation with its interval, or without where that is not known."""
+    return _digits(value) if np.isnan(one.low) else f"{one.value:.2f} ({one.low:.2f} to {one.high:.2f})"
+
+
+def _share(one: Estimate, value: float) -> str:
+    """Return a share with its interval, or without where that is not known."""
+    return _percent(value) if np.isnan(one.low) else one.as_percent()
+
+
+def _digits(value: float) -> str:
+    return "undefined" if np.isnan(value) else f"{value:.2f}"
+
+
+def _percent(share: float) -> str:
+    return "undefined" if np.isnan(share) else f"{100 * share:.1f} %"
 
 
 def _changed(change: Difference) -> str:

@@ -55,22 +55,20 @@ def wilson_interval(share: float, n: float) -> tuple[float, float]:
     return max(float(middle - half), 0.0), min(float(middle + half), 1.0)
 
 
-def mcnemar(ahead: int, behind: int) -> float:
-    """Return the p-value of the exact McNemar test: whether two votes on the same samples are equally accurate.
+def best_learner(accuracies: FloatArray, answered: IntArray) -> int:
+    """Return the position of the most accurate learner, the first of equals.
 
-    Parameters
-    ----------
-    ahead, behind : int
-        Samples on which only the first vote is right, and on which only the second is.
+    Where votes are missing it is the one that is most surely accurate, by the lower end of its interval.
 
     Examples
     --------
-    >>> round(mcnemar(9, 1), 4), mcnemar(0, 0)
-    (0.0215, 1.0)
+    >>> best_learner(np.array([0.9, 1.0]), np.array([100, 3]))
+    0
     """
-    from scipy.stats import binomtest
-
-    return float(binomtest(ahead, ahead + behind).pvalue) if ahead + behind else 1.0
+    if (answered == answered[0]).all():
+        return int(np.argmax(accuracies))
+    pairs = zip(accuracies.tolist(), answered.tolist(), strict=True)
+    return int(np.argmax([wilson_interval(share, n)[0] for share, n in pairs]))
 
 
 @dataclass
@@ -149,8 +147,6 @@ class CountedVotes:
     estimates: dict[str, Estimate]  # by vote; NaN if it needs probabilities
     without: FloatArray  # (N,), change of the accuracy if a learner is left out
     without_error: FloatArray  # (N,), its standard error
-    ahead: IntArray  # (N,), samples on which the vote is right and the learner wrong
-    behind: IntArray  # (N,), the reverse
     confusion: FloatArray  # (m, m), true classes by chosen ones
     margin_moments: tuple[float, float]  # of the share of the true class less that of its best rival
     scores: ProbabilityScores  # of the vote that counts, empty if it is hard
@@ -180,7 +176,6 @@ class _Count:
         self.ballots = {way: Ballot() for way in VOTINGS}
         self.leave_one_out, self.scores = LeaveOneOut(outputs, voting), ProbabilityScores()
         self.losses, self.confusion = np.zeros(n_learners), np.zeros((n_classes, n_classes))
-        self.ahead, self.behind = np.zeros((2, n_learners), dtype=np.int64)
         self.voters = np.zeros(n_learners + 1, dtype=np.int64)
         self.credit_on, self.tied = np.zeros(n_learners), 0
         self.first = self.second = 0.0
@@ -204,14 +199,9 @@ class _Count:
             self.ballots[way].add(vote_credit(counted[way][0][:, some], codes))
         margin = vote_margins(counted["hard"][0][:, some], codes) / voters
         self.first, self.second = self.first + margin.sum(), self.second + (margin**2).sum()
-        credit, right = vote_credit(equal, codes), outputs.right(block)[:, some]
-        ahead, behind = credit > right, credit < right
         if outputs.missing is not None:
             here = outputs.present(block)[:, some]
-            ahead, behind = ahead & here, behind & here
-            self.credit_on += here.astype(np.float64) @ credit
-        self.ahead += ahead.sum(axis=1)
-        self.behind += behind.sum(axis=1)
+            self.credit_on += here.astype(np.float64) @ vote_credit(equal, codes)
         leading = winners(equal)
         self.tied += int(np.sum(leading.sum(axis=0) > 1))
         np.add.at(self.confusion, codes, (leading / leading.sum(axis=0)).T)
@@ -230,8 +220,6 @@ class _Count:
             estimates=estimates,
             without=without,
             without_error=without_error,
-            ahead=self.ahead,
-            behind=self.behind,
             confusion=self.confusion,
             margin_moments=(float(self.first / n), float(self.second / n)),
             scores=self.scores,

@@ -1,4 +1,4 @@
-"""Effective votes: how many independent learners an ensemble is worth, as a picture."""
+"""Effective votes: how many learners as good as its best an ensemble is worth, as a picture."""
 
 import math
 from typing import TYPE_CHECKING, Self
@@ -20,20 +20,20 @@ _RADIUS = 0.42
 
 
 class EffectiveVotesDisplay:
-    """The learners as circles, filled as far as they are worth independent votes, above three accuracies.
+    """The learners as circles, filled up to what they are worth, above three accuracies.
 
     Parameters
     ----------
     n_learners : int
         The number of learners.
     votes : Estimate
-        The number of independent learners whose vote is as accurate, with its interval.
-    mean_learner, vote, independent : float
-        The accuracy of a learner on average, of the vote, and of the vote if the learners erred independently.
+        How many learners as good as the best, erring independently, they are worth, with its interval.
+    best, vote, mean_learner : float
+        The accuracy of the best learner, of the vote, and of a learner on average.
 
     Attributes
     ----------
-    n_learners, votes, mean_learner, vote, independent
+    n_learners, votes, best, vote, mean_learner
         As given.
     ax_, figure_
         The axes and the figure of the last drawing.
@@ -41,29 +41,29 @@ class EffectiveVotesDisplay:
     Examples
     --------
     >>> from counterpoint.assessment import Estimate
-    >>> EffectiveVotesDisplay(6, Estimate(2.2, 1.0, 2.5), 0.63, 0.65, 0.75).votes.value
-    2.2
+    >>> EffectiveVotesDisplay(6, Estimate(0.7, 0.4, 1.2), best=0.71, vote=0.65, mean_learner=0.63).votes.value
+    0.7
     """
 
     ax_: "Axes"
     figure_: "Figure | SubFigure"
 
     def __init__(
-        self, n_learners: int, votes: Estimate, mean_learner: float, vote: float, independent: float
+        self, n_learners: int, votes: Estimate, *, best: float, vote: float, mean_learner: float
     ) -> None:
         self.n_learners = int(check_count(n_learners, "n_learners", minimum=2))
         if math.isnan(votes.value):
             raise ValueError("`votes` must be a number of votes; got nan.")
         self.votes = votes
-        self.mean_learner = float(check_interval(mean_learner, "mean_learner", 0, 1))
+        self.best = float(check_interval(best, "best", 0, 1))
         self.vote = float(check_interval(vote, "vote", 0, 1))
-        self.independent = float(check_interval(independent, "independent", 0, 1))
+        self.mean_learner = float(check_interval(mean_learner, "mean_learner", 0, 1))
 
     @classmethod
     def from_assessment(
         cls, assessment: "Assessment", *, noun: str = "learners", ax: "Axes | None" = None
     ) -> Self:
-        """Draw how many independent votes the learners of an assessment are worth.
+        """Draw what the learners of an assessment are worth.
 
         Parameters
         ----------
@@ -75,7 +75,7 @@ class EffectiveVotesDisplay:
         Returns
         -------
         EffectiveVotesDisplay
-            Drawn. The votes are hard ones.
+            Drawn.
 
         Examples
         --------
@@ -88,19 +88,19 @@ class EffectiveVotesDisplay:
         >>> assessment = assess(truth, np.where(right, truth, 1 - truth))
         >>> display = EffectiveVotesDisplay.from_assessment(assessment, ax=Figure().subplots())
         >>> print(f"{display.n_learners} learners, {display.votes.value:.1f} votes")
-        6 learners, 1.8 votes
+        6 learners, 2.0 votes
         """
         if math.isnan(assessment.effective.votes.value):
             raise ValueError(
-                "`assessment` must have a number of effective votes, which needs two learners that are sometimes "
-                "wrong and better than chance; got none."
+                "`assessment` must have a number of effective votes; it is undefined: "
+                f"{assessment.effective.undefined}."
             )
         display = cls(
             assessment.n_learners,
             assessment.effective.votes,
-            float(assessment.accuracies.mean()),
-            assessment.votes.hard.value,
-            assessment.prediction.independent,
+            best=float(assessment.accuracies[assessment.best_learner]),
+            vote=assessment.vote.value,
+            mean_learner=float(assessment.accuracies.mean()),
         )
         return display.plot(ax, noun=noun)
 
@@ -123,19 +123,21 @@ class EffectiveVotesDisplay:
         --------
         >>> from matplotlib.figure import Figure
         >>> from counterpoint.assessment import Estimate
-        >>> display = EffectiveVotesDisplay(6, Estimate(2.2, 1.0, 2.5), 0.63, 0.65, 0.75)
+        >>> display = EffectiveVotesDisplay(6, Estimate(0.7, 0.4, 1.2), best=0.71, vote=0.65, mean_learner=0.63)
         >>> display.plot(Figure().subplots(), noun="judges").ax_.get_title(loc="left")
-        '6 judges, 2.2 effective votes (95 %: 1.0 to 2.5)'
+        '6 judges are worth 0.7 of their best (95 %: 0.4 to 1.2)'
         """
         from mpl_toolkits.axes_grid1 import make_axes_locatable
 
         with house_style():
             ax = new_axes(6.4, 3.1) if ax is None else ax
-            worth = f"{self.votes.value:.1f} effective votes (95 %: {self.votes.count_range()})"
-            ax.set_title(f"{self.n_learners} {noun}, {worth}", loc="left")
+            known = "" if math.isnan(self.votes.low) else f" (95 %: {self.votes.count_range()})"
+            ax.set_title(
+                f"{self.n_learners} {noun} are worth {self.votes.value:.1f} of their best{known}", loc="left"
+            )
             below = make_axes_locatable(ax).append_axes("bottom", "150%", pad=0.15)
             self._draw_circles(ax)
-            self._draw_accuracies(below, noun)
+            self._draw_accuracies(below)
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
@@ -159,11 +161,11 @@ class EffectiveVotesDisplay:
         ax.set_aspect("equal", adjustable="box", anchor="W")
         ax.axis("off")
 
-    def _draw_accuracies(self, ax: "Axes", noun: str) -> None:
+    def _draw_accuracies(self, ax: "Axes") -> None:
         named = {
+            "the best of them alone": (self.best, PALETTE["orange"]),
+            f"the vote of all {self.n_learners}": (self.vote, PALETTE["blue"]),
             "one of them, on average": (self.mean_learner, PALETTE["grey"]),
-            "their vote": (self.vote, PALETTE["blue"]),
-            f"the vote if the {self.n_learners} {noun} erred independently": (self.independent, "#C9DDEA"),
         }
         for row, (name, (value, colour)) in enumerate(named.items()):
             ax.barh(row, 100 * value, color=colour, height=0.36)

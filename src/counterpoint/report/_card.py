@@ -50,7 +50,11 @@ def _measures(a: Assessment) -> list[tuple[str, str, str]]:
         ("Accuracy of a learner, mean", percent(float(a.accuracies.mean())), ""),
         ("Always the most frequent class", percent(a.by_class.baseline), ""),
         ("Balanced accuracy of the vote", percent(a.by_class.balanced_accuracy), ""),
-        ("Independent votes that it is worth", number(worth.value, 1), _between(worth, 1)),
+        (
+            "Independent learners as good as the best that it is worth",
+            number(worth.value, 1),
+            _between(worth, 1),
+        ),
         ("Correlation of being right", number(alike.value, 2), _between(alike, 2)),
     ]
     found = probabilities(a)

@@ -103,11 +103,11 @@ def _tiles(a: Assessment) -> list[tuple[str, str, str]]:
         ),
         (
             f"Effective votes of {a.n_learners:,}",
-            votes.as_count() if math.isnan(votes.value) else number(votes.value, 1),
-            "needs learners that are sometimes wrong, and better than chance"
-            if math.isnan(votes.low)
-            else "independent learners that vote as well, 95 % "
-            + ("confidence" if math.isnan(votes.value) else f"interval {votes.count_range()}"),
+            number(votes.value, 1),
+            a.effective.undefined
+            if math.isnan(votes.value)
+            else f"independent learners as good as {shorten(a.effective.best, 40)}"
+            + ("" if math.isnan(votes.low) else f", 95 % interval {votes.count_range()}"),
         ),
         (
             "Error correlation",

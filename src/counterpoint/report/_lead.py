@@ -25,8 +25,10 @@ _VOTES = {
 
 
 def lead(a: Assessment) -> list[Sentence]:
-    """Return the first sentences: how good the vote is, what it is worth, and what a change would bring."""
-    told = [_vote(a), _against(a), *([_worth(a), _changes(a)] if _is_informative(a) else [])]
+    """Return the first sentences: what to do, how good the vote is, what it is worth, and what others would add."""
+    told = [_decision(a), _vote(a)]
+    if _is_informative(a):
+        told += [_worth(a), [] if a.decision.code == "use_best" else _changes(a)]
     # A number stays with its sign.
     return [
         [(text.replace(" %", "\N{NO-BREAK SPACE}%"), strong) for text, strong in one] for one in told if one
@@ -38,6 +40,14 @@ def _is_informative(a: Assessment) -> bool:
     return a.n_classes < 2 or a.vote.low > a.by_class.baseline
 
 
+def _decision(a: Assessment) -> Sentence:
+    """Return what to do; its first words are what to remember."""
+    if a.n_learners == 1:
+        return []
+    first, mark, rest = a.decision.text.partition(":")
+    return [(first + mark, True), (rest, False)] if mark else [(first, True)]
+
+
 def _vote(a: Assessment) -> Sentence:
     learners = "1 learner" if a.n_learners == 1 else f"{a.n_learners:,} learners"
     samples = f"{a.coverage.n_voted:,} samples" + (
@@ -47,8 +57,16 @@ def _vote(a: Assessment) -> Sentence:
     told = [
         (f"{learners} voted on {samples}, and {vote} is right on ", False),
         (percent(a.vote.value), True),
-        (f" of them (95 % confidence: {_range(a.vote.low, a.vote.high)}).", False),
+        (f" of them (95 % confidence: {_range(a.vote.low, a.vote.high)})", False),
     ]
+    if a.n_learners == 1:
+        told.append((".", False))
+    else:
+        told += [
+            ("; one learner is on average on ", False),
+            (percent(float(a.accuracies.mean())), True),
+            (".", False),
+        ]
     if not _is_informative(a):
         often = shorten(str(a.classes[int(np.argmax(a.by_class.shares))]), 40)
         base = percent(a.by_class.baseline)
@@ -57,58 +75,28 @@ def _vote(a: Assessment) -> Sentence:
     return told
 
 
-def _against(a: Assessment) -> Sentence:
-    if a.n_learners == 1:
-        return []
-    best = shorten(a.learners[a.best_learner], 60)
-    how = {
-        "better": "The vote is better than the best of them",
-        "worse": "The vote is worse than the best of them",
-        "alike": "The vote cannot be told apart from the best of them",
-    }[a.against_best]
-    mean, top = percent(float(a.accuracies.mean())), percent(float(a.accuracies[a.best_learner]))
-    return [
-        ("One learner alone is right on ", False),
-        (mean, True),
-        (f" on average. {how}, {best} ({top}).", False),
-    ]
-
-
 def _worth(a: Assessment) -> Sentence:
-    """Return how many independent votes the learners are worth, and why."""
+    """Return what the learners are worth, in learners as good as the best."""
     if a.n_learners == 1:
         return []
-    votes, n = a.effective.votes, a.n_learners
-    if math.isnan(votes.value) and votes.low > 0:
-        never = f"The vote is never wrong here: the {n:,} learners are worth at least "
-        return [
-            (never, False),
-            (f"{number(votes.low, 1)} independent votes", True),
-            (" (95 % confidence).", False),
-        ]
+    found, n = a.effective, a.n_learners
+    votes, own = found.votes, found.independence
     if math.isnan(votes.value):
-        return [
-            (f"How many independent votes the {n:,} learners are worth cannot be told: {_unknown(a)}.", False)
-        ]
+        return [(f"What the {n:,} learners are worth is undefined: {shorten(found.undefined, 200)}.", False)]
+    best = shorten(found.best, 60)
+    what = f"times {best} alone" if votes.value < 1 else f"independent learners as good as {best}"
     told = [
         (f"The {n:,} learners are worth ", False),
-        (f"{number(votes.value, 1)} independent votes", True),
-        (f" (95 % confidence: {votes.count_range()})", False),
+        (f"{number(votes.value, 1)} {what}", True),
+        ("" if math.isnan(votes.low) else f" (95 % confidence: {votes.count_range()})", False),
     ]
-    if a.effective.error_correlation.low > 0 and votes.value < n:
-        would = a.prediction.independent
-        independent = "almost all" if 0.9995 <= would < 1 else percent(would)
-        why = ": they are often wrong on the same samples. If each erred on its own, their majority would be right on "
-        return [*told, (why, False), (independent, True), (".", False)]
-    if a.n_classes == 2 and n % 2 == 0:
-        return [*told, (": an even number of votes can tie, so that one of them adds nothing.", False)]
-    return [*told, (": they hardly err together, so each of them counts.", False)]
-
-
-def _unknown(a: Assessment) -> str:
-    if math.isnan(a.correlations.error_correlation):
-        return "it takes two learners that are sometimes right and sometimes wrong"
-    return "it takes learners that are better than chance"
+    if votes.high < 1:
+        told.append((f": the others take more from {best} than they add", False))
+    elif votes.value > 1 and a.votes.against_best.says == "worse":
+        told.append((", which the most frequent answer does not show", False))
+    if not math.isnan(own.value):
+        told.append((f". They err like {number(own.value, 1)} independent learners", False))
+    return [*told, (".", False)]
 
 
 def _changes(a: Assessment) -> Sentence:
@@ -145,7 +133,7 @@ def _range(low: float, high: float) -> str:
 
 
 def effective_figure(a: Assessment) -> dict[str, Any] | None:
-    """Return the learners as circles, filled up to the number of independent votes that they are worth.
+    """Return the learners as circles, filled up to the number of learners as good as the best that they are worth.
 
     Many learners are one bar. ``filled`` holds what is filled of each circle of radius 1, as SVG path data; ``value``,
     ``low`` and ``high`` are the ends of the votes and of their interval.
@@ -153,29 +141,31 @@ def effective_figure(a: Assessment) -> dict[str, Any] | None:
     votes = a.effective.votes
     if math.isnan(votes.value) or not _is_informative(a):
         return None
-    high = min(votes.high, _MOST_DOTS) if votes.value < _MOST_DOTS else votes.high
-    most = max(a.n_learners, math.ceil(votes.value if math.isnan(high) else high))
+    value, ends = max(votes.value, 0.0), (votes.value if math.isnan(one) else one for one in votes[1:])
+    low, high = (max(one, 0.0) for one in ends)
+    most = max(a.n_learners, math.ceil(value))
     bar = most > _MOST_DOTS
     step = _WIDTH / most if bar else min(_STEP, _WIDTH / most)
+    best = float(a.accuracies[a.best_learner])
     return {
         "bar": bar,
         "width": _WIDTH,
         "step": round(step, 2),
         "radius": round(min(_RADIUS, 0.42 * step), 2),
         "learners": a.n_learners,
-        "filled": [] if bar else [_filled(votes.value - k) for k in range(math.ceil(votes.value))],
+        "filled": [] if bar else [_filled(value - k) for k in range(math.ceil(value))],
         "length": round(step * a.n_learners, 1),
-        "value": round(step * votes.value, 1),
-        "low": round(step * votes.low, 1),
-        "high": round(step * (most if math.isnan(votes.high) else min(votes.high, most)), 1),
-        "text": f"{a.n_learners:,} learners, worth {number(votes.value, 1)} independent votes",
-        "interval": f"95 %: {votes.count_range()}",
+        "value": round(step * value, 1),
+        "low": round(step * min(low, most), 1),
+        "high": round(step * min(high, most), 1),
+        "text": f"{a.n_learners:,} learners, worth {number(votes.value, 1)} of their best",
+        "interval": "no interval" if math.isnan(votes.low) else f"95 %: {votes.count_range()}",
         "bars": [
             (kind, round(_WIDTH * share, 1), f"right on {percent(share)}: {words}")
             for kind, share, words in (
+                ("best", best, f"the best alone, {shorten(a.learners[a.best_learner], 30)}"),
+                ("vote", a.vote.value, "their vote"),
                 ("mean", float(a.accuracies.mean()), "one of them, on average"),
-                ("vote", a.votes.hard.value, "their majority vote"),
-                ("independent", a.prediction.independent, "the vote if each erred on its own"),
             )
         ],
     }

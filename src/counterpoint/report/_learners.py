@@ -9,7 +9,7 @@ import numpy as np
 from counterpoint._validation import FloatArray
 from counterpoint.assessment import Assessment, wilson_interval
 from counterpoint.report._dots import ACCURACY, ranked_figure, strip_figure
-from counterpoint.report._words import number, percent, points, shorten
+from counterpoint.report._words import minus, number, percent, points, shorten
 
 __all__ = ["MOST_NAMED", "Column", "classes", "learner_table", "learners"]
 
@@ -28,7 +28,7 @@ def learners(a: Assessment, most_rows: int, most_dots: int) -> dict[str, Any]:
     columns: list[Column] = [
         ("Right\N{NO-BREAK SPACE}on", p, percent),
         ("Vote without it", a.votes.without, points),
-        ("r_TL", a.correlations.r_tl_learners, number),
+        ("Worth", a.effective.worth, _signed),
         ("Weight", a.votes.weights, number),
     ]
     errors = ["" if math.isnan(one) else f"{100 * one:.2f}" for one in a.votes.without_error.tolist()]
@@ -44,8 +44,8 @@ def learners(a: Assessment, most_rows: int, most_dots: int) -> dict[str, Any]:
         "solid line is the vote, the dashed one the mean learner.",
         "chosen": "the most and the least accurate, and those that change the vote most",
         "note": "Vote without it: the change of the vote\N{RIGHT SINGLE QUOTATION MARK}s accuracy, in percentage "
-        f"points, if the learner were left out; above zero the vote is better off{known}. r_TL: correlation with the "
-        "truth. Weight: the best non-negative weights for these samples, of a sum of one.",
+        f"points, if the learner were left out; above zero the vote is better off{known}. Worth: how many of the "
+        "effective votes would be lost without it. Weight: the best non-negative weights for these samples.",
     }
 
 
@@ -122,6 +122,10 @@ def _notable(quality: FloatArray, changes: FloatArray, most: int) -> list[int]:
     third = most // 3
     chosen = {*ranked[:third], *ranked[-third:], *by_change[: most - 2 * third]}
     return [i for i in reversed(ranked) if i in chosen]
+
+
+def _signed(value: float) -> str:
+    return minus(f"{value:+.2f}") if math.isfinite(value) else number(value)
 
 
 def _sort_key(value: float) -> str:
