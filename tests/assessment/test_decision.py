@@ -244,6 +244,20 @@ def test_near_copies_are_seldom_said_to_beat_their_vote(n_learners, size):
     assert said / 300 <= 0.07
 
 
+@pytest.mark.parametrize("size", [1, 4])
+def test_the_luckiest_of_many_equals_is_seldom_said_to_beat_the_vote(size):
+    """Twelve copies of one outvote eleven others that are as good, of which the best is only lucky."""
+    said = 0
+    for seed in range(300):
+        rng = np.random.default_rng([seed, size])
+        truth = rng.integers(0, 2, 120)
+        others = flipped(rng, np.tile(truth, (12, 1)), 0.3)
+        votes = np.vstack([np.tile(others[0], (11, 1)), others])
+        groups = None if size == 1 else np.arange(120 * size) // size
+        said += compared(np.repeat(truth, size), np.repeat(votes, size, axis=1), groups).says == "worse"
+    assert said / 300 <= 0.07
+
+
 def test_two_equal_learners_are_seldom_said_to_differ_from_their_vote():
     """Each is right as often as their vote, in which a tie is shared."""
     said = [compared(*draw(seed, [0.7, 0.7], 150, shared=0.3)).says for seed in range(300)]

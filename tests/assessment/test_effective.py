@@ -269,6 +269,12 @@ def test_the_interval_holds_what_the_panel_is_worth():
     assert held >= 34  # fewer in one of 200 such tests if the coverage is 95 %
 
 
+def test_the_error_of_a_worth_is_its_spread_over_other_samples():
+    panels = [found(*draw(seed, [0.6, 0.7, 0.8, 0.9], 1000, shared=0.3)) for seed in range(40)]
+    spread = np.std([one.worth for one in panels], axis=0)
+    assert np.mean([one.worth_error for one in panels], axis=0) == pytest.approx(spread, rel=0.4)
+
+
 # What does not matter
 
 
@@ -309,7 +315,7 @@ def test_a_best_learner_no_better_than_chance_has_a_sentence():
     worth = found(truth, votes)
     assert np.isnan(worth.votes).all()
     assert worth.undefined == f"the best learner, {worth.best}, cannot be told from chance"
-    assert np.isnan(worth.worth).all()
+    assert np.isnan([worth.worth, worth.worth_error]).all()
     assert np.isnan(worth.with_weights)
 
 
@@ -367,9 +373,11 @@ def test_errors_that_cancel_out_have_a_sentence():
 @pytest.mark.parametrize(("n_groups", "known"), [(2, False), (4, False), (5, True), (8, True)])
 def test_few_groups_give_a_number_without_an_interval(n_groups, known):
     truth, votes = draw(0, [0.8, 0.85, 0.9], 400)
-    worth = found(truth, votes, groups=np.arange(400) % n_groups).votes
-    assert worth.value == pytest.approx(2.4, abs=0.8)
-    assert np.isnan([worth.low, worth.high]).tolist() == [not known] * 2
+    worth = found(truth, votes, groups=np.arange(400) % n_groups)
+    assert worth.votes.value == pytest.approx(2.4, abs=0.8)
+    assert np.isnan([worth.votes.low, worth.votes.high]).tolist() == [not known] * 2
+    assert np.isnan(worth.worth_error).tolist() == [not known] * 3
+    assert not np.isnan(worth.worth).any()
 
 
 # By plain NumPy
@@ -497,7 +505,7 @@ def test_json_brings_it_back():
             warnings.simplefilter("ignore", UndefinedMeasureWarning)
             one = assess(given_truth, given_votes)
         again = Assessment.from_json(one.to_json()).effective
-        for name in ("votes", "independence", "with_weights", "worth"):
+        for name in ("votes", "independence", "with_weights", "worth", "worth_error"):
             np.testing.assert_array_equal(getattr(again, name), getattr(one.effective, name))
         assert (again.best, again.undefined) == (one.effective.best, one.effective.undefined)
 

@@ -155,7 +155,7 @@ def decide(a: Any) -> Finding:
             f"{a.counted} do not tell which is better ({_points(at.difference)})."
         )
         return Finding("unclear", "info", text, numbers)
-    saved = f"{_word(n - 1)} of {_word(n)} answers"
+    saved = f"{_WORDS[n - 1]} of {_WORDS[n]} answers" if n < len(_WORDS) else f"{n - 1:,} of {n:,} answers"
     text = f"The vote and {who} cannot be told apart ({_points(at.difference)}): {who} alone saves {saved}."
     return Finding("no_difference", "info", text, numbers)
 
@@ -168,7 +168,3 @@ def _points(one: Estimate) -> str:
     if np.isnan(one.low):
         return f"difference {100 * one.value:+.1f} points, with too few groups for an interval"
     return f"difference {100 * one.value:+.1f} points, {100 * one.low:+.1f} to {100 * one.high:+.1f}"
-
-
-def _word(number: int) -> str:
-    return _WORDS[number] if number < len(_WORDS) else f"{number:,}"

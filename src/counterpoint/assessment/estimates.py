@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 __all__ = ["Difference", "Estimate"]
 
+_SMALL = 0.5
 _MANY = 1000  # votes; more are as good as any number
 
 
@@ -35,14 +36,20 @@ class Estimate(NamedTuple):
         return f"{100 * self.value:.1f} % ({100 * self.low:.1f} to {100 * self.high:.1f})"
 
     def as_count(self) -> str:
-        """Return it as text with one decimal, as a number of votes is shown."""
+        """Return it as text with one decimal, as a number of votes is shown; with two if it is small."""
         if math.isnan(self.value):
             return "undefined"
-        return f"{self.value:.1f}" if math.isnan(self.low) else f"{self.value:.1f} ({self.count_range()})"
+        value = f"{self.value:.{self._digits}f}"
+        return value if math.isnan(self.low) else f"{value} ({self.count_range()})"
 
     def count_range(self) -> str:
         """Return the interval of a number of votes as text."""
-        return f"{self.low:.1f} to {self.high:.1f}" if self.high < _MANY else f"{self.low:.1f} or more"
+        low, high = (f"{end:.{self._digits}f}" for end in (self.low, self.high))
+        return f"{low} to {high}" if self.high < _MANY else f"{low} or more"
+
+    @property
+    def _digits(self) -> int:
+        return 2 if abs(self.value) < _SMALL else 1
 
 
 class Difference(NamedTuple):

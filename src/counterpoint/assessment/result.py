@@ -200,7 +200,7 @@ class Assessment(AssessmentBase):
             if worth.value < 1
             else f"independent learners as good as {found.best}"
         )
-        text = f" The {self.n_learners:,} are worth {worth.value:.1f} {what}"
+        text = f" The {self.n_learners:,} are worth {worth.as_count().split()[0]} {what}"
         if worth.value > 1 and self.votes.against_best.says == "worse":
             between += ", which the most frequent answer does not show"
         return f"{text}{between}; {like}." if like else f"{text}{between}."
@@ -288,7 +288,7 @@ class Assessment(AssessmentBase):
 
     def _worth_rows(self) -> list[tuple[str, str]]:
         found = self.effective
-        worth = f"effective votes: judges as good as {found.best}" if found.best else "effective votes"
+        worth = f"effective votes: learners as good as {found.best}" if found.best else "effective votes"
         rows = [(worth, found.votes.as_count()), ("independence (Kish)", found.independence.as_count())]
         if not np.isnan(found.with_weights):
             rows.insert(1, ("effective votes with the best weights", f"{found.with_weights:.1f}"))

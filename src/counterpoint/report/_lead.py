@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from counterpoint.assessment import Assessment
-from counterpoint.report._words import number, percent, shorten
+from counterpoint.report._words import minus, number, percent, shorten
 
 __all__ = ["effective_figure", "lead"]
 
@@ -87,7 +87,7 @@ def _worth(a: Assessment) -> Sentence:
     what = f"times {best} alone" if votes.value < 1 else f"independent learners as good as {best}"
     told = [
         (f"The {n:,} learners are worth ", False),
-        (f"{number(votes.value, 1)} {what}", True),
+        (f"{minus(votes.as_count().split()[0])} {what}", True),
         ("" if math.isnan(votes.low) else f" (95 % confidence: {votes.count_range()})", False),
     ]
     if votes.high < 1:
