@@ -241,7 +241,7 @@ COMPLETE = {
     "agreement": 0.5010799136069114,
     "c_bound": 0.5700809061488674,
     "tandem_bound": 1.0,
-    "reweighting": -0.0033333333333333335,
+    "reweighting": -0.004,
     "ambiguity": 0.3288,
     "kappa": 0.2341000947774033,
     "without": -0.023333333333333334,

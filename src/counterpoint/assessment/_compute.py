@@ -62,7 +62,7 @@ def compute(
     errors = correctness_correlations(correctness)
     weights, ceiling = vote_weights(r_tl, matrix)
     counted = count_votes(read, voting, _phase(report, "votes"))
-    coverage = _coverage(correctness, counted)
+    coverage = _coverage(correctness, counted, None if groups is None else int(groups.max()) + 1)
     accuracies = correctness.right / correctness.answered
     agreement = wrong_agreement(correctness, len(read.classes))
     correlations = _correlations(by_class, pairs_by_class, errors, ceiling, _overlap(correctness))
@@ -77,7 +77,7 @@ def compute(
         "votes": _votes(accuracies, weights, counted, subset_votes(read), challenge(read, voting, groups)),
         "coverage": coverage,
         "by_class": _by_class(counted.confusion),
-        "changes": judge_changes(read, voting),
+        "changes": judge_changes(read, voting, groups),
         "effective": effective_votes(read, voting, groups, names, known, coverage),
         "prediction": prediction,
         "intervals": Intervals(
@@ -105,13 +105,14 @@ def _by_group(estimates: dict[str, Estimate], known: Uncertainty, n: int) -> dic
     }
 
 
-def _coverage(counts: Correctness, counted: CountedVotes) -> Coverage:
+def _coverage(counts: Correctness, counted: CountedVotes, n_groups: int | None) -> Coverage:
     return Coverage(
         answered=counts.answered,
         shared=counts.shared,
         voters=counted.voters,
         tied=counted.tied,
         vote_on=counted.vote_on,
+        n_groups=n_groups,
     )
 
 

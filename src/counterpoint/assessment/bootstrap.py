@@ -1,15 +1,26 @@
-"""Bootstrap of means over samples, or over groups of samples that belong together."""
+"""Bootstrap of means over samples, or over groups of samples that belong together; parts that keep groups whole."""
 
 from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterpoint._validation import FloatArray
+from counterpoint._validation import FloatArray, IntArray
 from counterpoint.assessment.groups import Estimate
 from counterpoint.outputs import split_truth
 
-__all__ = ["bootstrap_estimates", "check_groups", "group_sums", "resampled_means"]
+__all__ = [
+    "FEWEST_GROUPS",
+    "FEW_GROUPS",
+    "bootstrap_estimates",
+    "check_groups",
+    "group_sums",
+    "resampled_means",
+    "stratified_parts",
+]
+
+FEWEST_GROUPS = 5  # for an interval or a test
+FEW_GROUPS = 10  # fewer get a word of caution, and no advice
 
 N_BOOTSTRAP = 2000
 
@@ -37,7 +48,7 @@ def bootstrap_estimates(
     Returns
     -------
     list of Estimate
-        The numbers; an interval is NaN where its number is.
+        The numbers; an interval is NaN where its number is, and with fewer than five groups.
 
     Examples
     --------
@@ -51,6 +62,8 @@ def bootstrap_estimates(
     draws = statistics(resampled_means(rows) * len(rows))
     draws = np.where(np.isnan(values), 0.0, draws)  # an undefined number has no quantiles
     low, high = np.nanquantile(draws, [0.025, 0.975], axis=0)
+    if groups is not None and len(rows) < FEWEST_GROUPS:
+        low, high = np.full((2, len(values)), np.nan)
     defined = ~np.isnan(values)
     return [
         Estimate(float(v), float(a), float(b)) if known else Estimate(np.nan, np.nan, np.nan)
@@ -103,3 +116,50 @@ def check_groups(groups: ArrayLike | None, n_samples: int) -> NDArray[np.intp] |
     if codes.max() == 0:
         raise ValueError("`groups` must hold at least two groups; got one.")
     return codes
+
+
+def stratified_parts(
+    truth: IntArray, groups: NDArray[np.intp] | None, n_parts: int, seed: int = 0
+) -> IntArray:
+    """Return the part of each sample: groups stay whole, and every part has its share of every class.
+
+    Parameters
+    ----------
+    truth : ndarray of int, shape (n_samples,)
+        The classes, as 0, 1, ...
+    groups : ndarray of int, shape (n_samples,), or None
+        Which samples belong together, as 0, 1, ...; None where each is on its own.
+    n_parts : int
+        The number of parts.
+    seed : int, default=0
+        Of the cut.
+
+    Returns
+    -------
+    ndarray of int, shape (n_samples,)
+        0, 1, ..., n_parts - 1.
+
+    Notes
+    -----
+    Groups are sorted by their most frequent class and their size, and of every ``n_parts`` in a row each part gets one,
+    at random.
+
+    Examples
+    --------
+    >>> parts = stratified_parts(np.array([0, 0, 0, 0, 1, 1, 1, 1]), np.array([0, 0, 1, 1, 2, 2, 3, 3]), 2)
+    >>> np.bincount(parts[:4]), np.bincount(parts[4:]), bool((parts[::2] == parts[1::2]).all())
+    (array([2, 2]), array([2, 2]), True)
+    """
+    rng = np.random.default_rng(seed)
+    sizes, usual = np.ones(len(truth)), truth
+    if groups is not None:
+        pairs, counts = np.unique(np.stack([groups, truth]), axis=1, return_counts=True)
+        sizes, usual = np.bincount(groups).astype(np.float64), np.zeros(int(groups.max()) + 1, dtype=np.int64)
+        ascending = np.argsort(counts, kind="stable")
+        usual[pairs[0, ascending]] = pairs[1, ascending]  # the last entry counts: the most frequent class
+    places, n_groups = np.arange(len(sizes)), len(sizes)
+    order = np.lexsort((rng.random(n_groups), -sizes, usual))
+    within = np.lexsort((rng.random(n_groups), places // n_parts))
+    part = np.empty(n_groups, dtype=np.int64)
+    part[order[within]] = places % n_parts
+    return part if groups is None else part[groups]

@@ -1,15 +1,22 @@
 """What a change of the vote would bring, judged on samples that did not choose the change.
 
-The samples are split into two halves. Learners to leave out and weights are chosen on each half and judged on the
-other, so that a gain is not the luck of a fit. Where votes are missing, two votes are compared on the samples on which
-both have voters.
+The samples are cut into two halves, several times. Learners to leave out and weights are chosen on each half and judged
+on the other, so that a gain is not the luck of a fit, and that of one cut counts little. Samples that belong together
+stay in one half, and each half has its share of every class. Where votes are missing, two votes are compared on the
+samples on which both have voters.
+
+Notation: N learners, n samples in G groups, m classes.
 """
 
-from typing import Any
+from collections.abc import Iterator, Sequence
+from itertools import combinations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from counterpoint._validation import FloatArray
+from counterpoint._validation import FloatArray, IntArray
+from counterpoint.assessment.bootstrap import FEW_GROUPS, stratified_parts
+from counterpoint.assessment.comparison import error_of_mean
 from counterpoint.assessment.groups import Changes, Difference
 from counterpoint.assessment.weights import vote_weights
 from counterpoint.measures.correlation import shared_correlations
@@ -18,12 +25,33 @@ from counterpoint.outputs import Outputs, RunningVote, mean_defined, sufficient_
 __all__ = ["judge_changes"]
 
 MOST_SAMPLES = 20_000  # more would hardly sharpen the answer
+MOST_VOTES = 500_000  # of all learners together
 MOST_LEARNERS = 60  # of larger ensembles no group is worth naming
 FEWEST_PER_LEARNER = 10  # samples, to fit anything
+CUTS = 5
+MOST_COUNTS = 5 * 10**7  # votes times classes in all cuts; with more there are fewer cuts
+PAIRED = 8  # learners that are left out in pairs too: of an odd number one alone brings little, since votes then tie
+
+_UNDEFINED = Difference(np.nan, np.nan)
 
 
-def judge_changes(read: Outputs, voting: str) -> Changes:
+def judge_changes(read: Outputs, voting: str, groups: NDArray[np.intp] | None = None) -> Changes:
     """Return what leaving learners out and reweighting would bring; undefined where there is too little data.
+
+    Parameters
+    ----------
+    read : Outputs
+        The outputs with the truth.
+    voting : {"hard", "soft", "geometric"}
+        The vote.
+    groups : ndarray of int, shape (n_samples,), optional
+        Which samples belong together, as 0, 1, ...; with fewer than ten groups nothing is judged.
+
+    Notes
+    -----
+    The gains are means over the cuts. The cuts share samples, so the mean over them is known no better than that of one
+    cut, whose standard error it gets: for halves that is the correction of Nadeau and Bengio (2003), with the spread
+    over the groups of samples in place of that over cuts.
 
     Examples
     --------
@@ -33,51 +61,105 @@ def judge_changes(read: Outputs, voting: str) -> Changes:
     >>> found.leave_out, found.leave_out_gain.is_gain
     ((0,), True)
     """
-    undefined = Difference(np.nan, np.nan)
-    if read.n_learners < 3 or read.n_samples < 2 * FEWEST_PER_LEARNER * read.n_learners:
-        return Changes((), undefined, undefined)
-    step = max(-(-read.n_samples // MOST_SAMPLES), 1)
-    halves = read.take(slice(0, None, 2 * step)), read.take(slice(step, None, 2 * step))
+    n_learners = read.n_learners
+    if n_learners < 3 or read.n_samples < 2 * FEWEST_PER_LEARNER * n_learners:
+        return Changes((), _UNDEFINED, _UNDEFINED)
+    read, groups = _some(read, groups)
+    if groups is not None and groups.max() + 1 < FEW_GROUPS:
+        return Changes((), _UNDEFINED, _UNDEFINED)
+    small, voted = n_learners <= MOST_LEARNERS, _with_few_labels(read, voting)
     dropped: list[FloatArray] = []
     weighted: list[FloatArray] = []
-    small = read.n_learners <= MOST_LEARNERS
-    for chosen_on, judged_on in (halves, halves[::-1]):
-        equal = RunningVote(judged_on, voting, np.ones(read.n_learners)).credit()
-        weights = vote_weights(*_correlations(chosen_on))[0]
-        weighted.append(RunningVote(judged_on, voting, weights).credit() - equal)
-        if small:
-            dropped.append(RunningVote(judged_on, voting, _kept(chosen_on, voting)).credit() - equal)
-    leave_out: list[int] = []
-    if small:
-        leave_out = np.flatnonzero(_kept(read.take(slice(0, None, step)), voting) == 0).tolist()
-    return Changes(
-        tuple(leave_out),
-        _difference(dropped) if len(leave_out) else undefined,
-        _difference(weighted),
-    )
+    for cut in _cuts(read, groups):
+        without, with_weights = np.full((2, read.n_samples), np.nan)
+        for chosen_at, judged_at in (cut, cut[::-1]):
+            weights = vote_weights(*_correlations(read.take(chosen_at)))[0]
+            chosen_on, judged_on = voted.take(chosen_at), voted.take(judged_at)
+            equal = RunningVote(judged_on, voting, np.ones(n_learners)).credit()
+            with_weights[judged_at] = RunningVote(judged_on, voting, weights).credit() - equal
+            if small:
+                kept = _kept(chosen_on, voting, None if groups is None else groups[chosen_at])
+                without[judged_at] = RunningVote(judged_on, voting, kept).credit() - equal
+        dropped.append(without)
+        weighted.append(with_weights)
+    leave_out = np.flatnonzero(_kept(voted, voting, groups) == 0).tolist() if small else []
+    gain = _difference(dropped, groups) if leave_out else _UNDEFINED
+    return Changes(tuple(leave_out), gain, _difference(weighted, groups))
 
 
-def _kept(read: Outputs, voting: str) -> FloatArray:
+def _some(read: Outputs, groups: NDArray[np.intp] | None) -> tuple[Outputs, NDArray[np.intp] | None]:
+    """Return as many samples as are judged, drawn at random if there are more, and their groups as 0, 1, ..."""
+    n_learners = read.n_learners
+    most = max(min(MOST_SAMPLES, MOST_VOTES // n_learners), 2 * FEWEST_PER_LEARNER * n_learners)
+    if read.n_samples <= most:
+        return read, groups
+    some = np.sort(np.random.default_rng(0).permutation(read.n_samples)[:most])
+    return read.take(some), None if groups is None else np.unique(groups[some], return_inverse=True)[1]
+
+
+def _with_few_labels(read: Outputs, voting: str) -> Outputs:
+    """Return outputs with the same votes in at most N + 1 labels: 0 is right, others say who agrees with whom."""
+    n_learners = read.n_learners
+    if voting != "hard" or n_learners > MOST_LEARNERS or len(read.classes) <= n_learners + 1:
+        return read
+    labels = np.zeros(read.votes.shape, dtype=np.int8)
+    for i in reversed(range(n_learners)):
+        labels[read.votes == read.votes[i]] = i + 1
+    labels[read.votes == read.truth] = 0
+    truth = np.zeros(read.n_samples, dtype=np.int8)
+    return Outputs(labels, truth, np.arange(n_learners + 1), missing=read.missing)
+
+
+def _cuts(read: Outputs, groups: NDArray[np.intp] | None) -> Iterator[tuple[IntArray, IntArray]]:
+    """Yield the samples of two halves, cut in several ways."""
+    assert read.truth_codes is not None
+    counts = read.n_samples * read.n_learners * len(read.classes)
+    for cut in range(int(np.clip(MOST_COUNTS // counts, 1, CUTS))):
+        half = stratified_parts(read.truth_codes, groups, 2, seed=cut)
+        yield np.flatnonzero(half == 0), np.flatnonzero(half == 1)
+
+
+def _kept(read: Outputs, voting: str, groups: NDArray[np.intp] | None) -> FloatArray:
     """Return 1 for the learners to keep, 0 for others.
 
-    Learners are dropped one after the other while the vote gets better by more than a standard error.
+    Learners are dropped, one after the other or else two at once, while the vote gets better by more than a standard
+    error.
     """
     kept = np.ones(read.n_learners)
     vote = RunningVote(read, voting, kept)
     before = vote.credit()
-    while kept.sum() > 1:
-        without = {}
-        for i in np.flatnonzero(kept).tolist():
+
+    def gains(choices: Sequence[tuple[int, ...]]) -> list[tuple[float, tuple[int, ...]]]:
+        """Return what leaving out each choice brings, the best first."""
+        return sorted(((float(mean_defined(change(some))), some) for some in choices), key=_by_gain)
+
+    def change(some: tuple[int, ...]) -> FloatArray:
+        for i in some:
             vote.add(i, -1.0)
-            without[i] = vote.credit() - before
+        credit = vote.credit()
+        for i in some:
             vote.add(i)
-        worst = max(without, key=lambda i: float(mean_defined(without[i])))
-        gain = _difference([without[worst]])
-        if not gain.value > gain.error:
+        return credit - before
+
+    def surely(gain: float, some: tuple[int, ...]) -> bool:
+        return gain > 0 and gain > error_of_mean(change(some), groups)
+
+    while kept.sum() > 1:
+        single = gains([(i,) for i in np.flatnonzero(kept).tolist()])
+        best = single[0]
+        if not surely(*best) and kept.sum() > 2:
+            best = gains(list(combinations([i for _, (i,) in single[:PAIRED]], 2)))[0]
+        if not surely(*best):
             break
-        before, kept[worst] = before + without[worst], 0.0
-        vote.add(worst, -1.0)
+        for i in best[1]:
+            vote.add(i, -1.0)
+            kept[i] = 0.0
+        before = vote.credit()
     return kept
+
+
+def _by_gain(choice: tuple[float, tuple[int, ...]]) -> float:
+    return -choice[0]
 
 
 def _correlations(read: Outputs) -> tuple[FloatArray, FloatArray]:
@@ -87,9 +169,10 @@ def _correlations(read: Outputs) -> tuple[FloatArray, FloatArray]:
     return mean_defined(by_class, axis=1), mean_defined(pairs_by_class, axis=0)
 
 
-def _difference(parts: list[Any]) -> Difference:
-    changes = np.concatenate(parts)
-    changes = changes[~np.isnan(changes)]  # samples that one of the two votes leaves out
-    if len(changes) < 2:
-        return Difference(np.nan, np.nan)
-    return Difference(float(changes.mean()), float(changes.std(ddof=1) / np.sqrt(len(changes))))
+def _difference(cuts: Sequence[FloatArray], groups: NDArray[np.intp] | None) -> Difference:
+    """Return the mean over the cuts, with the standard error of one."""
+    errors = [error_of_mean(changes, groups) for changes in cuts]
+    return Difference(
+        float(np.mean([mean_defined(changes) for changes in cuts])),
+        float(np.sqrt(np.mean(np.square(errors)))),
+    )

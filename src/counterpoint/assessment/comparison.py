@@ -23,7 +23,7 @@ from counterpoint._validation import (
     check_interval,
     check_number,
 )
-from counterpoint.assessment.bootstrap import check_groups
+from counterpoint.assessment.bootstrap import FEW_GROUPS, FEWEST_GROUPS, check_groups
 from counterpoint.assessment.groups import Estimate
 from counterpoint.assessment.learners import abstentions, named_outputs
 from counterpoint.assessment.votes import Z, wilson_interval
@@ -35,14 +35,13 @@ __all__ = [
     "compare_votes",
     "credit_estimate",
     "equal_credit",
+    "error_of_mean",
     "holm",
     "paired_difference",
     "paired_test",
 ]
 
 SURE = 0.05  # a smaller p-value counts as evidence
-FEWEST_GROUPS = 5  # for an interval or a test
-FEW_GROUPS = 10  # fewer get a word of caution
 GRIDS = (1, 2, 6, 12, 60, 420, 840, 2520)  # tied votes are shared: credits are whole in one of these parts
 FINE = 2**15  # steps of a grid for sums that are on none
 MOST_STEPS = 2**24  # of all different sums together
@@ -209,6 +208,23 @@ def paired_test(differences: ArrayLike, groups: ArrayLike | None = None) -> floa
     if codes is not None and len(sums) < FEWEST_GROUPS:
         return float("nan")
     return _sign_flip_test(sums[np.abs(sums) > ROUNDING])
+
+
+def error_of_mean(values: FloatArray, groups: IntArray | None = None) -> float:
+    """Return the standard error of the mean of the values that are not NaN, over samples or over groups.
+
+    Examples
+    --------
+    >>> values = np.array([1.0, 0.0, 1.0, 1.0])
+    >>> round(error_of_mean(values), 3), round(error_of_mean(np.repeat(values, 2), np.arange(8) // 2), 3)
+    (0.25, 0.25)
+    """
+    known, codes = _defined(values, groups)
+    if codes is None:
+        codes = np.arange(len(known))
+    if len(np.unique(codes)) < 2:
+        return float("nan")
+    return float(np.sqrt(_GroupSums.of(known, codes).variance(float(known.mean()))))
 
 
 class _GroupSums(NamedTuple):

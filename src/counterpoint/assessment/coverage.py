@@ -25,6 +25,8 @@ class Coverage:
         Samples on which the vote that counts is tied. The tied classes share the sample: of two, each gets half.
     vote_on : array, shape (n_learners,)
         Accuracy of the vote that counts on the samples that each learner answered.
+    n_groups : int or None
+        The number of groups of samples that belong together; None where each is on its own.
 
     Examples
     --------
@@ -38,6 +40,7 @@ class Coverage:
     voters: IntArray
     tied: int
     vote_on: FloatArray
+    n_groups: int | None = None
 
     @property
     def complete(self) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from counterpoint.assessment.bootstrap import FEW_GROUPS, FEWEST_GROUPS
 from counterpoint.assessment.effective import CLOSE
 from counterpoint.assessment.estimates import Estimate
 from counterpoint.assessment.groups import Finding
@@ -92,6 +93,19 @@ def _few_shared(a: Assessment) -> Finding | None:
     return Finding("few_shared", "warning", text, {"pairs": pairs})
 
 
+def _few_groups(a: Assessment) -> Finding | None:
+    """Find too few groups of samples to say how much numbers vary from group to group."""
+    n_groups = a.coverage.n_groups
+    if n_groups is None or n_groups >= FEW_GROUPS:
+        return None
+    some = ": intervals are rough, and" if n_groups >= FEWEST_GROUPS else ", too few for intervals;"
+    text = (
+        f"The samples are of {n_groups} groups only{some} what leaving out or reweighting learners would bring is not "
+        "judged."
+    )
+    return Finding("few_groups", "warning", text, {"n_groups": n_groups})
+
+
 def _correlation_sample(a: Assessment) -> Finding | None:
     """Report how many samples would tell how much the learners err together."""
     needed = a.effective.samples_needed
@@ -118,6 +132,7 @@ SAMPLE_RULES: Sequence[Callable[[Assessment], Finding | None]] = (
     _missing,
     _never_true,
     _few_shared,
+    _few_groups,
     _no_errors,
     _sample,
     _correlation_sample,
