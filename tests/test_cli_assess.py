@@ -340,6 +340,22 @@ def test_compare_allows_for_groups_and_takes_a_margin(capsys, tmp_path):
     assert "`--group` must hold the same groups in all files" in capsys.readouterr().err
 
 
+def test_select_allows_for_groups(capsys, tmp_path):
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 2, 90)
+    votes = np.where(rng.random((3, 90)) < 0.75, truth, 1 - truth)
+    rows = [["label", "text", "a", "b", "c"], *zip(truth, np.arange(90) % 9, *votes, strict=True)]
+    path = tmp_path / "pool.csv"
+    path.write_text("".join(",".join(map(str, row)) + "\n" for row in rows))
+    assert main(["select", str(path), "--truth", "label", "--group", "text"]) == 0
+    assert "of 9 groups only, so these intervals are rough" in " ".join(capsys.readouterr().out.split())
+    assert main(["select", str(path), "--truth", "label", "--group", "text", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    expected = select(truth, votes, learners=["a", "b", "c"], groups=np.arange(90) % 9)
+    assert found["against_pool"] == expected.to_dict()["against_pool"]
+    assert found["learners"] == ["a", "b", "c"]
+
+
 def test_select_writes_the_truth_of_outputs_alone_under_its_usual_name(data, capsys, tmp_path):
     np.save(tmp_path / "votes.npy", data[1])
     np.save(tmp_path / "truth.npy", data[0])

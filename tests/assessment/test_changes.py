@@ -67,7 +67,7 @@ def test_the_order_of_the_samples_hardly_matters():
 def test_the_error_is_the_spread_over_samples(copies):
     """Where samples are copied, the gain varies as over those without copies."""
     rng, found = np.random.default_rng(0), []
-    for _ in range(120):
+    for _ in range(80):
         truth, votes = panel(rng, 150, [0.75] * 4)
         read = Outputs(np.repeat(votes, copies, axis=1), np.repeat(truth, copies))
         found.append(judge_changes(read, "hard", np.repeat(np.arange(150), copies) if copies > 1 else None))

@@ -17,13 +17,14 @@ from counterpoint.assessment.agreement_result import (
     DawidSkeneSummary,
     LabelSummary,
 )
-from counterpoint.assessment.bootstrap import check_groups
+from counterpoint.assessment.bootstrap import FEW_GROUPS, FEWEST_GROUPS, check_groups, stratified_parts
 from counterpoint.assessment.comparison import (
     PairedVotes,
     VoteComparison,
     compare_votes,
     credit_estimate,
     equal_credit,
+    error_of_mean,
     holm,
     paired_difference,
     paired_test,
@@ -65,6 +66,8 @@ from counterpoint.outputs import (
 )
 
 __all__ = [
+    "FEWEST_GROUPS",
+    "FEW_GROUPS",
     "AgreementAssessment",
     "AgreementSummary",
     "Assessment",
@@ -96,16 +99,19 @@ __all__ = [
     "assess_estimator",
     "assess_regression",
     "assess_scores",
+    "check_groups",
     "check_names",
     "compare_votes",
     "credit_estimate",
     "dawid_skene",
     "equal_credit",
+    "error_of_mean",
     "holm",
     "learner_outputs",
     "named_outputs",
     "paired_difference",
     "paired_test",
+    "stratified_parts",
     "wilson_interval",
 ]
 

@@ -102,7 +102,24 @@ def group_sums(columns: FloatArray, groups: NDArray[np.intp]) -> FloatArray:
 
 
 def check_groups(groups: ArrayLike | None, n_samples: int) -> NDArray[np.intp] | None:
-    """Return the group of each sample as 0, 1, ..."""
+    """Return the group of each sample as 0, 1, ...; None where each is on its own.
+
+    Parameters
+    ----------
+    groups : array-like of shape (n_samples,) or None
+        Which samples belong together, as a caller gave them: of any kind, at least two different ones.
+    n_samples : int
+        The number of samples.
+
+    Returns
+    -------
+    ndarray of int, shape (n_samples,), or None
+
+    Examples
+    --------
+    >>> check_groups(["b", "a", "b"], 3)
+    array([1, 0, 1])
+    """
     if groups is None:
         return None
     values = np.asarray(groups)

@@ -29,6 +29,7 @@ MOST_VOTES = 500_000  # of all learners together
 MOST_LEARNERS = 60  # of larger ensembles no group is worth naming
 FEWEST_PER_LEARNER = 10  # samples, to fit anything
 CUTS = 5
+SURE = 2.6  # standard errors that make a gain, as for `Difference.is_gain`
 MOST_COUNTS = 5 * 10**7  # votes times classes in all cuts; with more there are fewer cuts
 PAIRED = 8  # learners that are left out in pairs too: of an odd number one alone brings little, since votes then tie
 
@@ -170,8 +171,8 @@ def _correlations(read: Outputs) -> tuple[FloatArray, FloatArray]:
 
 
 def _difference(cuts: Sequence[FloatArray], groups: NDArray[np.intp] | None) -> Difference:
-    """Return the mean over the cuts, with the standard error of one."""
-    errors = [error_of_mean(changes, groups) for changes in cuts]
+    """Return the mean over the cuts, with the standard error of one, widened where there are few groups."""
+    errors = [error_of_mean(changes, groups, sure=SURE) for changes in cuts]
     return Difference(
         float(np.mean([mean_defined(changes) for changes in cuts])),
         float(np.sqrt(np.mean(np.square(errors)))),

@@ -72,7 +72,9 @@ def holm(p_values: ArrayLike) -> FloatArray:
     return adjusted
 
 
-def credit_estimate(credit: ArrayLike, groups: ArrayLike | None = None) -> Estimate:
+def credit_estimate(
+    credit: ArrayLike, groups: ArrayLike | None = None, *, more_variance: float = 0.0
+) -> Estimate:
     """Return the accuracy of a vote with Wilson's 95 % interval, from its credit on each sample.
 
     Parameters
@@ -82,6 +84,8 @@ def credit_estimate(credit: ArrayLike, groups: ArrayLike | None = None) -> Estim
         voted, are left out.
     groups : array-like of shape (n_samples,), optional
         Which samples belong together; by default each is on its own.
+    more_variance : float, default=0
+        Variance of the mean that does not come from the samples, such as that of a choice.
 
     Returns
     -------
@@ -101,22 +105,26 @@ def credit_estimate(credit: ArrayLike, groups: ArrayLike | None = None) -> Estim
     0.900 (0.523 to 0.987)
     """
     values, codes = _defined(credit, groups)
-    share = float(values.mean())
-    n = float(len(values))
+    share, n = float(values.mean()), float(len(values))
+    spread, limit, most = share * (1 - share) / n, Z, n
     if codes is not None:
         sums = _GroupSums.of(values, codes)
         if len(sums.sizes) < FEWEST_GROUPS:
             return Estimate(share, np.nan, np.nan)
-        spread = sums.variance(share)
-        worth = min(share * (1 - share) / spread, n) if spread > 0 else float(len(sums.sizes))
-        n = (
-            worth * (Z / sums.limit()) ** 2
-        )  # Wilson's interval depends on the quantile and n by z^2 / n alone
-    return Estimate(share, *wilson_interval(share, n))
+        spread, limit = sums.variance(share), sums.limit()
+        most = n if spread > 0 else float(len(sums.sizes))
+    spread += more_variance
+    worth = min(share * (1 - share) / spread, most) if spread > 0 else most
+    # Wilson's interval depends on the quantile and n by z^2 / n alone.
+    return Estimate(share, *wilson_interval(share, worth * (Z / limit) ** 2))
 
 
 def paired_difference(
-    differences: ArrayLike, groups: ArrayLike | None = None, *, confidence: float = 0.95
+    differences: ArrayLike,
+    groups: ArrayLike | None = None,
+    *,
+    confidence: float = 0.95,
+    more_variance: float = 0.0,
 ) -> Estimate:
     r"""Return the mean of paired differences with its 95 % interval.
 
@@ -128,6 +136,8 @@ def paired_difference(
         Which samples belong together; by default each is on its own.
     confidence : float, default=0.95
         The confidence of the interval.
+    more_variance : float, default=0
+        Variance of the mean that does not come from the samples, such as that of a choice.
 
     Returns
     -------
@@ -166,7 +176,7 @@ def paired_difference(
         more = sums.with_a_win_each()
         middle = d.sum() / more.sizes.sum()
         spread, limit = more.variance(middle), more.limit(tail)
-    half = limit * np.sqrt(spread)
+    half = limit * np.sqrt(spread + more_variance)
     return Estimate(float(d.mean()), max(float(middle - half), -1.0), min(float(middle + half), 1.0))
 
 
@@ -210,8 +220,23 @@ def paired_test(differences: ArrayLike, groups: ArrayLike | None = None) -> floa
     return _sign_flip_test(sums[np.abs(sums) > ROUNDING])
 
 
-def error_of_mean(values: FloatArray, groups: IntArray | None = None) -> float:
-    """Return the standard error of the mean of the values that are not NaN, over samples or over groups.
+def error_of_mean(values: ArrayLike, groups: ArrayLike | None = None, *, sure: float | None = None) -> float:
+    """Return the standard error of a mean, over samples or over groups of samples.
+
+    Parameters
+    ----------
+    values : array-like of shape (n_samples,)
+        What is averaged; NaN is left out.
+    groups : array-like of shape (n_samples,), optional
+        Which samples belong together; by default each is on its own.
+    sure : float, optional
+        The number of standard errors that will count as evidence: with few groups the error is then widened by what
+        Student's quantile has over the normal one.
+
+    Returns
+    -------
+    float
+        NaN with fewer than two samples or groups.
 
     Examples
     --------
@@ -224,7 +249,9 @@ def error_of_mean(values: FloatArray, groups: IntArray | None = None) -> float:
         codes = np.arange(len(known))
     if len(np.unique(codes)) < 2:
         return float("nan")
-    return float(np.sqrt(_GroupSums.of(known, codes).variance(float(known.mean()))))
+    sums = _GroupSums.of(known, codes)
+    wider = 1.0 if sure is None or groups is None else sums.limit(float(ndtr(sure))) / sure
+    return wider * float(np.sqrt(sums.variance(float(known.mean()))))
 
 
 class _GroupSums(NamedTuple):

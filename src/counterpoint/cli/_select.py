@@ -16,6 +16,7 @@ from counterpoint.cli._reading import (
     Drop,
     File,
     FileFormat,
+    Group,
     Item,
     Judge,
     Label,
@@ -105,6 +106,7 @@ def select(
     item: Item = None,
     judge: Judge = None,
     label: Label = None,
+    group: Group = None,
     file_format: FileFormat = None,
     size: Size = "smallest",
     within: Within = 0.75,
@@ -122,7 +124,7 @@ def select(
     prices = None if costs is None else read_costs(costs)
     inputs = [predictions, *([] if costs is None or _are_pairs(costs) else [Path(costs)])]
     _check_outputs(out, figure, inputs)
-    pool = read_ensemble(predictions, truth, learner, drop, Layout(item, judge, label, file_format))
+    pool = read_ensemble(predictions, truth, learner, drop, Layout(item, judge, label, file_format, group))
     check_complete(pool, predictions)
     check_known(pool, predictions)
     assert pool.y_true is not None
@@ -138,6 +140,7 @@ def select(
             diversity=diversity,
             voting=voting,
             costs=prices,
+            groups=pool.groups,
         )
     if as_json:
         echo_json({"chosen": list(selection.chosen), **selection.to_dict()})

@@ -10,8 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterpoint._validation import FloatArray, check_choice, check_number, check_real, check_whole
-from counterpoint.assessment import check_names, credit_estimate, named_outputs, paired_difference
+from counterpoint._validation import FloatArray, IntArray, check_choice, check_number, check_real, check_whole
+from counterpoint.assessment import (
+    check_groups,
+    check_names,
+    credit_estimate,
+    named_outputs,
+    paired_difference,
+)
 from counterpoint.outputs import VOTINGS, Outputs
 from counterpoint.selection._choosers import Greedy
 from counterpoint.selection._crossfit import Choice, CrossFit, Settings, panel_credits
@@ -37,6 +43,7 @@ def select(
     voting: str = "auto",
     labels: ArrayLike | None = None,
     learners: Sequence[str] | None = None,
+    groups: ArrayLike | None = None,
 ) -> Selection:
     r"""Choose the learners of a pool that are worth keeping, and their weights.
 
@@ -69,6 +76,8 @@ def select(
         ``y_true``, and of ``outputs`` where those are labels.
     learners : sequence of str, optional
         Distinct names of the learners; by default those of a mapping or a DataFrame, else L1, L2, ...
+    groups : array-like of shape (n_samples,), optional
+        Which samples belong together, such as several items of one document; by default samples are independent.
 
     Returns
     -------
@@ -80,8 +89,14 @@ def select(
     *What is judged on other samples.* The samples are cut into five parts with equal shares of the classes. The whole
     choice is made without each part and judged on it: ``accuracy``, ``against_pool`` and ``effects``. To choose the
     smallest panel, panels of all sizes are fitted without each part and judged on it; the smallest one is taken whose
-    accuracy is within ``within`` standard errors of the best. With fewer than 20 samples, or fewer than five of all but
-    one class, nothing can be judged so, and "smallest" is "largest".
+    accuracy is within ``within`` standard errors of the best. With fewer than 20 samples, fewer than five of all but
+    one class, or fewer than five groups, nothing can be judged so, and "smallest" is "largest". Groups stay in one
+    part, and all standard errors and intervals are then over groups.
+
+    *Intervals.* Those of ``accuracy`` and ``against_pool`` are for the panel that is returned, chosen on all samples,
+    as it will do on others. To the variance over samples they add a quarter of it, since the fits share samples (Nadeau
+    and Bengio 2003), and the luck of the choice: the variance over samples of the difference between the panels that
+    were judged and the one that is returned. ``docs/selection.md`` says how far they hold.
 
     *"pursuit"* is non-negative matching pursuit: after each pick the weights are refitted by non-negative least squares
     (:func:`scipy.optimize.nnls`). It also walks with equal weights, and takes the walk with the smaller squared error
@@ -134,15 +149,16 @@ def select(
         errors=check_number(within, "within", 0),
         costs=_check_costs(costs, names),
     )
-    cross = CrossFit(read, settings)
+    codes = check_groups(groups, read.n_samples)
+    cross = CrossFit(read, settings, codes)
     _check_pool(cross)
     choice = cross.choose()
-    worth = judge_choice(cross)
+    worth = judge_choice(cross, choice)
     return Selection(
         learners=names,
         **_chosen(choice),
         **worth._asdict(),
-        panels=_panels(choice, settings.costs),
+        panels=_panels(choice, settings.costs, cross.groups_without()),
         costs=settings.costs,
         fitted_accuracy=float(panel_credits(read, settings.voting, choice.weights[np.newaxis])[0].mean()),
         path=np.array(choice.fit.picks[-1], dtype=np.int64),
@@ -150,6 +166,7 @@ def select(
         method=method,
         voting=settings.voting,
         diversity=settings.diversity if method == "greedy" else None,
+        n_groups=None if codes is None else int(codes.max()) + 1,
     )
 
 
@@ -172,7 +189,7 @@ def _members(picks: Sequence[int], weights: FloatArray) -> dict[str, Any]:
     return {"indices": indices, "weights": weights[indices]}
 
 
-def _panels(choice: Choice, costs: FloatArray) -> tuple[Panel, ...]:
+def _panels(choice: Choice, costs: FloatArray, groups: IntArray | None) -> tuple[Panel, ...]:
     """Return the panels of a fit, each set of learners once, with what is known of them on other samples."""
     found: dict[tuple[int, ...], Panel] = {}
     credit = choice.credit
@@ -181,7 +198,8 @@ def _panels(choice: Choice, costs: FloatArray) -> tuple[Panel, ...]:
         members = _members(picks, weights)
         accuracy, behind = UNDEFINED, UNDEFINED
         if credit is not None and best is not None:
-            accuracy, behind = credit_estimate(credit[at]), paired_difference(credit[at] - best)
+            accuracy = credit_estimate(credit[at], groups)
+            behind = paired_difference(credit[at] - best, groups)
         key = tuple(sorted(members["indices"].tolist()))
         if key not in found or at <= choice.at:
             found[key] = Panel(

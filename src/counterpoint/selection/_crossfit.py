@@ -1,8 +1,8 @@
 """Panels judged on samples that did not choose them.
 
-The samples are cut into parts. A fit leaves some parts out, and what it chose is judged on one of them. To choose a
-size, panels of all sizes are fitted without each part and judged on it. To judge that choice too, the same is done
-without one more part. Every fit is made once.
+The samples are cut into parts; samples that belong together stay in one. A fit leaves some parts out, and what it chose
+is judged on one of them. To choose a size, panels of all sizes are fitted without each part and judged on it. To judge
+that choice too, the same is done without one more part. Every fit is made once.
 
 Notation: N learners, P panels from small to large (or from cheap to dear), n samples.
 """
@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from counterpoint._validation import FloatArray, IntArray
+from counterpoint.assessment import stratified_parts
 from counterpoint.outputs import Outputs, learner_scores, scores_to_probabilities, vote_credit
 from counterpoint.selection._choosers import Caruana, Chooser, Greedy
 from counterpoint.selection._pursuit import Moments, Pursuit
@@ -74,12 +75,13 @@ class Choice(NamedTuple):
 class CrossFit:
     """The fits of one selection."""
 
-    def __init__(self, read: Outputs, settings: Settings) -> None:
-        self.read, self.settings = read, settings
+    def __init__(self, read: Outputs, settings: Settings, groups: IntArray | None = None) -> None:
+        self.read, self.settings, self.groups = read, settings, groups
         assert read.truth_codes is not None
         counts = np.sort(np.bincount(read.truth_codes))
         self.possible = read.n_samples >= _FEWEST and len(counts) > 1 and counts[-2] >= PARTS
-        self.parts = _stratified(read.truth_codes)
+        self.possible &= groups is None or groups.max() + 1 >= PARTS
+        self.parts = stratified_parts(read.truth_codes, groups, PARTS)
         self.fits, self.part = cache(self._fits), cache(self._part)
         self._moments, self._judged = cache(self._read_moments), cache(self._judge)
         self._budgets: FloatArray | None = None
@@ -100,16 +102,22 @@ class CrossFit:
         best = int(np.argmin([errors[last].min() for _, errors in judged]))
         credit, _ = judged[best]
         if size == "smallest":
-            at = int(within_noise(credit, self.settings.errors)[0])
+            at = int(within_noise(credit, self.settings.errors, self.groups_without(left))[0])
         else:
             at = len(credit) - 1 if self.settings.picks else self._largest(left, fits[best])
         return Choice(fits[best], at, credit)
 
     def _largest(self, left: Left, fit: Fit) -> int:
         """Return the largest panel within one standard error of the best, on the samples that chose them."""
-        return int(
-            within_noise(panel_credits(self._rest(left), self.settings.voting, fit.weights)[0], 1.0)[-1]
-        )
+        credit = panel_credits(self._rest(left), self.settings.voting, fit.weights)[0]
+        groups = None if self.groups is None else self.groups[self._samples(left)]
+        return int(within_noise(credit, 1.0, groups)[-1])
+
+    def groups_without(self, left: Left = frozenset()) -> IntArray | None:
+        """Return the groups of the samples that are judged, part after part, without some parts."""
+        if self.groups is None:
+            return None
+        return np.concatenate([self.groups[self._judged_in(k)] for k in range(PARTS) if k not in left])
 
     def _on_each_part(self, left: Left, which: int) -> tuple[FloatArray, FloatArray]:
         """Return the credit of the panels on every part, fitted without it, (P, n), and the squared error, (P,)."""
@@ -159,12 +167,18 @@ class CrossFit:
 
     def _rest(self, left: Left) -> Outputs:
         """Return the samples of all parts but some."""
-        return self.read.take(np.flatnonzero(~np.isin(self.parts, list(left)))) if left else self.read
+        return self.read.take(self._samples(left)) if left else self.read
+
+    def _samples(self, left: Left) -> IntArray:
+        return np.flatnonzero(~np.isin(self.parts, list(left)))
 
     def _part(self, k: int) -> Outputs:
         """Return the samples of a part that are judged."""
+        return self.read.take(self._judged_in(k))
+
+    def _judged_in(self, k: int) -> IntArray:
         step = max(-(-self.read.n_samples // _MOST), 1)
-        return self.read.take(np.flatnonzero(self.parts == k)[::step])
+        return np.flatnonzero(self.parts == k)[::step]
 
     def _read_moments(self, k: int) -> Moments:
         return Moments.of(self.read.take(np.flatnonzero(self.parts == k)), self.settings.voting)
@@ -198,11 +212,3 @@ def _spent(walk: Sequence[int], costs: FloatArray) -> FloatArray:
 def _padded(rows: FloatArray, count: int) -> FloatArray:
     """Return so many rows; where a fit had fewer learners to pick from, its last panel stands for larger ones."""
     return rows[np.minimum(np.arange(count), len(rows) - 1)]
-
-
-def _stratified(codes: IntArray) -> IntArray:
-    """Return the part of each sample; every part has its share of every class."""
-    shuffled = np.random.default_rng(0).permutation(len(codes))
-    parts = np.empty(len(codes), dtype=np.int64)
-    parts[shuffled[np.argsort(codes[shuffled], kind="stable")]] = np.arange(len(codes)) % PARTS
-    return parts

@@ -6,6 +6,7 @@ Notation: P panels from small to large, or from cheap to dear, n samples; credit
 import numpy as np
 
 from counterpoint._validation import ROUNDING, FloatArray, IntArray
+from counterpoint.assessment import error_of_mean
 
 
 def first_best(scores: FloatArray) -> int:
@@ -13,9 +14,9 @@ def first_best(scores: FloatArray) -> int:
     return int(np.argmax(scores >= scores.max() - ROUNDING))
 
 
-def within_noise(credit: FloatArray, errors: float) -> IntArray:
+def within_noise(credit: FloatArray, errors: float, groups: IntArray | None = None) -> IntArray:
     """Return the panels within so many standard errors, of the paired difference, of the most accurate one."""
     loss = credit[first_best(credit.mean(axis=1))] - credit
-    allowed = errors * loss.std(axis=1) / np.sqrt(credit.shape[1])
+    allowed = errors * np.array([error_of_mean(one, groups) for one in loss])
     found: IntArray = np.flatnonzero(loss.mean(axis=1) <= allowed + ROUNDING)
     return found

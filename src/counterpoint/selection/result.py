@@ -12,12 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 from counterpoint._notebook import html_block, html_table
 from counterpoint._plain import plain
 from counterpoint._validation import FloatArray, IntArray, check_json
-from counterpoint.assessment import Estimate
+from counterpoint.assessment import FEW_GROUPS, FEWEST_GROUPS, Estimate
 from counterpoint.outputs import Outputs, RunningVote, as_array, winners
 
 _PRINTED = 20  # learners that a printed selection shows
 _HEADER = ("learner", "weight", "without it, points")
-_SCHEMA = 2  # of the JSON; raise it whenever a field changes
+_SCHEMA = 3  # of the JSON; raise it whenever a field changes
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,9 +69,10 @@ class Selection:
     weights : array, of the shape of ``indices``
         Their weights in the vote; they sum to one.
     accuracy : Estimate
-        Accuracy of the weighted vote, with its 95 % interval, on samples that did not choose it.
+        Accuracy of the weighted vote, on samples that did not choose it, with a 95 % interval that allows for the
+        choice.
     against_pool : Estimate
-        ``accuracy`` less that of the equal vote of the whole pool, with its paired 95 % interval.
+        ``accuracy`` less that of the equal vote of the whole pool, with its paired 95 % interval, likewise.
     effects : tuple of Estimate
         For each learner of the pool, the accuracy of the panel with it less that of the panel without it, with a paired
         95 % interval, on samples that did not choose the panel. NaN for a learner without which nobody would vote, and
@@ -94,6 +95,8 @@ class Selection:
         The vote of ``accuracy`` and of :meth:`vote`.
     diversity : float or None
         Lambda over its critical value; None if the method has no lambda.
+    n_groups : int or None
+        The number of groups of samples that belong together; None where each is on its own.
 
     Examples
     --------
@@ -122,6 +125,7 @@ class Selection:
     method: str
     voting: str
     diversity: float | None
+    n_groups: int | None = None
 
     @property
     def n_learners(self) -> int:
@@ -208,14 +212,21 @@ class Selection:
         how = self.method if self.diversity is None else f"{self.method}, diversity {self.diversity:g}"
         first = f"{len(self.indices)} of {self.n_learners} learners ({how})"
         if np.isnan(self.accuracy.value):
+            few = "groups" if self.n_groups is not None and self.n_groups < FEWEST_GROUPS else "samples"
             return first, (
                 f"Their {self.voting} vote is right on {100 * self.fitted_accuracy:.1f} % of the samples it was chosen "
-                "on, which is too high for others; there are too few samples to judge it on others."
+                f"on, which is too high for others; there are too few {few} to judge it on others."
             )
         value, low, high = (f"{100 * share:.1f}" for share in self.accuracy)
         return first, (
             f"Their {self.voting} vote is right on {value} % ({low} to {high}) of samples that did not choose it, "
-            f"{points(self.against_pool)} points against the vote of all."
+            f"{points(self.against_pool)} points against the vote of all.{self._rough()}"
+        )
+
+    def _rough(self) -> str:
+        few = self.n_groups is not None and self.n_groups < FEW_GROUPS
+        return (
+            f" The samples are of {self.n_groups} groups only, so these intervals are rough." if few else ""
         )
 
     def __repr__(self) -> str:
