@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from counterpoint import assess
-from counterpoint.assessment import changes
+from counterpoint.assessment import assess_scores, changes
 from counterpoint.assessment.bootstrap import stratified_parts
 from counterpoint.assessment.changes import judge_changes
 from counterpoint.outputs import Outputs
@@ -89,8 +89,8 @@ def test_nothing_is_advised_on_fewer_than_ten_groups():
     assert np.isnan([found.changes.leave_out_gain.value, found.changes.reweighting.value]).all()
     few = {finding.code: finding for finding in found.findings}["few_groups"]
     assert few.text == (
-        "The samples are of 9 groups only: intervals are rough, and what leaving out or reweighting learners would "
-        "bring is not judged."
+        "The samples are of 9 groups only: intervals are rough. What leaving out or reweighting learners would bring "
+        "is not judged."
     )
     assert few.severity == "warning"
     assert few.numbers == {"n_groups": 9}
@@ -98,7 +98,27 @@ def test_nothing_is_advised_on_fewer_than_ten_groups():
         assert "few_groups" not in [finding.code for finding in assess(truth, votes, groups=enough).findings]
     four = assess(truth, votes, groups=groups % 4)
     few = {finding.code: finding for finding in four.findings}["few_groups"]
-    assert few.text.startswith("The samples are of 4 groups only, too few for intervals; ")
+    assert few.text.startswith("The samples are of 4 groups only, too few for intervals. ")
+
+
+def test_without_a_truth_and_on_scores_too_few_groups_have_no_interval_either():
+    rng = np.random.default_rng(0)
+    _, votes = panel(rng, 120, [0.8, 0.7, 0.7])
+    for given in (votes, np.zeros((3, 120), int), rng.normal(size=(3, 120))):
+        judged = assess_scores if given.dtype.kind == "f" else assess
+        four, nine, ten = (judged(given, groups=np.arange(120) % n) for n in (4, 9, 10))
+        found = [
+            (one.agreement.observed, one.agreement.krippendorff_alpha)
+            if judged is assess
+            else (one.alpha_interval, one.correlation, one.effective)
+            for one in (four, nine)
+        ]
+        assert np.isnan([one.low for one in found[0]]).all()
+        assert not np.isnan([one.low for one in found[1] if not np.isnan(one.value)]).any()
+        assert four.findings[0].text == "The samples are of 4 groups only, too few for intervals."
+        assert nine.findings[0].text == "The samples are of 9 groups only: intervals are rough."
+        assert "few_groups" not in [finding.code for finding in ten.findings]
+        assert judged is assess or "nan" not in str(four)
 
 
 @pytest.mark.parametrize("missing", [False, True])

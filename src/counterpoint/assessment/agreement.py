@@ -1,6 +1,7 @@
 r"""Where a panel stands without a truth: how far its learners agree, and what that may be worth."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from counterpoint.assessment.agreement_result import (
     DawidSkeneSummary,
     LabelSummary,
 )
-from counterpoint.assessment.bootstrap import bootstrap_estimates, check_groups
+from counterpoint.assessment.bootstrap import FEWEST_GROUPS, bootstrap_estimates, check_groups, few_groups
 from counterpoint.assessment.dawid_skene import DAWID_SKENE_MODELS, TINY, DawidSkene, fit_dawid_skene
 from counterpoint.assessment.groups import Estimate
 from counterpoint.assessment.result import check_names
@@ -103,7 +104,8 @@ def assess_agreement(
         confidence=posterior.max(axis=1),
         findings=(),
     )
-    return with_agreement_findings(result)
+    result = with_agreement_findings(result)
+    return replace(result, findings=(*few_groups(clusters), *result.findings))
 
 
 def _fits(votes: CodedVotes) -> dict[str, DawidSkene]:
@@ -129,7 +131,9 @@ def _agreement(votes: CodedVotes, groups: NDArray[np.intp] | None) -> AgreementS
     pairs, kappas, shared = label_pairs(codes, m)
     several = columns[:, 1] > 0
     if observed.value == 1:  # a bootstrap of equal samples has no spread
-        observed = Estimate(1.0, wilson_interval(1.0, int(several.sum()))[0], 1.0)
+        n = int(several.sum()) if groups is None else len(np.unique(groups[several]))
+        known = groups is None or n >= FEWEST_GROUPS
+        observed = Estimate(1.0, wilson_interval(1.0, n)[0] if known else np.nan, observed.high)
         given = np.bincount(codes[codes >= 0], minlength=m) / (codes >= 0).sum()
         chance = float((given**2).sum())
         low = (observed.low - chance) / (1 - chance) if chance < 1 else np.nan

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterpoint._validation import FloatArray, IntArray
-from counterpoint.assessment.groups import Estimate
+from counterpoint.assessment.groups import Estimate, Finding
 from counterpoint.outputs import split_truth
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "FEW_GROUPS",
     "bootstrap_estimates",
     "check_groups",
+    "few_groups",
     "group_sums",
     "resampled_means",
     "stratified_parts",
@@ -99,6 +100,28 @@ def group_sums(columns: FloatArray, groups: NDArray[np.intp]) -> FloatArray:
     sums = np.zeros((int(groups.max()) + 1, columns.shape[1]))
     np.add.at(sums, groups, columns)
     return sums
+
+
+def few_groups(groups: NDArray[np.intp] | None) -> tuple[Finding, ...]:
+    """Return a finding that there are too few groups to say how much numbers vary between them; else nothing.
+
+    Parameters
+    ----------
+    groups : ndarray of int, shape (n_samples,), or None
+        Which samples belong together, as 0, 1, ...
+
+    Examples
+    --------
+    >>> [finding.text for finding in few_groups(np.array([0, 0, 1, 1, 2, 2]))]
+    ['The samples are of 3 groups only, too few for intervals.']
+    >>> few_groups(None)
+    ()
+    """
+    if groups is None or (n_groups := int(groups.max()) + 1) >= FEW_GROUPS:
+        return ()
+    effect = ": intervals are rough." if n_groups >= FEWEST_GROUPS else ", too few for intervals."
+    text = f"The samples are of {n_groups} groups only{effect}"
+    return (Finding("few_groups", "warning", text, {"n_groups": n_groups}),)
 
 
 def check_groups(groups: ArrayLike | None, n_samples: int) -> NDArray[np.intp] | None:

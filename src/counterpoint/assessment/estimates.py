@@ -27,7 +27,8 @@ class Estimate(NamedTuple):
     high: float
 
     def __str__(self) -> str:
-        return f"{self.value:.3f} ({self.low:.3f} to {self.high:.3f})"
+        ends = "" if math.isnan(self.low) else f" ({self.low:.3f} to {self.high:.3f})"
+        return f"{self.value:.3f}{ends}"
 
     def as_percent(self) -> str:
         """Return a share as text, in percent."""

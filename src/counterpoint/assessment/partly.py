@@ -87,7 +87,9 @@ def _independence(labelled: Assessment, alone: AgreementAssessment) -> Finding |
         return None
     seen, guessed = float(labelled.accuracies.mean()), float(np.nanmean(alone.estimated.accuracies))
     # The learners' errors may all coincide, so that the mean is known no better than that of one learner.
-    error = float(np.sqrt(max(seen * (1 - seen), 1e-4) / labelled.n_samples))
+    # So may those on the samples of a group.
+    n_groups = labelled.coverage.n_groups
+    error = float(np.sqrt(max(seen * (1 - seen), 1e-4) / (n_groups or labelled.n_samples)))
     off = guessed - seen
     if abs(off) <= _LIMIT * error:
         return None

@@ -1,10 +1,11 @@
 """Rules about the samples: how many there are, which votes are missing, and what they cannot tell."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from counterpoint.assessment.bootstrap import FEW_GROUPS, FEWEST_GROUPS
+from counterpoint.assessment.bootstrap import few_groups
 from counterpoint.assessment.effective import CLOSE
 from counterpoint.assessment.estimates import Estimate
 from counterpoint.assessment.groups import Finding
@@ -96,14 +97,10 @@ def _few_shared(a: Assessment) -> Finding | None:
 def _few_groups(a: Assessment) -> Finding | None:
     """Find too few groups of samples to say how much numbers vary from group to group."""
     n_groups = a.coverage.n_groups
-    if n_groups is None or n_groups >= FEW_GROUPS:
-        return None
-    some = ": intervals are rough, and" if n_groups >= FEWEST_GROUPS else ", too few for intervals;"
-    text = (
-        f"The samples are of {n_groups} groups only{some} what leaving out or reweighting learners would bring is not "
-        "judged."
-    )
-    return Finding("few_groups", "warning", text, {"n_groups": n_groups})
+    for finding in () if n_groups is None else few_groups(np.arange(n_groups)):
+        text = f"{finding.text} What leaving out or reweighting learners would bring is not judged."
+        return replace(finding, text=text)
+    return None
 
 
 def _correlation_sample(a: Assessment) -> Finding | None:

@@ -106,9 +106,10 @@ class ScoreAssessment(AssessmentBase):
         if np.isnan(alpha.value):
             found = f"The agreement of {self.n_learners} learners on {self.n_samples} samples is undefined"
         else:
+            interval = "" if np.isnan(alpha.low) else f"95 % interval {alpha.low:.3f} to {alpha.high:.3f}; "
             found = (
                 f"{self.n_learners} learners agree on the scores of {self.n_samples} samples with Krippendorff's alpha "
-                f"{alpha.value:.3f} (95 % interval {alpha.low:.3f} to {alpha.high:.3f}; 1 is perfect, 0 is chance)"
+                f"{alpha.value:.3f} ({interval}1 is perfect, 0 is chance)"
             )
         return f"{found}. Without a truth nobody can tell how good the scores are."
 
@@ -146,7 +147,8 @@ class ScoreAssessment(AssessmentBase):
         for i in order.tolist():
             bias = "undefined"
             if not np.isnan(self.bias[i]):
-                bias = f"{self.bias[i]:+.3g} ± {self.bias_error[i]:.2g}"
+                error = "" if np.isnan(self.bias_error[i]) else f" ± {self.bias_error[i]:.2g}"
+                bias = f"{self.bias[i]:+.3g}{error}"
             related = rounded(self.others_correlation[i])
             rows.append((self.learners[i], str(self.given[i]), significant(self.means[i]), bias, related))
         if self.n_learners > most:
@@ -240,4 +242,4 @@ def _interval(estimate: Estimate, digits: int = 3) -> str:
     if np.isnan(estimate.value):
         return "undefined"
     value, low, high = (f"{one:.{digits}f}" for one in estimate)
-    return f"{value} ({low} to {high})"
+    return value if np.isnan(estimate.low) else f"{value} ({low} to {high})"

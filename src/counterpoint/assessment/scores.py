@@ -5,13 +5,21 @@ scored, r its mean over pairs.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import stdtrit
 
 from counterpoint._validation import FloatArray, IntArray
-from counterpoint.assessment.bootstrap import bootstrap_estimates, check_groups, group_sums
+from counterpoint.assessment.bootstrap import (
+    FEWEST_GROUPS,
+    bootstrap_estimates,
+    check_groups,
+    few_groups,
+    group_sums,
+)
 from counterpoint.assessment.groups import Estimate
 from counterpoint.assessment.learners import named_outputs
 from counterpoint.assessment.result import check_names
@@ -27,7 +35,6 @@ from counterpoint.outputs import mean_of_pairs, ratio
 
 __all__ = ["assess_scores"]
 
-_Z = 1.96
 _CONSTANT = 1e-12  # spread, as a share of the mean square, that is due to rounding
 
 
@@ -121,7 +128,8 @@ def assess_scores(
         consensus=ratio(np.where(known, scores, 0.0).sum(axis=0), count),
         findings=(),
     )
-    return with_score_findings(result)
+    result = with_score_findings(result)
+    return replace(result, findings=(*few_groups(clusters), *result.findings))
 
 
 def _correlations(scores: FloatArray, known: NDArray[np.bool_]) -> tuple[FloatArray, IntArray]:
@@ -159,8 +167,12 @@ def _mean_correlation(
     own = (z**2 * ((weights * np.nan_to_num(correlations)) @ here)).sum(axis=0) / 2
     influence = (products - own)[:, None]
     parts = influence if groups is None else group_sums(influence, groups)
-    error = float(np.sqrt((parts**2).sum() * len(parts) / max(len(parts) - 1, 1)))
-    low, high = (float(np.clip(value + sign * _Z * error, -1, 1)) for sign in (-1, 1))
+    if groups is not None and len(parts) < FEWEST_GROUPS:
+        return Estimate(value, np.nan, np.nan)
+    half = float(stdtrit(max(len(parts) - 1, 1), 0.975)) * float(
+        np.sqrt((parts**2).sum() * len(parts) / max(len(parts) - 1, 1))
+    )
+    low, high = (float(np.clip(value + sign * half, -1, 1)) for sign in (-1, 1))
     return Estimate(value, low, high)
 
 
@@ -169,7 +181,7 @@ def _kish(correlation: Estimate, n_learners: int) -> Estimate:
     lowest = -1 / (n_learners - 1) + 1e-6
 
     def number(r: float) -> float:
-        return float(n_learners / (1 + (n_learners - 1) * max(r, lowest)))
+        return float(n_learners / (1 + (n_learners - 1) * np.maximum(r, lowest)))
 
     return Estimate(number(correlation.value), number(correlation.high), number(correlation.low))
 
@@ -187,12 +199,13 @@ def _against_others(
             continue
         others = (total[both] - own[both]) / (count[both] - 1)
         difference = own[both] - others
-        bias[i] = difference.mean()
+        bias[i], correlation[i] = difference.mean(), _correlation(own[both], others)
         parts = (difference - bias[i])[:, None]
         if groups is not None:
             parts = group_sums(parts, np.unique(groups[both], return_inverse=True)[1])
+            if len(parts) < FEWEST_GROUPS:
+                continue
         error[i] = np.sqrt((parts**2).sum() * len(parts) / max(len(parts) - 1, 1)) / both.sum()
-        correlation[i] = _correlation(own[both], others)
     return bias, error, correlation
 
 
