@@ -99,6 +99,9 @@ def test_nothing_is_advised_on_fewer_than_ten_groups():
     four = assess(truth, votes, groups=groups % 4)
     few = {finding.code: finding for finding in four.findings}["few_groups"]
     assert few.text.startswith("The samples are of 4 groups only, too few for intervals. ")
+    for one in (four.effective.independence, four.effective.error_correlation, four.intervals.predicted):
+        assert np.isnan(one.low)
+        assert np.isnan(one.high)
 
 
 def test_without_a_truth_and_on_scores_too_few_groups_have_no_interval_either():

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from scipy.special import betaincinv, gammaincinv, ndtr, stdtrit
 
 from counterpoint._validation import FloatArray
+from counterpoint.assessment.bootstrap import FEWEST_GROUPS
 from counterpoint.assessment.groups import Coverage, Estimate
 from counterpoint.outputs import (
     Correctness,
@@ -70,8 +71,8 @@ class Uncertainty(NamedTuple):
 
     @property
     def limit(self) -> float:
-        """Half the width of a 95 % interval, in standard errors."""
-        return _limit(self.freedom)
+        """Half the width of a 95 % interval, in standard errors; NaN for fewer than five groups or samples."""
+        return _limit(self.freedom) if self.freedom >= FEWEST_GROUPS - 1 else math.nan
 
     def correlation_interval(self) -> Estimate:
         """Return c with its 95 % interval."""
