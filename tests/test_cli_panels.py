@@ -5,7 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from counterpoint.assessment import AgreementAssessment, RegressionAssessment, ScoreAssessment, dawid_skene
+from counterpoint import assess
+from counterpoint.assessment import AgreementAssessment, RegressionAssessment, ScoreAssessment
 from counterpoint.cli import main
 
 
@@ -163,8 +164,9 @@ def test_dawid_skene_writes_a_consensus(folder, capsys):
     lines = out.splitlines()
     assert lines[0] == "id,consensus,confidence"
     rows = [line.split(",") for line in (folder / "bare.csv").read_text().splitlines()[1:]]
-    found = dawid_skene([[row[k] or None for row in rows] for k in range(1, 5)])
-    assert [line.split(",")[1] for line in lines[1:]] == found.consensus.tolist()
+    found = assess([[row[k] or None for row in rows] for k in range(1, 5)])
+    assert [line.split(",")[1] for line in lines[1:]] == list(found.consensus)
+    assert f"The consensus is right on {found.bounds.in_words()}." in err
     assert float(lines[1].split(",")[2]) == pytest.approx(found.confidence[0], rel=1e-5)
 
 

@@ -41,7 +41,8 @@ def test_votes_alone_give_the_agreement_by_position_or_with_none():
     fit = dawid_skene(votes, model="one_coin")
     np.testing.assert_allclose(a.one_coin.accuracies, fit.accuracies)
     np.testing.assert_array_equal(a.consensus, fit.consensus)
-    np.testing.assert_allclose(a.confidence, fit.confidence)
+    assert a.confidence.mean() == pytest.approx(min(a.bounds.consensus.value, fit.confidence.mean()))
+    assert (np.diff(a.confidence[np.argsort(fit.confidence)]) >= 0).all()  # lowered, in the same order
     assert a.one_coin.confidence == pytest.approx(fit.confidence.mean())
 
 
@@ -83,7 +84,7 @@ def test_it_prints_well_and_goes_to_json():
     a = assess(votes, name="<judges>")
     text = str(a)
     assert text.startswith("<judges>\n========\nTwo of the 6 learners agree on ")
-    assert "Without a truth nobody can tell how often they are right." in a.verdict
+    assert "Without a truth nobody can tell how often they are right: their consensus on between" in a.verdict
     assert "Krippendorff's alpha" in text
     assert text.count("\nL") == 6
     assert "&lt;judges&gt;" in a._repr_html_()
@@ -91,10 +92,10 @@ def test_it_prints_well_and_goes_to_json():
     assert again.to_json() == a.to_json()
     assert str(again) == text
     with pytest.raises(
-        ValueError, match=r"^`data` must be an AgreementAssessment with schema 1; got schema 4\.$"
+        ValueError, match=r"^`data` must be an AgreementAssessment with schema 2; got schema 4\.$"
     ):
         AgreementAssessment.from_dict(assess(*panel()).to_dict())
-    words = r"^`data` must be an Assessment with schema 4; got schema 1 of task 'agreement'\.$"
+    words = r"^`data` must be an Assessment with schema 4; got schema 2 of task 'agreement'\.$"
     with pytest.raises(ValueError, match=words):
         Assessment.from_json(a.to_json())
 
@@ -141,9 +142,13 @@ def test_a_copy_is_found():
     _, votes = panel(n_samples=1000)
     rng = np.random.default_rng(1)
     votes[5] = np.where(rng.random(1000) < 0.1, votes[5], votes[4])
-    found = codes(assess(votes))["close_pairs"]
-    assert found.text.startswith("L5 and L6 agree more with each other (kappa 0.9")
-    assert found.numbers == {"pairs": [[4, 5]]}
+    found = codes(assess(votes))["families"]
+    assert found.text.startswith("L5 and L6 agree far more with each other (kappa 0.9")
+    assert found.numbers == {"families": [[4, 5]]}
+    votes[5] = np.where(rng.random(1000) < 0.35, votes[4], panel(n_samples=1000, seed=0)[1][5])
+    found = codes(assess(votes))
+    assert "families" not in found
+    assert found["close_pairs"].numbers == {"pairs": [[4, 5]]}
 
 
 def test_a_guesser_and_one_that_never_looks_are_named():
@@ -171,7 +176,7 @@ def test_two_learners_have_no_estimated_accuracies():
     assert a.model == "votes"
     assert a.consensus == ("a", "a", "b", "b")
     assert a.confidence.tolist() == [1, 0.5, 1, 1]
-    assert "three learners or more" in codes(a)["no_truth"].text
+    assert "three opinions or more" in codes(a)["no_truth"].text
     assert AgreementAssessment.from_json(a.to_json()).one_coin is None
     assert len(a.learner_rows()[0]) == 3
 

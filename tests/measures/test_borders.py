@@ -40,7 +40,7 @@ FOR_ONE_LEARNER = {
     "truth_learner_correlation",
 }
 # their borders are in test_agreement.py
-OF_AGREEMENT = ["fleiss_kappa", "intraclass_correlation", "krippendorff_alpha"]
+OF_AGREEMENT = ["fleiss_kappa", "gwet_ac1", "intraclass_correlation", "krippendorff_alpha"]
 NAN = float("nan")
 
 BAD = [

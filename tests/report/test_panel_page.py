@@ -51,9 +51,14 @@ def test_the_first_lines_say_how_far_a_panel_agrees_and_what_that_does_not_say(p
     text = EnsembleReport(panel).markdown().replace("**", "").replace("\xa0", " ")
     assert f"Two of the 5 learners agree on {100 * panel.agreement.observed.value:.1f} % of the 200" in text
     assert f"Krippendorff's alpha is {panel.agreement.krippendorff_alpha.value:.2f}" in text
-    assert "Without a truth nobody can tell how often they are right." in text
-    right = panel.estimated.confidence
-    assert f"would be right on {100 * right:.1f} %; if they share errors, on less." in text
+    right = panel.bounds.consensus
+    between = (
+        f"between {100 * right.low:.0f} and {100 * right.high:.0f} %, if their errors are correlated by 0"
+    )
+    assert (
+        f"Without a truth nobody can tell how often they are right. Their consensus is right on {between}"
+        in text
+    )
 
 
 def test_names_are_escaped(panels):

@@ -14,6 +14,7 @@ from counterpoint.assessment.agreement import assess_agreement
 from counterpoint.assessment.agreement_result import (
     AgreementAssessment,
     AgreementSummary,
+    ConsensusBounds,
     DawidSkeneSummary,
     LabelSummary,
 )
@@ -75,6 +76,7 @@ __all__ = [
     "Challenge",
     "Changes",
     "ClassSummary",
+    "ConsensusBounds",
     "CorrelationSummary",
     "Coverage",
     "DawidSkene",

@@ -8,11 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from counterpoint._validation import FloatArray
 from counterpoint.assessment.agreement_result import AgreementAssessment
 from counterpoint.assessment.findings import SEVERITIES
 from counterpoint.assessment.groups import Finding
+from counterpoint.assessment.opinions import Copies, opinion_of
 from counterpoint.assessment.sample_findings import name_learners
+from counterpoint.outputs import mean_defined
 
 __all__ = ["with_agreement_findings"]
 
@@ -20,48 +21,71 @@ _FEW = 100  # samples
 _OFTEN = 0.9  # share of one label at which agreement says little
 _LIMIT = 2.6  # standard errors that count as evidence
 _APART = 0.25  # of the usual kappa: a lower one sets a learner apart
-_EXCESS = 0.01  # unanimity beyond the model that is worth a word
-_CLOSER = 0.15  # kappa beyond what other pairs imply that is worth a word
-_MANY = 60  # learners; the time grows with their fourth power
 
 
-def with_agreement_findings(assessment: AgreementAssessment) -> AgreementAssessment:
+def with_agreement_findings(assessment: AgreementAssessment, copies: Copies) -> AgreementAssessment:
     """Return the assessment with its findings, warnings first."""
-    found = [finding for rule in RULES if (finding := rule(assessment)) is not None]
+    told = [
+        _families(assessment, copies),
+        _close_pairs(assessment, copies),
+        *(rule(assessment) for rule in RULES),
+    ]
+    found = [finding for finding in told if finding is not None]
     found.sort(key=lambda finding: SEVERITIES.index(finding.severity))
     return replace(assessment, findings=tuple(found))
 
 
 def _shared_errors(a: AgreementAssessment) -> Finding | None:
-    """Find learners that are unanimous more often than independent errors explain."""
-    fit, n = a.estimated, a.agreement.n_several
-    if fit is None or a.n_learners < 4 or not n * fit.unanimous >= 5:
+    """Find opinions that are unanimous more often than independent errors explain."""
+    fit, bounds = a.estimated, a.bounds
+    if fit is None or not bounds.shared:
         return None
-    expected, seen = fit.unanimous, a.agreement.unanimous
-    error = np.sqrt(expected * (1 - expected) / n)
-    if not seen - expected > max(_LIMIT * error, _EXCESS):
-        return None
+    c = bounds.correlation
     text = (
-        f"All who voted agree on {100 * seen:.1f} % of the samples; independent errors would make them agree on "
-        f"{100 * expected:.1f} %. They share errors, or some samples are harder than others, so they are right less "
-        "often than estimated."
+        f"All who voted agree on {100 * bounds.unanimous:.1f} % of the samples; independent errors would make them "
+        f"agree on {100 * fit.unanimous:.1f} %. They share errors, or some samples are harder than others (correlation "
+        f"of being right about {c.value:.2f}), so they are right less often than the model of independent errors says."
     )
-    return Finding("shared_errors", "warning", text, {"unanimous": seen, "expected": expected})
+    numbers = {"unanimous": bounds.unanimous, "expected": fit.unanimous, "error_correlation": c.value}
+    return Finding("shared_errors", "warning", text, numbers)
 
 
-def _close_pairs(a: AgreementAssessment) -> Finding | None:
-    """Find pairs that agree more than their agreement with the others explains."""
-    if not 5 <= a.n_learners <= _MANY:  # of four, nobody could tell which two are alike
+def _families(a: AgreementAssessment, copies: Copies) -> Finding | None:
+    """Name learners that copy one another."""
+    if copies.alike:
+        text = (
+            f"All learners nearly always agree (mean kappa {a.mean_kappa:.2f}): they copy one another, or they are "
+            "nearly always right. Votes alone cannot tell."
+        )
+        return Finding("families", "warning", text, {"families": [list(range(a.n_learners))]})
+    if not a.families:
         return None
-    excess = a.agreement.kappas - _implied_kappas(a)
-    rows, columns = np.triu_indices(a.n_learners, 1)
-    limit = 2 * np.sqrt(2 * np.log(20 * len(rows)))  # it grows with the number of pairs tested
-    sure = np.maximum(limit / np.sqrt(np.maximum(a.agreement.shared, 1)), _CLOSER)
-    beyond = (np.nan_to_num(excess) > sure)[rows, columns]
-    if not beyond.any():
+    families = sorted(a.families, key=len, reverse=True)
+    first = list(families[0])
+    pairs = a.agreement.kappas[np.ix_(first, first)][np.triu_indices(len(first), 1)]
+    more = len(families) - 1
+    also = f"; so do {more} other families" if more > 1 else "; so does another family" if more else ""
+    text = (
+        f"{name_learners(a.learners, first)} agree far more with each other (kappa {np.nanmean(pairs):.2f}) than their "
+        f"agreement with the others explains{also}: they copy one another or make the same errors, and count as one "
+        "opinion."
+    )
+    if copies.unclear:
+        text = (
+            f"{name_learners(a.learners, first)} nearly always agree (kappa {np.nanmean(pairs):.2f}), with the others "
+            "far less: they copy one another, or they are nearly always right and the others are not. Votes alone "
+            "cannot tell, so they count as one opinion."
+        )
+    return Finding("families", "warning", text, {"families": [list(f) for f in families]})
+
+
+def _close_pairs(a: AgreementAssessment, copies: Copies) -> Finding | None:
+    """Find pairs that agree more than their agreement with the others explains, but are no copies."""
+    of = opinion_of(a.n_learners, a.families)
+    pairs = [[i, j] for i, j in copies.pairs if of[i] != of[j]]
+    if not pairs:
         return None
-    pairs = [[int(i), int(j)] for i, j in zip(rows[beyond], columns[beyond], strict=True)]
-    first, second = max(pairs, key=lambda pair: excess[pair[0], pair[1]])
+    first, second = max(pairs, key=lambda pair: copies.excess[pair[0], pair[1]])
     more = len(pairs) - 1
     also = f", and so do {more} other pairs" if more > 1 else ", and so does another pair" if more else ""
     text = (
@@ -72,31 +96,15 @@ def _close_pairs(a: AgreementAssessment) -> Finding | None:
     return Finding("close_pairs", "warning", text, {"pairs": pairs})
 
 
-def _implied_kappas(a: AgreementAssessment) -> FloatArray:
-    """Return the kappa of every two learners that the other pairs imply, (N, N).
-
-    If errors are independent, the kappa of i and j is about the product of a number for each, so that it is
-    ``k_ir k_js / k_rs`` for any two others r and s. Their median stands even if some pairs are copies.
-    """
-    kappas, n = a.agreement.kappas, a.n_learners
-    firm = np.where(kappas > 2 / np.sqrt(np.maximum(a.agreement.shared, 1)), kappas, np.nan)
-    implied = np.full((n, n), np.nan)
-    for i in range(n):
-        for j in range(i + 1, n):
-            others = np.setdiff1d(np.arange(n), [i, j])
-            tetrads = np.outer(kappas[i, others], kappas[j, others]) / firm[np.ix_(others, others)]
-            known = tetrads[~np.eye(len(others), dtype=bool) & ~np.isnan(tetrads)]
-            implied[i, j] = implied[j, i] = np.median(known) if known.size else np.nan
-    return implied
-
-
 def _strangers(a: AgreementAssessment) -> Finding | None:
-    """Find learners that agree with the others no more than by chance."""
-    kappas = a.mean_kappas
-    shared = np.where(np.eye(a.n_learners, dtype=bool), 0, a.agreement.shared).max(axis=1)
+    """Find learners that agree with other opinions no more than by chance."""
+    of = opinion_of(a.n_learners, a.families)
+    same = of[:, None] == of
+    kappas = mean_defined(np.where(same, np.nan, a.agreement.kappas), axis=1)
+    shared = np.where(same, 0, a.agreement.shared).max(axis=1)
     chance = _LIMIT / np.sqrt(np.maximum(shared, 1))
     known = kappas[~np.isnan(kappas)]
-    if a.n_learners < 3 or not known.size:
+    if a.bounds.n_opinions < 3 or not known.size:
         return None
     learners = np.flatnonzero(kappas < np.minimum(chance, _APART * np.median(known))).tolist()
     if not learners:
@@ -145,17 +153,33 @@ def _no_truth(a: AgreementAssessment) -> Finding | None:
     """Say what cannot be known without a truth."""
     if a.n_labelled:
         return None
-    text = (
-        "Without a truth, an error that learners share looks like agreement. The estimated accuracies assume that they "
-        "err independently and that most votes are right; they are too high if the learners share errors. Label some "
-        "samples at random and pass them as the truth, with blanks for the others, to find out."
-    )
+    text = "Without a truth, an error that learners share looks like agreement."
     if a.estimated is None:
-        text = (
-            "Without a truth, an error that learners share looks like agreement. Their accuracies can be estimated for "
-            "three learners or more, or with some labelled samples, if there are two labels."
+        text += (
+            " Their accuracies can be estimated for three opinions or more, or with some labelled samples, if there "
+            "are two labels."
         )
+    else:
+        text += (
+            " The accuracies of single learners assume that they err independently and that most votes are right; "
+            "they are too high if the learners share errors."
+        )
+    text += (
+        " Label some samples at random and pass them as the truth, with blanks for the others, to find out."
+    )
     return Finding("no_truth", "info", text, {"n_samples": a.n_samples})
+
+
+def _many_labels(a: AgreementAssessment) -> Finding | None:
+    """Say that labels are too many for matrices of errors."""
+    if a.one_coin is None or a.confusion is not None:
+        return None
+    each = float(a.labels.votes.sum()) / a.n_classes
+    text = (
+        f"There are {a.n_classes:,} different labels with {each:.1f} votes each on average, too many to learn which "
+        "are confused with which: only one accuracy for each learner is estimated."
+    )
+    return Finding("many_labels", "info", text, {"n_classes": a.n_classes, "votes_each": each})
 
 
 def _sample(a: AgreementAssessment) -> Finding | None:
@@ -171,8 +195,8 @@ RULES: Sequence[Callable[[AgreementAssessment], Finding | None]] = (
     _strangers,
     _constant,
     _shared_errors,
-    _close_pairs,
     _one_label,
+    _many_labels,
     _no_truth,
     _sample,
 )

@@ -14,11 +14,12 @@ __all__ = [
     "AGREEMENT_SCHEMA",
     "AgreementAssessment",
     "AgreementSummary",
+    "ConsensusBounds",
     "DawidSkeneSummary",
     "LabelSummary",
 ]
 
-AGREEMENT_SCHEMA = 1  # of the JSON; raise it whenever a field changes
+AGREEMENT_SCHEMA = 2  # of the JSON; raise it whenever a field changes
 _SHOWN = 12  # learners in the text; the best and the worst of more
 
 
@@ -30,7 +31,7 @@ class AgreementSummary:
     ----------
     observed : Estimate
         Share of pairs of votes on one sample that are equal, averaged over samples with two votes or more.
-    fleiss_kappa, krippendorff_alpha : Estimate
+    fleiss_kappa, krippendorff_alpha, gwet_ac1 : Estimate
         The same beyond chance: 1 is perfect agreement, 0 that of chance. 95 % bootstrap intervals over samples.
     unanimous : float
         Share of the samples with two votes or more on which all who voted agree.
@@ -53,6 +54,7 @@ class AgreementSummary:
     observed: Estimate
     fleiss_kappa: Estimate
     krippendorff_alpha: Estimate
+    gwet_ac1: Estimate
     unanimous: float
     n_complete: int
     n_several: int
@@ -98,12 +100,14 @@ class DawidSkeneSummary:
     ----------
     accuracies : array, shape (n_learners,)
         Estimated accuracy of each learner; too high if the learners share errors.
-    confusions : array, shape (n_learners, n_classes, n_classes)
-        Estimated probability of each vote (last axis), given the true class.
+    errors : array, shape (n_learners,)
+        Their standard errors, if the model holds.
+    confusions : array, shape (n_learners, n_classes, n_classes), or None
+        Estimated probability of each vote (last axis), given the true class; None with over 50 classes.
     prior : array, shape (n_classes,)
         Estimated shares of the classes.
     unanimous : float
-        The share of those samples on which the model expects all who voted to agree.
+        The share of the samples with two opinions or more on which the model expects all of them to agree.
     confidence : float
         Mean probability of the consensus on samples without a truth: its accuracy, if the model holds.
     bic : float
@@ -118,16 +122,68 @@ class DawidSkeneSummary:
     """
 
     accuracies: FloatArray
-    confusions: FloatArray
+    errors: FloatArray
+    confusions: FloatArray | None
     prior: FloatArray
     unanimous: float
     confidence: float
     bic: float
 
 
+@dataclass(frozen=True, eq=False)
+class ConsensusBounds:
+    """Between what the accuracy lies, on samples without a truth, if errors may be shared.
+
+    Votes alone cannot tell accurate learners from learners that make the same errors. Each accuracy has a value for
+    errors that are correlated as the votes suggest, a highest one for errors that are independent (or as little
+    correlated as the votes allow), and a lowest one for errors that are correlated by 0.5, more than those of any panel
+    of language models that we know of. The ends include the sampling error. That most votes are right is assumed.
+
+    Attributes
+    ----------
+    n_opinions : int
+        Learners, with copies counted as one.
+    unanimous : float
+        Share of the samples with two opinions or more on which all of them agree.
+    shared : bool
+        Whether that is more than independent errors explain.
+    correlation : Estimate
+        The correlation of being right: that which four equal votes suggest, or 0.25 for fewer than four opinions; the
+        lowest and the highest that is allowed for.
+    learner : Estimate
+        The accuracy of a learner on average.
+    consensus : Estimate
+        The accuracy of the consensus.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from counterpoint import assess
+    >>> rng = np.random.default_rng(0)
+    >>> bounds = assess((rng.random((5, 500)) < 0.1) ^ rng.integers(0, 2, 500)).bounds
+    >>> bounds.n_opinions, round(bounds.consensus.low, 2), round(bounds.consensus.high, 2)
+    (5, 0.66, 1.0)
+    """
+
+    n_opinions: int
+    unanimous: float
+    shared: bool
+    correlation: Estimate
+    learner: Estimate
+    consensus: Estimate
+
+    def in_words(self) -> str:
+        """Return the bounds of the consensus as text, with the correlations they are for."""
+        right, c = self.consensus, self.correlation
+        return (
+            f"between {100 * right.low:.0f} and {100 * right.high:.0f} %, if their errors are correlated by "
+            f"{c.low:.2f} to {c.high:.2f}"
+        )
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class AgreementAssessment(AssessmentBase):
-    """How far a panel agrees, and what its votes say if the learners err independently.
+    """How far a panel agrees, and how accurate it can be.
 
     Returned by :func:`counterpoint.assess` for votes without a truth. Undefined numbers are NaN.
 
@@ -147,15 +203,21 @@ class AgreementAssessment(AssessmentBase):
         How far the learners agree.
     labels : LabelSummary
         Which labels they give.
+    families : tuple of tuples of int
+        Learners that copy one another; the consensus counts them as one opinion.
     one_coin, confusion : DawidSkeneSummary or None
         The models of Dawid and Skene, with one accuracy or with a matrix of errors for each learner; None for fewer
-        than three learners without any truth, and where all labels are the same.
+        than three opinions without any truth, and where all labels are the same; only one coin where there are over 50
+        labels, or labels hardly repeat.
+    bounds : ConsensusBounds
+        Between what the accuracy lies if errors may be shared.
     model : {"one_coin", "confusion", "votes"}
         Where the consensus comes from: the model with the lower BIC, or the shares of the votes if there is none.
     consensus : tuple
         The most probable label of each sample.
     confidence : array, shape (n_samples,)
-        Its probability, or share of the votes.
+        Its probability: the model's, with logits that are scaled down until their mean over samples without a truth is
+        ``bounds.consensus.value``; the share of the opinions where ``model`` is "votes".
     findings : tuple of Finding
         What to think of it, warnings first.
 
@@ -182,8 +244,10 @@ class AgreementAssessment(AssessmentBase):
     learners: tuple[str, ...]
     agreement: AgreementSummary
     labels: LabelSummary
+    families: tuple[tuple[int, ...], ...]
     one_coin: DawidSkeneSummary | None
     confusion: DawidSkeneSummary | None
+    bounds: ConsensusBounds
     model: str
     consensus: tuple[Any, ...]
     confidence: FloatArray
@@ -201,6 +265,9 @@ class AgreementAssessment(AssessmentBase):
         beyond = "" if np.isnan(alpha.value) else f"; Krippendorff's alpha {alpha.value:.3f}"
         known = f"Of {self.n_samples} samples {self.n_labelled} have a truth" if self.n_labelled else ""
         cannot = known or "Without a truth nobody can tell how often they are right"
+        bounds = self.bounds
+        if not known and not np.isnan(bounds.consensus.low):
+            cannot += f": their consensus on {bounds.in_words()}"
         if np.isnan(found.value):
             return f"No two of the {self.n_learners} learners voted on the same sample. {cannot}."
         return (
@@ -228,6 +295,7 @@ class AgreementAssessment(AssessmentBase):
             ("all who voted agree", rounded(found.unanimous)),
             ("Fleiss' kappa", _interval(found.fleiss_kappa)),
             ("Krippendorff's alpha", _interval(found.krippendorff_alpha)),
+            ("Gwet's AC1", _interval(found.gwet_ac1)),
             ("Cohen's kappa of two learners: lowest, mean, highest", _range(kappas)),
             ("most frequent label, its share", f"{self.classes[most]}, {rounded(self.labels.baseline)}"),
             *self._estimated_rows(),
@@ -239,8 +307,13 @@ class AgreementAssessment(AssessmentBase):
             if fit is not None:
                 label = f"accuracy if errors are independent ({name})"
                 rows.append((label, _range(fit.accuracies)))
-        if self.estimated is not None:
-            rows.append(("consensus right, if errors are independent", rounded(self.estimated.confidence)))
+        bounds = self.bounds
+        if not np.isnan(bounds.consensus.low):
+            low, high = bounds.correlation.low, bounds.correlation.high
+            rows.append(
+                (f"errors correlated by {low:.2f} to {high:.2f}: a learner right", _between(bounds.learner))
+            )
+            rows.append(("  and the consensus", _between(bounds.consensus)))
         return rows
 
     def learner_rows(self, most: int = _SHOWN) -> list[tuple[str, ...]]:
@@ -281,6 +354,10 @@ class AgreementAssessment(AssessmentBase):
 
 def _interval(estimate: Estimate) -> str:
     return "undefined" if np.isnan(estimate.value) else str(estimate)
+
+
+def _between(estimate: Estimate) -> str:
+    return f"between {rounded(estimate.low)} and {rounded(estimate.high)}"
 
 
 def _range(values: FloatArray) -> str:

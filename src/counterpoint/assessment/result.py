@@ -302,8 +302,10 @@ class Assessment(AssessmentBase):
             ("samples with a truth", f"{self.n_samples} of {found.n_samples}"),
             ("all samples: Krippendorff's alpha", str(found.agreement.krippendorff_alpha)),
         ]
-        if found.estimated is not None:
-            rows.append(("all samples: consensus, independent errors", _percent(found.estimated.confidence)))
+        right = found.bounds.consensus
+        if not np.isnan(right.low):
+            between = f"between {_percent(right.low)} and {_percent(right.high)}"
+            rows.append(("samples without a truth: consensus right", between))
         return rows
 
     def _coverage_rows(self) -> list[tuple[str, str]]:

@@ -1,5 +1,6 @@
 """The command that writes the vote of an ensemble: vote."""
 
+import math
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
@@ -55,8 +56,8 @@ Consensus = Annotated[
 Method = Annotated[
     Literal["vote", "dawid-skene"],
     typer.Option(
-        help="Count the votes, or weigh them by the accuracies that Dawid and Skene's model estimates from them; it "
-        "assumes that the learners err independently."
+        help="Count the votes, or weigh them by the accuracies that Dawid and Skene's model estimates from them; "
+        "copies count as one learner."
     ),
 ]
 OptionalTruth = Annotated[
@@ -134,12 +135,17 @@ def vote(
 
 
 def _estimate(path: Path, read: "Predictions") -> tuple[list[Any], list[float | str], int]:
-    """Return the consensus of Dawid and Skene's model and its probabilities."""
-    from counterpoint.assessment import dawid_skene
+    """Return the consensus of Dawid and Skene's model and its probabilities, with what they are worth on stderr."""
+    from counterpoint.assessment import assess
 
     with about(path):
-        found = dawid_skene(read.outputs, labels=read.labels)
-    return found.consensus.tolist(), found.confidence.tolist(), 0
+        found = assess(read.outputs, labels=read.labels, learners=read.learners)
+    for finding in found.findings:
+        if finding.code in ("families", "close_pairs", "shared_errors", "no_agreement"):
+            echo(finding.text, err=True)
+    if not math.isnan(found.bounds.consensus.low):
+        echo(f"The consensus is right on {found.bounds.in_words()}.", err=True)
+    return list(found.consensus), found.confidence.tolist(), 0
 
 
 def _consensus(

@@ -8,6 +8,7 @@ n_classes). All pairs are computed at once by matrix products. Undefined values 
 from counterpoint.measures.agreement import (
     IntraclassCorrelation,
     fleiss_kappa,
+    gwet_ac1,
     intraclass_correlation,
     krippendorff_alpha,
 )
@@ -81,6 +82,7 @@ __all__ = [
     "error_correlations",
     "fleiss_kappa",
     "generalized_diversity",
+    "gwet_ac1",
     "intraclass_correlation",
     "kohavi_wolpert_variance",
     "krippendorff_alpha",

@@ -1,7 +1,8 @@
 r"""Agreement of several learners on labels or on scores, without a truth.
 
 Notation: N learners, n samples; :math:`n_s` learners judge sample s, :math:`n_{sk}` of them give label k. Learners may
-leave samples out. Every number here is a function of sums over samples, so that it can be resampled fast.
+leave samples out. Every number here is a function of sums over samples, so that it can be resampled fast. Time and
+memory for labels are linear in the number of votes, whatever the number of classes.
 """
 
 from typing import NamedTuple
@@ -16,21 +17,24 @@ from counterpoint.outputs import code_votes, ratio, split_missing, warn_undefine
 __all__ = [
     "LEVELS",
     "IntraclassCorrelation",
+    "LabelSums",
     "check_scores",
     "fleiss_kappa",
+    "gwet_ac1",
     "intraclass_columns",
     "intraclass_correlation",
     "intraclass_from_sums",
     "krippendorff_alpha",
-    "label_columns",
+    "label_cells",
     "label_pairs",
-    "label_statistics",
+    "label_sums",
     "score_columns",
     "score_statistics",
 ]
 
 LEVELS = ("nominal", "ordinal", "interval")
 _CHANCE = 1e-12  # disagreement by chance that is due to rounding
+_FEW_CLASSES = 16  # for which a matrix product for each is fast
 
 
 class IntraclassCorrelation(NamedTuple):
@@ -71,6 +75,7 @@ def fleiss_kappa(outputs: ArrayLike, *, labels: ArrayLike | None = None) -> floa
 
     See Also
     --------
+    gwet_ac1 : Chance that does not explode where nearly all labels are the same.
     krippendorff_alpha : Nearly the same on complete labels; also for numbers.
 
     Notes
@@ -89,6 +94,46 @@ def fleiss_kappa(outputs: ArrayLike, *, labels: ArrayLike | None = None) -> floa
     0.657
     """
     return _nominal(outputs, labels, "fleiss_kappa", 1)
+
+
+def gwet_ac1(outputs: ArrayLike, *, labels: ArrayLike | None = None) -> float:
+    r"""Measure the agreement of all learners on the labels, beyond the chance of random labels.
+
+    Parameters
+    ----------
+    outputs : array-like of shape (n_learners, n_samples) or (n_learners, n_samples, n_classes)
+        Labels, or probabilities whose most probable class is the label, of at least two learners. None, NaN or masked
+        where a learner gave none.
+    labels : array-like of shape (n_classes,), optional
+        The classes, in the order of the columns of probabilities; by default the labels that occur. A class that
+        nobody chose counts as one that could have been chosen.
+
+    Returns
+    -------
+    float
+        AC1, at most 1; 1 is perfect agreement and 0 that of chance.
+
+    See Also
+    --------
+    fleiss_kappa : The same with another chance.
+
+    Notes
+    -----
+    .. math:: \mathrm{AC}_1 = \frac{P - P_e}{1 - P_e}, \qquad P_e = \frac{1}{m - 1} \sum_k q_k (1 - q_k),
+
+    with P and :math:`q_k` of :func:`fleiss_kappa` and m classes; Gwet (2008). Kappa takes every label for a possible
+    guess, so that two learners who both say "no" on 97% of the samples agree "by chance" on 94%. AC1 takes only the
+    labels of hard samples for guesses, as many as there can be if the labels are spread like :math:`q`. It is therefore
+    high where one label prevails, for learners that are right and for learners that never look. It is undefined, NaN
+    with a warning, where all labels are the same and no other class is named.
+
+    Examples
+    --------
+    >>> rare = [[1] * 118 + [1] * 5 + [0] * 2, [1] * 118 + [0] * 5 + [1] * 2]  # agreement 0.944
+    >>> round(gwet_ac1(rare), 3), round(fleiss_kappa(rare), 3)
+    (0.941, -0.029)
+    """
+    return _nominal(outputs, labels, "gwet_ac1", 3)
 
 
 def krippendorff_alpha(
@@ -203,56 +248,103 @@ def check_scores(outputs: ArrayLike) -> FloatArray:
     return scores if missing is None else np.where(missing, np.nan, scores)
 
 
-def label_columns(codes: NDArray[np.int32], n_classes: int) -> FloatArray:
-    """Return what the agreement on labels sums over samples, (n_samples, 4 + 2 n_classes).
+class LabelSums(NamedTuple):
+    """What the agreement on labels sums over samples.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (n_samples, 7)
+        Equal pairs as a share; two labels or more; one or more; equal pairs over ``n_s - 1``; labels where there are
+        two or more; and the mean of the classes' shares over the labels of the sample, of all samples and of those
+        with two labels or more.
+    n_classes : int
+        The number of classes.
 
     Examples
     --------
-    >>> label_columns(np.array([[0, 1], [0, -1]], dtype=np.int32), 2)
-    array([[1., 1., 1., 2., 1., 0., 2., 0.],
-           [0., 0., 1., 0., 0., 1., 0., 0.]])
+    >>> sums = label_sums(np.array([[0, 1, 0], [0, 1, 1]], dtype=np.int32), 2)
+    >>> sums.statistics(sums.rows.sum(axis=0, keepdims=True)).round(3)
+    array([[0.667, 0.333, 0.444, 0.333]])
+    """
+
+    rows: FloatArray
+    n_classes: int
+
+    def statistics(self, sums: FloatArray) -> FloatArray:
+        """Return observed agreement, Fleiss' kappa, Krippendorff's alpha and Gwet's AC1, (n_resamples, 4).
+
+        A sum of squared shares is linear near those of all samples: ``sum q*^2 = 2 sum q q* - sum q^2`` but for the
+        square of the change, which is of the order of one sample.
+        """
+        whole = self.rows.sum(axis=0)
+        agreed, several, voted, equal, total, near, near_several = sums.T
+        observed = ratio(agreed, several)
+        chance = 2 * ratio(near, voted) - whole[5] / max(whole[2], 1)
+        kappa = ratio(observed - chance, np.where(chance > 1 - _CHANCE, 0.0, 1 - chance))
+        expected = 2 * ratio(near_several, total) - whole[6] / max(whole[4], 1)
+        unequal = total**2 * (1 - expected)  # n (n - 1) D_e
+        unequal = np.where(1 - expected <= _CHANCE, 0.0, unequal)
+        alpha = 1 - ratio((total - equal) * (total - 1), unequal)
+        guess = (1 - chance) / max(self.n_classes - 1, 1)
+        ac1 = ratio(observed - guess, np.full(len(sums), self.n_classes > 1) * (1 - guess))
+        return np.column_stack([observed, kappa, alpha, ac1])
+
+
+def label_cells(
+    codes: NDArray[np.int32], n_classes: int
+) -> tuple[NDArray[np.intp], NDArray[np.intp], FloatArray]:
+    """Return the samples, classes and numbers of votes of all labels that occur on a sample, sample by sample.
+
+    Examples
+    --------
+    >>> sample, label, count = label_cells(np.array([[0, 1], [0, -1], [2, -1]], dtype=np.int32), 3)
+    >>> sample.tolist(), label.tolist(), count.tolist()
+    ([0, 0, 1], [0, 2, 1], [2.0, 1.0, 1.0])
     """
     n = codes.shape[1]
-    counts = np.zeros(n * n_classes)
-    for row in codes:
-        voted = np.flatnonzero(row >= 0)
-        counts[voted * n_classes + row[voted]] += 1
-    given = counts.reshape(n, n_classes)  # n_sk
-    total = given.sum(axis=1)  # n_s
-    pairs = (given * (given - 1)).sum(axis=1)
+    if n * n_classes <= codes.size:  # no sorting
+        where = np.arange(n) * n_classes
+        counts = np.zeros(n * n_classes)
+        for row in codes:
+            voted = row >= 0
+            counts[where[voted] + row[voted]] += 1
+        keys = np.flatnonzero(counts)
+        return keys // n_classes, keys % n_classes, counts[keys]
+    learner, sample = np.nonzero(codes >= 0)
+    keys, numbers = np.unique(sample * n_classes + codes[learner, sample], return_counts=True)
+    return keys // n_classes, keys % n_classes, numbers.astype(np.float64)
+
+
+def label_sums(codes: NDArray[np.int32], n_classes: int) -> LabelSums:
+    """Return what the agreement on labels sums over samples.
+
+    Examples
+    --------
+    >>> label_sums(np.array([[0, 1], [0, -1]], dtype=np.int32), 2).rows
+    array([[1. , 1. , 1. , 2. , 2. , 0.5, 2. ],
+           [0. , 0. , 1. , 0. , 0. , 0.5, 0. ]])
+    """
+    n = codes.shape[1]
+    sample, label, given = label_cells(codes, n_classes)  # n_sk
+    total = np.bincount(sample, given, minlength=n)  # n_s
+    pairs = np.bincount(sample, given * (given - 1), minlength=n)
     several = total >= 2
-    return np.column_stack(
+    share = given / total[sample]
+    q = np.bincount(label, share, minlength=n_classes) / max(np.count_nonzero(total), 1)
+    often = given * several[sample]
+    nu = np.bincount(label, often, minlength=n_classes) / max(float(often.sum()), 1.0)
+    rows = np.column_stack(
         [
             np.where(several, pairs / np.maximum(total * (total - 1), 1), 0.0),
             several,
             total >= 1,
             np.where(several, pairs / np.maximum(total - 1, 1), 0.0),
-            given / np.maximum(total, 1)[:, None],
-            given * several[:, None],
+            total * several,
+            np.bincount(sample, share * q[label], minlength=n),
+            np.bincount(sample, often * nu[label], minlength=n),
         ]
     )
-
-
-def label_statistics(sums: FloatArray) -> FloatArray:
-    """Return observed agreement, Fleiss' kappa and Krippendorff's alpha from sums of the columns, (n_resamples, 3).
-
-    Examples
-    --------
-    >>> label_statistics(np.array([[2.0, 2.0, 2.0, 4.0, 1.0, 1.0, 2.0, 2.0]]))
-    array([[1., 1., 1.]])
-    """
-    n_classes = (sums.shape[1] - 4) // 2
-    agreed, several, voted, equal = sums[:, :4].T
-    observed = ratio(agreed, several)
-    shares = sums[:, 4 : 4 + n_classes] / np.maximum(voted, 1)[:, None]
-    chance = (shares**2).sum(axis=1)
-    kappa = ratio(observed - chance, np.where(chance > 1 - _CHANCE, 0.0, 1 - chance))
-    given = sums[:, 4 + n_classes :]
-    total = given.sum(axis=1)
-    unequal = total**2 - (given**2).sum(axis=1)  # n (n - 1) D_e
-    unequal = np.where(unequal <= _CHANCE * total**2, 0.0, unequal)
-    alpha = 1 - ratio((total - equal) * (total - 1), unequal)
-    return np.column_stack([observed, kappa, alpha])
+    return LabelSums(rows, n_classes)
 
 
 def label_pairs(codes: NDArray[np.int32], n_classes: int) -> tuple[FloatArray, FloatArray, IntArray]:
@@ -264,6 +356,16 @@ def label_pairs(codes: NDArray[np.int32], n_classes: int) -> tuple[FloatArray, F
     >>> float(agreement[0, 1]).__round__(3), float(kappa[0, 1]).__round__(3), int(shared[0, 1])
     (0.667, 0.4, 3)
     """
+    count = _pairs_by_class if n_classes <= _FEW_CLASSES else _pairs_by_learner
+    shared, equal, chance = count(codes, n_classes)
+    kappa = ratio(
+        shared * equal - chance, shared**2 - chance
+    )  # whole numbers, so that a chance of one is exact
+    return ratio(equal, shared), kappa, shared.astype(np.int64)
+
+
+def _pairs_by_class(codes: NDArray[np.int32], n_classes: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return shared samples, equal votes and the sum of products of the numbers of votes for each class."""
     n_learners, n_samples = codes.shape
     shape = (n_learners, n_learners)
     shared, equal, chance = np.zeros(shape), np.zeros(shape), np.zeros(shape)
@@ -279,10 +381,22 @@ def label_pairs(codes: NDArray[np.int32], n_classes: int) -> tuple[FloatArray, F
             given[k] += votes @ voted.T
     for votes_for in given:
         chance += votes_for * votes_for.T
-    kappa = ratio(
-        shared * equal - chance, shared**2 - chance
-    )  # whole numbers, so that a chance of one is exact
-    return ratio(equal, shared), kappa, shared.astype(np.int64)
+    return shared, equal, chance
+
+
+def _pairs_by_learner(codes: NDArray[np.int32], n_classes: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the same in time and memory that are linear in the number of classes."""
+    shape = (len(codes), len(codes))
+    shared, equal, chance = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+    for i, own in enumerate(codes):
+        for j in range(i, len(codes)):
+            both = (own >= 0) & (codes[j] >= 0)
+            first, second = own[both], codes[j][both]
+            shared[i, j] = shared[j, i] = len(first)
+            equal[i, j] = equal[j, i] = np.count_nonzero(first == second)
+            often = np.bincount(first, minlength=n_classes) @ np.bincount(second, minlength=n_classes)
+            chance[i, j] = chance[j, i] = often
+    return shared, equal, chance
 
 
 def score_columns(scores: FloatArray, level: str) -> FloatArray:
@@ -362,8 +476,8 @@ def intraclass_from_sums(sums: FloatArray, n_learners: int) -> FloatArray:
 
 def _nominal(outputs: ArrayLike, labels: ArrayLike | None, name: str, place: int) -> float:
     votes = code_votes(outputs, labels=labels)
-    sums = label_columns(votes.codes, len(votes.classes)).sum(axis=0, keepdims=True)
-    return _warned(name, label_statistics(sums)[:, place : place + 1])
+    sums = label_sums(votes.codes, len(votes.classes))
+    return _warned(name, sums.statistics(sums.rows.sum(axis=0, keepdims=True))[:, place : place + 1])
 
 
 def _warned(name: str, values: FloatArray) -> float:

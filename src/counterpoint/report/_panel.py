@@ -79,9 +79,12 @@ def _labels_lead(a: AgreementAssessment) -> list[Sentence]:
         told.append((f" ({_CHANCE})", False))
     known = f"The truth is known of {a.n_labelled:,} samples" if a.n_labelled else ""
     second: Sentence = [(known or "Without a truth nobody can tell how often they are right", False)]
-    if a.estimated is not None:
-        second += [(". If they erred independently, their consensus would be right on ", False)]
-        second += [(percent(a.estimated.confidence), True), ("; if they share errors, on less", False)]
+    right, c = a.bounds.consensus, a.bounds.correlation
+    if math.isfinite(right.low):
+        second += [(". Their consensus is right on between ", False), (_ends_percent(right), True)]
+        second.append(
+            (f", if their errors are correlated by {number(c.low, 2)} to {number(c.high, 2)}", False)
+        )
     return [[*told, (".", False)], [*second, (".", False)]]
 
 
@@ -112,7 +115,13 @@ def _scores_lead(a: ScoreAssessment) -> list[Sentence]:
 def _labels_tiles(a: AgreementAssessment) -> list[tuple[str, str, str]]:
     """Return the four key numbers as (label, value, note)."""
     found, alpha = a.agreement.observed, a.agreement.krippendorff_alpha
-    right = math.nan if a.estimated is None else a.estimated.confidence
+    right, c = a.bounds.consensus, a.bounds.correlation
+    between = _ends_percent(right, " to ") if math.isfinite(right.low) else percent(math.nan)
+    if_shared = (
+        f"if errors are correlated by {number(c.low, 2)} to {number(c.high, 2)}"
+        if math.isfinite(c.low)
+        else ""
+    )
     return [
         ("Agreement of two learners", percent(found.value), f"95 % interval {interval(found)}"),
         ("Krippendorff's alpha", number(alpha.value, 2), f"{_CHANCE}; 95 % interval {_ends(alpha, 2)}"),
@@ -121,7 +130,7 @@ def _labels_tiles(a: AgreementAssessment) -> list[tuple[str, str, str]]:
             percent(a.agreement.unanimous),
             f"on {a.agreement.n_several:,} samples with two votes",
         ),
-        ("Consensus right", percent(right), "if errors were independent; less if they are shared"),
+        ("Consensus right", between, if_shared),
     ]
 
 
@@ -147,6 +156,10 @@ def _scores_tiles(a: ScoreAssessment) -> list[tuple[str, str, str]]:
 def _ends(estimate: Estimate, digits: int) -> str:
     low, high = number(estimate.low, digits), number(estimate.high, digits)
     return f"{low} to {high}" if math.isfinite(estimate.low) else low
+
+
+def _ends_percent(estimate: Estimate, to: str = " and ") -> str:
+    return f"{number(100 * estimate.low, 0)}{to}{number(100 * estimate.high, 0)} %"
 
 
 def _facts(a: Panel) -> list[tuple[str, str]]:
