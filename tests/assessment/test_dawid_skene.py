@@ -98,6 +98,47 @@ def test_independent_learners_are_seen_through_without_the_truth(model, n_classe
     assert share > (majority == truth).mean()  # it knows whom to trust
 
 
+@pytest.mark.parametrize("model", ["one_coin", "confusion"])
+def test_standard_errors_are_the_spread_of_the_estimates(model):
+    accuracies = [0.9, 0.8, 0.75, 0.7, 0.65]
+    fits = [dawid_skene(independent(accuracies, 800, seed=seed)[1], model=model) for seed in range(60)]
+    spread = np.std([fit.accuracies for fit in fits], axis=0)
+    errors = np.mean([fit.errors for fit in fits], axis=0)
+    np.testing.assert_allclose(errors, spread, rtol=0.3)
+    truth_known = np.sqrt(np.array(accuracies) * (1 - np.array(accuracies)) / 800)
+    assert (errors > truth_known).all()
+
+
+def test_standard_errors_allow_for_groups():
+    _, votes = independent([0.9, 0.8, 0.7, 0.6], 500)
+    one = dawid_skene(votes, model="one_coin").errors
+    four = np.repeat(votes, 4, axis=1)
+    np.testing.assert_allclose(dawid_skene(four, model="one_coin").errors, one / 2, rtol=0.02)
+    groups = np.repeat(np.arange(500), 4)
+    np.testing.assert_allclose(dawid_skene(four, model="one_coin", groups=groups).errors, one, rtol=0.02)
+
+
+def test_one_start_in_a_poor_place_does_not_decide():
+    # Three experts among eight that toss coins: from equal shares EM may stop at coins that happen to agree.
+    for seed in range(6):
+        truth, votes = independent([0.95] * 3 + [0.5] * 8, 400, seed=seed)
+        found = dawid_skene(votes, model="one_coin")
+        assert (found.accuracies[:3] > 0.85).all()
+        assert np.mean(found.consensus == truth) > 0.95
+
+
+def test_many_classes_take_linear_memory_and_hide_no_label_that_nobody_gave():
+    truth, votes = independent([0.8, 0.7, 0.6], 4000, n_classes=3000)
+    found = dawid_skene(votes)
+    assert (found.model, found.confusions) == ("one_coin", None)
+    np.testing.assert_allclose(found.accuracies, [0.8, 0.7, 0.6], atol=0.03)
+    some = np.ma.masked_array(truth, np.arange(4000) >= 500)  # some of these, nobody gave
+    known = dawid_skene(votes, some)
+    np.testing.assert_array_equal(known.consensus[:500], truth[:500])
+    with pytest.raises(ValueError, match="`model` must be 'one_coin' for so many classes; got 2756 classes"):
+        dawid_skene(votes, model="confusion")
+
+
 def test_learners_that_share_errors_look_better_than_they_are():
     rng = np.random.default_rng(0)
     truth = rng.integers(0, 2, 3000)

@@ -395,7 +395,7 @@ def test_copies_have_one_vote_however_many_answer():
     a = assess(truth, hide(np.tile(votes[:1], (6, 1)), missing))
     assert a.effective.votes.low < 1 < a.effective.votes.high  # each is judged on samples of its own
     assert a.effective.error_correlation == pytest.approx((1, 1, 1), abs=1e-4)
-    assert _finding(a, "near_duplicates").numbers["groups"] == [[0, 1, 2, 3, 4, 5]]
+    assert _finding(a, "families").numbers["copies"] == [[0, 1, 2, 3, 4, 5]]
     truth, votes, missing = make_holes(n_samples=20_000)
     a = assess(truth, hide(np.tile(votes[:1], (6, 1)), missing))
     assert a.effective.votes.value == pytest.approx(1, abs=0.02)

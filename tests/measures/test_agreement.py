@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score
 
 from counterpoint.exceptions import UndefinedMeasureWarning
-from counterpoint.measures import fleiss_kappa, intraclass_correlation, krippendorff_alpha
-from counterpoint.measures.agreement import label_pairs
+from counterpoint.measures import fleiss_kappa, gwet_ac1, intraclass_correlation, krippendorff_alpha
+from counterpoint.measures.agreement import label_pairs, label_sums
 
 NAN = float("nan")
 # Fleiss, Measuring nominal scale agreement among many raters, 1971, in the form of Wikipedia's page on his kappa:
@@ -44,6 +44,53 @@ def brute_alpha(scores, distance):
 def test_fleiss_kappa_of_the_published_example():
     votes = np.array([np.repeat(np.arange(5), counts) for counts in SUBJECTS]).T
     assert fleiss_kappa(votes) == pytest.approx(0.210, abs=5e-4)
+
+
+def test_ac1_of_published_examples():
+    # Gwet, Computing inter-rater reliability and its variance in the presence of high agreement, 2008, his formula by
+    # hand: agreement 118/125, shares .972 and .028, so chance 2 * .972 * .028.
+    rare = [[1] * 123 + [0] * 2, [1] * 118 + [0] * 5 + [1] * 2]
+    chance = 2 * 0.972 * 0.028
+    assert gwet_ac1(rare) == pytest.approx((118 / 125 - chance) / (1 - chance), abs=1e-12)
+    # irrCAC 1.0 for R, by Gwet: gwet.ac1.table(cont3x3abstractors) in its vignette.
+    first, second = np.nonzero(table := np.array([[13, 0, 0], [0, 20, 7], [0, 4, 56]]))
+    times = table[first, second]
+    votes = [np.repeat(first, times), np.repeat(second, times)]
+    assert gwet_ac1(votes) == pytest.approx(0.8493305, abs=5e-8)
+    # Missing labels: the shares are of samples with a label, the agreement of those with two.
+    assert gwet_ac1([["a", "a", "b", None], ["a", "b", "b", "a"]]) == pytest.approx(
+        (2 / 3 - 2 * (3.5 / 4 * 0 + 2.5 / 4 * 1.5 / 4)) / (1 - 2 * 2.5 / 4 * 1.5 / 4), abs=1e-12
+    )
+
+
+def test_a_class_that_nobody_chose_counts_for_ac1():
+    assert gwet_ac1([[1, 1, 1], [1, 1, 1]], labels=[0, 1]) == 1
+    assert gwet_ac1([[0, 1, 1], [0, 1, 0]], labels=[0, 1, 2]) > gwet_ac1([[0, 1, 1], [0, 1, 0]])
+
+
+@given(st.integers(0, 2**31), st.integers(2, 5), st.integers(3, 12), st.integers(2, 30))
+def test_sums_over_samples_give_the_shares_of_a_dense_table(seed, n_learners, n_samples, n_classes):
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(-1, n_classes, (n_learners, n_samples)).astype(np.int32)
+    codes[:2, :2] = [[0, 1], [1, 1]]
+    dense = np.stack([(codes == k).sum(axis=0) for k in range(n_classes)], axis=1)
+    total = dense.sum(axis=1)
+    some, several = total >= 1, total >= 2
+    observed = ((dense * (dense - 1)).sum(axis=1)[several] / (total * (total - 1))[several]).mean()
+    q = (dense[some] / total[some, None]).mean(axis=0)
+    guess = (q * (1 - q)).sum() / (n_classes - 1)
+    sums = label_sums(codes, n_classes)
+    found = sums.statistics(sums.rows.sum(axis=0, keepdims=True))[0]
+    assert found[0] == pytest.approx(observed)
+    assert found[1] == pytest.approx((observed - (q**2).sum()) / (1 - (q**2).sum()))
+    assert found[3] == pytest.approx((observed - guess) / (1 - guess))
+    # Drawn again, the shares change linearly but for the square of the change.
+    weights = np.ones(n_samples) + 1e-4 * rng.normal(size=n_samples)
+    again = sums.statistics((weights @ sums.rows)[None])[0]
+    shares = (weights[some] @ (dense[some] / total[some, None])) / weights[some].sum()
+    pairs = (dense * (dense - 1)).sum(axis=1)[several] / (total * (total - 1))[several]
+    seen = weights[several] @ pairs / weights[several].sum()
+    assert again[1] == pytest.approx((seen - (shares**2).sum()) / (1 - (shares**2).sum()), abs=1e-5)
 
 
 def test_alpha_against_the_krippendorff_package():
@@ -98,6 +145,13 @@ def test_pairs_of_learners_against_scikit_learn():
         assert kappa[i, j] == pytest.approx(cohen_kappa_score(a, b))
 
 
+def test_pairs_of_learners_are_the_same_for_many_classes():
+    rng = np.random.default_rng(0)
+    codes = rng.integers(-1, 3, (4, 60)).astype(np.int32)
+    for few, many in zip(label_pairs(codes, 3), label_pairs(codes, 1000), strict=True):
+        np.testing.assert_allclose(few, many)
+
+
 def test_labels_may_be_of_any_kind_and_missing_in_any_way():
     words = [["a", "b", "b"], ["a", "b", None], ["a", "a", "b"]]
     numbers = [[0.0, 1.0, 1.0], [0.0, 1.0, NAN], [0.0, 0.0, 1.0]]
@@ -109,7 +163,7 @@ def test_labels_may_be_of_any_kind_and_missing_in_any_way():
     assert fleiss_kappa(proba) == pytest.approx(found.pop())
 
 
-@pytest.mark.parametrize("measure", [fleiss_kappa, krippendorff_alpha, intraclass_correlation])
+@pytest.mark.parametrize("measure", [fleiss_kappa, gwet_ac1, krippendorff_alpha, intraclass_correlation])
 def test_agreement_on_a_constant_is_undefined(measure):
     with pytest.warns(UndefinedMeasureWarning, match=f"`{measure.__name__}` is undefined for these learners"):
         assert np.isnan(measure([[1, 1, 1], [1, 1, 1]])).all()

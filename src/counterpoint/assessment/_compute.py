@@ -14,6 +14,7 @@ from counterpoint._validation import FloatArray, IntArray
 from counterpoint.assessment.changes import judge_changes
 from counterpoint.assessment.decision import challenge
 from counterpoint.assessment.effective import effective_votes, wrong_agreement
+from counterpoint.assessment.families import connected, error_families, group_design
 from counterpoint.assessment.groups import (
     Certificates,
     Challenge,
@@ -66,6 +67,8 @@ def compute(
     accuracies = correctness.right / correctness.answered
     agreement = wrong_agreement(correctness, len(read.classes))
     correlations = _correlations(by_class, pairs_by_class, errors, ceiling, _overlap(correctness))
+    families = connected(error_families(correctness, group_design(read, correctness, groups)))
+    correlations = replace(correlations, families=families)
     prediction = predict_vote(read, accuracies, errors, agreement, coverage)
     known = None
     if read.n_learners > 1 and not np.isnan(correlations.error_correlation):

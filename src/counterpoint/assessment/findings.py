@@ -9,10 +9,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.sparse.csgraph import connected_components
+from numpy.typing import NDArray
 
 from counterpoint._validation import ROUNDING
 from counterpoint.assessment.decision import decide
+from counterpoint.assessment.families import connected
 from counterpoint.assessment.groups import Finding
 from counterpoint.assessment.prediction import voter_numbers
 from counterpoint.assessment.result import Assessment
@@ -88,30 +89,58 @@ def _baseline(a: Assessment) -> Finding | None:
     return Finding("majority_baseline", severity, text, numbers)
 
 
-def _duplicates(a: Assessment) -> Finding | None:
-    """Find learners that make the same errors, so that one of them adds nothing.
+def _families(a: Assessment) -> Finding | None:
+    """Find learners whose errors coincide: copies, of which one adds nothing, and other families.
 
     Accurate learners agree because they are right. Only their errors can tell whether they are copies.
     """
-    same, either = a.correlations.same_errors, a.correlations.any_errors
-    alike = same > DUPLICATE * either
-    for i, j in np.argwhere(alike).tolist():
-        alike[i, j] = wilson_interval(same[i, j] / either[i, j], int(either[i, j]))[0] > LEAST
-    np.fill_diagonal(alike, val=False)
-    n_groups, group = connected_components(alike, directed=False)
-    groups = [np.flatnonzero(group == g).tolist() for g in range(n_groups)]
-    groups = sorted((g for g in groups if len(g) > 1), key=len, reverse=True)
+    copies = _copies(a)
+    linked = copies.copy()
+    for family in a.correlations.families:
+        linked[family[0], list(family)] = True
+    groups, same = ([list(group) for group in connected(pairs)] for pairs in (linked, copies))
     if not groups:
         return None
+    numbers: dict[str, Any] = {"families": groups, "copies": same}
+    if not same:
+        first, others = groups[0], np.setdiff1d(np.arange(a.n_learners), groups[0])
+        inside, across = _same_errors(a, first, first), _same_errors(a, first, others)
+        beside = "" if np.isnan(across) else f", with the others on {100 * across:.0f} %"
+        more = f"; {len(groups) - 1} more such" if len(groups) > 1 else ""
+        text = (
+            f"{name_learners(a.learners, first)} make more errors together than the rest of the panel has in common "
+            f"(where one of two errs, both give the same wrong label on {100 * inside:.0f} %{beside}){more}: they "
+            "count for fewer votes."
+        )
+        return Finding("families", "info", text, numbers)
     needed = a.votes.without < -_limit(a) * a.votes.without_error  # the vote would be worse without it
-    extra = sum(min(len(g) - 1, int(np.sum(~needed[g]))) for g in groups)
-    text = f"{name_learners(a.learners, groups[0])} make the same errors (more than {100 * DUPLICATE:.0f} % of them): "
+    extra = sum(min(len(g) - 1, int(np.sum(~needed[g]))) for g in same)
+    text = f"{name_learners(a.learners, same[0])} make the same errors (more than {100 * DUPLICATE:.0f} % of them): "
     if extra:
         text += f"{extra} of {a.n_learners} learners could be removed with little loss."
     else:
         text += "they are one opinion with several votes."
     severity = "warning" if extra else "info"
-    return Finding("near_duplicates", severity, text, {"groups": groups, "removable": extra})
+    return Finding("families", severity, text, numbers | {"removable": extra})
+
+
+def _copies(a: Assessment) -> NDArray[np.bool_]:
+    """Return which pairs give the same wrong label nearly always."""
+    same, either = a.correlations.same_errors, a.correlations.any_errors
+    alike = same > DUPLICATE * either
+    for i, j in np.argwhere(alike).tolist():
+        alike[i, j] = wilson_interval(same[i, j] / either[i, j], int(either[i, j]))[0] > LEAST
+    np.fill_diagonal(alike, val=False)
+    return alike
+
+
+def _same_errors(a: Assessment, first: Sequence[int], second: Sequence[int] | NDArray[np.intp]) -> float:
+    """Return how often two learners give the same wrong label where one of them errs."""
+    pairs = [(i, j) for i in first for j in second if i != j]
+    same, either = (
+        sum(int(m[i, j]) for i, j in pairs) for m in (a.correlations.same_errors, a.correlations.any_errors)
+    )
+    return same / either if either else np.nan
 
 
 def _collusion(a: Assessment) -> Finding | None:
@@ -226,7 +255,7 @@ RULES: Sequence[Callable[[Assessment], Finding | None]] = (
     _against,
     _leave_out,
     _baseline,
-    _duplicates,
+    _families,
     _collusion,
     _alike,
     _reweighting,

@@ -103,7 +103,7 @@ class Finding:
     Attributes
     ----------
     code : str
-        The kind of finding, such as ``"near_duplicates"``; ``docs/assess.md`` lists them.
+        The kind of finding, such as ``"families"``; ``docs/assess.md`` lists them.
     severity : {"good", "info", "warning"}
         Whether it is good news, worth knowing or worth acting on.
     text : str
@@ -147,6 +147,9 @@ class CorrelationSummary:
         The correlation of every two learners, averaged over classes.
     same_errors, any_errors : array of int, shape (n_learners, n_learners)
         Samples on which two learners give the same wrong label, and samples on which at least one of them errs.
+    families : tuple of tuples of int
+        Learners whose errors coincide more than the rest of the panel has in common; at most 5 % of the pairs that
+        connect them are expected to be found by chance.
 
     Examples
     --------
@@ -168,6 +171,7 @@ class CorrelationSummary:
     matrix: FloatArray
     same_errors: IntArray
     any_errors: IntArray
+    families: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
