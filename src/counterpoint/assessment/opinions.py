@@ -21,6 +21,7 @@ CLOSE = 0.15  # kappa beyond what other pairs imply that is worth a word
 _COPIED = 0.5  # two learners that copy each other more often are nearer to one opinion than to two
 _NEAR = 0.9  # kappa of near-copies
 _APART = 0.8  # f of near-copies among so few learners that the others cannot tell how accurate they are
+_FAR, _NEARER = 2.0, 1.3  # times the spread of one kappa: that of what the others imply comes on top
 _OTHERS = 20  # learners whose tetrads are looked at
 
 
@@ -69,15 +70,19 @@ def find_copies(kappas: FloatArray, shared: IntArray) -> Copies:
     _, cluster = connected_components(near & ~np.eye(n, dtype=bool), directed=False)
     implied, few = _implied(kappas, noise, cluster)
     excess = kappas - implied
-    limit = 2 * np.sqrt(2 * np.log(20 * max(n * (n - 1) // 2, 1)))  # it grows with the number of pairs tested
-    close = np.nan_to_num(excess) > np.maximum(limit * noise, CLOSE)
-    copied = close & ~few & (np.nan_to_num(excess) > _COPIED * (1 - implied))
-    unclear = close & few & near & (np.nan_to_num(excess) > _APART * (1 - implied))
+    limit = np.sqrt(2 * np.log(20 * max(n * (n - 1) // 2, 1)))  # it grows with the number of pairs tested
+    spread = noise * (1 - np.clip(np.nan_to_num(implied), 0, 1) ** 2)  # as of a correlation
+    beyond = np.nan_to_num(excess)
+    close = beyond > np.maximum(_FAR * limit * noise, CLOSE)
+    copied = (
+        ~few & (beyond > np.maximum(_NEARER * limit * spread, CLOSE)) & (beyond > _COPIED * (1 - implied))
+    )
+    unclear = close & few & near & (beyond > _APART * (1 - implied))
     copied |= unclear
     np.fill_diagonal(copied, val=False)
     _, family = connected_components(copied, directed=False)
     families = [tuple(np.flatnonzero(family == f).tolist()) for f in range(family.max() + 1)]
-    pairs = [(int(i), int(j)) for i, j in np.argwhere(np.triu(close & (copied | ~few), 1))]
+    pairs = [(int(i), int(j)) for i, j in np.argwhere(np.triu(copied | (close & ~few), 1))]
     alike = n > 1 and bool((cluster == cluster[0]).all())
     return Copies(
         tuple(f for f in families if len(f) > 1), pairs, excess, bool(np.triu(unclear, 1).any()), alike
