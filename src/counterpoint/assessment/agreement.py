@@ -186,7 +186,8 @@ def _bounds(
     chance = copies.alike or not agreement.krippendorff_alpha.low > 0
     unclear = None
     if copies.unclear:
-        unclear = sample_moments(votes.codes[list(max(copies.families, key=len))], n_classes, groups)
+        largest = max(copies.families, key=lambda family: len(family))
+        unclear = sample_moments(votes.codes[list(largest)], n_classes, groups)
     defined = n_classes > 1 and n > 0
     bounds = consensus_bounds(
         moments,
@@ -210,7 +211,8 @@ def _lowered(confidence: FloatArray, unknown: NDArray[np.bool_], target: float) 
     odds = logit(np.clip(confidence, 0.5, _SURE))
 
     def lowered(factor: float) -> FloatArray:
-        return np.minimum(confidence, expit(factor * odds))
+        less: FloatArray = np.minimum(confidence, expit(factor * odds))
+        return less
 
     if lowered(0.0)[unknown].mean() < target:
         factor = brentq(lambda t: lowered(t)[unknown].mean() - target, 0, 1, xtol=1e-6)

@@ -8,6 +8,7 @@ probable they are together, so that its time and memory are linear in the votes,
 """
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -249,11 +250,11 @@ def fit_dawid_skene(
     """Return the model fitted to coded votes of at least two classes, with copies as one learner."""
     settings = settings or _Settings()
     m, patterns = len(votes.classes), _patterns(votes, families)
-    fit: _Fit
-    if model == "one_coin":
-        fit = _OneCoin(patterns, m, settings.smoothing, even=not _repeat(votes))
-    else:
-        fit = _Confusion(patterns, m, settings.smoothing)
+    kinds: dict[str, Callable[[], _Fit]] = {
+        "one_coin": lambda: _OneCoin(patterns, m, settings.smoothing, even=not _repeat(votes)),
+        "confusion": lambda: _Confusion(patterns, m, settings.smoothing),
+    }
+    fit = kinds[model]()
     (learners, prior), n_iter = _maximum(fit, patterns, settings)
     posterior, log_likelihood = fit.expect(learners, prior)
     accuracies, confusions = fit.of_learners(posterior, prior)
@@ -263,7 +264,7 @@ def fit_dawid_skene(
         known = patterns.of_sample >= 0
         whole = np.tile(prior, (len(known), 1))
         whole[known] = fit.of_patterns(posterior)[patterns.of_sample[known]]
-        labels, confidence = whole.argmax(axis=1), whole.max(axis=1)
+        labels, confidence = whole.argmax(axis=1).astype(np.intp), whole.max(axis=1)
     else:
         labels, confidence = _winners(patterns, cells, prior)
     return DawidSkene(
@@ -478,7 +479,10 @@ class _OneCoin:
     def _accuracies(self, votes: csr_array, cells: FloatArray) -> FloatArray:
         right = votes.T @ (cells * self._weights) + self._smoothing
         total = votes.T @ self._weights + 2 * self._smoothing
-        return np.divide(right, total, out=np.full(len(total), 1 / self._m), where=total > 0)
+        accuracies: FloatArray = np.divide(
+            right, total, out=np.full(len(total), 1 / self._m), where=total > 0
+        )
+        return accuracies
 
 
 class _Confusion:
@@ -533,7 +537,8 @@ class _Confusion:
         weighted = posterior * self._patterns.weights[:, None]
         counts = (votes.T @ weighted).reshape(-1, self._m, self._m).transpose(0, 2, 1) + self._smoothing
         total = counts.sum(axis=2, keepdims=True)
-        return np.divide(counts, total, out=np.full(counts.shape, 1 / self._m), where=total > 0)
+        theta: FloatArray = np.divide(counts, total, out=np.full(counts.shape, 1 / self._m), where=total > 0)
+        return theta
 
 
 def _winners(
@@ -544,7 +549,8 @@ def _winners(
     last = order[np.append(patterns.first[1:], len(order)) - 1]
     silent = patterns.of_sample < 0
     labels = np.where(silent, prior.argmax(), patterns.label[last][patterns.of_sample])
-    return labels, np.where(silent, prior.max(), cells[last][patterns.of_sample])
+    probable: FloatArray = np.where(silent, prior.max(), cells[last][patterns.of_sample])
+    return labels, probable
 
 
 def _errors(
@@ -577,4 +583,5 @@ def _errors(
         covariance = covariance @ (sums.T @ sums).toarray() @ covariance
     least = accuracies * (1 - accuracies) / np.maximum(patterns.votes.T @ weights[patterns.pattern], 1)
     of_learner = opinion_of(len(accuracies), families)
-    return np.sqrt(np.maximum(np.diagonal(covariance)[of_learner], least))
+    errors: FloatArray = np.sqrt(np.maximum(np.diagonal(covariance)[of_learner], least))
+    return errors

@@ -77,9 +77,8 @@ def error_families(counts: Correctness, design: float = 1.0) -> NDArray[np.bool_
     known = (total > 0) & (first > 0) & (second > 0) & (first < total) & (second < total)
     if not known.any():
         return pairs
-    rows, columns, both, first, second, total = (
-        x[known] for x in (rows, columns, both, first, second, total)
-    )
+    rows, columns = rows[known], columns[known]
+    both, first, second, total = (counted[known] for counted in (both, first, second, total))
     h, k = ndtri(first / total), ndtri(second / total)
     latent = _latent(h, k, both / total)
     noise = np.sqrt(first * (total - first) * second * (total - second)) / total**2.5 / _density(h, k, 0.0)

@@ -124,7 +124,8 @@ def _implied(
 def _thinned(learners: NDArray[np.intp]) -> NDArray[np.intp]:
     if len(learners) <= _OTHERS:
         return learners
-    return learners[np.linspace(0, len(learners) - 1, _OTHERS).astype(int)]
+    some: NDArray[np.intp] = learners[np.linspace(0, len(learners) - 1, _OTHERS).astype(int)]
+    return some
 
 
 def _tetrads(

@@ -93,9 +93,9 @@ def sample_moments(
     if groups is not None:
         influence = group_sums(influence, groups)
         scale = float((np.bincount(groups) ** 2).sum()) / n**2
-    return SampleMoments(
-        *values.tolist(), influence.T @ influence, scale, np.bincount(total.astype(np.int64))
-    )
+    pairs, triples, quads, unanimous = (float(value) for value in values)
+    voters = np.bincount(total.astype(np.int64))
+    return SampleMoments(pairs, triples, quads, unanimous, influence.T @ influence, scale, voters)
 
 
 class _Panel(NamedTuple):
@@ -189,7 +189,8 @@ def _moment(p: FloatArray, c: float, right: int, wrong: int) -> FloatArray:
         result = result * (p + i * s)
     for i in range(wrong):
         result = result * (1 - p + i * s)
-    return result / np.prod(1 + s * np.arange(right + wrong))
+    moment: FloatArray = result / np.prod(1 + s * np.arange(right + wrong))
+    return moment
 
 
 def _panel(moments: SampleMoments, n_classes: int, c: float, shift: float, side: int) -> _Panel:

@@ -330,7 +330,7 @@ def label_sums(codes: NDArray[np.int32], n_classes: int) -> LabelSums:
     pairs = np.bincount(sample, given * (given - 1), minlength=n)
     several = total >= 2
     share = given / total[sample]
-    q = np.bincount(label, share, minlength=n_classes) / max(np.count_nonzero(total), 1)
+    q = np.bincount(label, share, minlength=n_classes) / max(int(np.count_nonzero(total)), 1)
     often = given * several[sample]
     nu = np.bincount(label, often, minlength=n_classes) / max(float(often.sum()), 1.0)
     rows = np.column_stack(
