@@ -1,5 +1,8 @@
 """Copies among learners without a truth, and between what bounds the accuracy of their consensus lies: simulations."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy.special import ndtri
@@ -185,3 +188,19 @@ def test_noise_gets_no_confident_consensus():
     a, codes = found(votes)
     assert "no_agreement" in codes
     assert a.bounds.consensus.low == 0.5
+
+
+def test_the_record_of_simulations_holds_what_the_docs_say():
+    root = Path(__file__).parents[2]
+    record = json.loads((root / "results/coverage_of_consensus.json").read_text())
+    panels, text = record["panels"], (root / "docs/agreement.md").read_text()
+    whole = panels["all"]
+    assert f"within the bounds in {100 * whole['inside']:.1f} % of the panels" in text
+    assert f"promised {100 * whole['independent_claim']:.1f} points too much" in text
+    assert f"the confidence {100 * whole['confidence']:.1f} points" in text
+    assert f"On {whole['n_panels']:,} simulated panels" in text
+    for kind in panels.values():
+        assert kind["inside"] > 0.95
+        assert kind["against_vote"] > -0.005
+        assert max(kind["false_without_truth"], kind["false_with_truth"]) <= 0.05
+    assert all(row["inside"] and row["warned"] for row in record["judgebench"])
