@@ -54,7 +54,6 @@ TARGETS: Mapping[str, Target] = {
 # Optional packages that targets import, and the extras that install them.
 _EXTRAS = {
     "safetensors": "train",
-    "skops": "train",
     "torch": "train",
     "torchvision": "vision",
 }

@@ -6,6 +6,9 @@ import json
 import os
 import pickle
 import re
+import subprocess
+import sys
+import textwrap
 import time
 import warnings
 import zipfile
@@ -86,7 +89,7 @@ def test_a_model_folder_runs_no_code_of_a_pickle(tmp_path):
     marker, folder = tmp_path / "ran", tmp_path / "model"
     folder.mkdir()
     for content in pickles(marker):
-        for name in ("model.json", "ensemble.safetensors", "columns.skops"):
+        for name in ("model.json", "ensemble.safetensors"):
             (folder / name).write_bytes(content)
         sentence(load_model, folder)
     assert not marker.exists()
@@ -317,6 +320,170 @@ def test_a_workbook_that_claims_to_be_large_is_read_as_large_as_it_is(tmp_path):
     far = "".join(f'<row r="{r}"><c r="XFD{r}"><v>1</v></c></row>' for r in range(1, 3000))
     (tmp_path / "a.xlsx").write_bytes(sheet_of(start + far + "</sheetData></worksheet>"))
     assert "it is damaged or something else" in sentence(read_predictions, tmp_path / "a.xlsx")
+
+
+MEASURE = """
+import resource, sys
+from counterpoint.io import limits, read_predictions, read_weights
+{imports}
+def used():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+before = used()
+with open("/proc/self/statm") as file:
+    now = int(file.read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (now + 2**31, now + 2**31))
+limits.unpacked_limit.__defaults__ = ({most},)
+try:
+    {call}
+except (OSError, ValueError) as error:
+    print(used() - before, error)
+"""
+
+
+def refusal(call, *, imports="", most=2**30, seconds=20):
+    """Return the message of an error raised in a process of its own, which may take 2 GiB, and the MiB that it took."""
+    code = MEASURE.format(call=call, imports=imports, most=most)
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=True,
+    )
+    grown, _, message = done.stdout.strip().partition(" ")
+    return message, int(grown)
+
+
+def bomb(path, head, body, times):
+    """Write compressed text that repeats itself, as members of one gzip file."""
+    path.write_bytes(gzip.compress(head) + gzip.compress(body) * times)
+    return path
+
+
+LINUX = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
+TABLE_BOMBS = {
+    # name: first bytes, repeated bytes, times, bytes that a table may take, message
+    "short rows": (
+        b"y_true,net\n",
+        b"1,1\n" * 2**20,
+        4,
+        2**26,
+        "must take at most 64 MiB of memory as a table",
+    ),
+    "a wide header": (
+        b"",
+        b"ab," * 2**22 + b"ab\n",
+        40,
+        2**30,
+        "must have at most 1048576 columns; it has 4194305",
+    ),
+    "wide rows": (
+        ",".join(f"{i:x}" for i in range(2**17)).encode() + b"\n",
+        b"1," * (2**17 - 1) + b"1\n",
+        600,
+        2**26,
+        "must take at most 64 MiB",
+    ),
+}
+
+
+@LINUX
+@pytest.mark.parametrize("name", TABLE_BOMBS)
+def test_a_table_of_compressed_text_takes_bounded_memory(name, tmp_path):
+    head, body, times, most, expected = TABLE_BOMBS[name]
+    path = bomb(tmp_path / "a.csv.gz", head, body, times)
+    assert path.stat().st_size < 600_000
+    message, grown = refusal(f"read_predictions({str(path)!r}, None)", most=most)
+    assert expected in message
+    assert grown < 600
+
+
+@LINUX
+def test_records_of_compressed_json_take_bounded_memory(tmp_path):
+    path = bomb(tmp_path / "a.json.gz", b"[{}", b",{}" * 2**20, 20)
+    message, grown = refusal(f"read_predictions({str(path)!r})")
+    assert "must take at most 1 GiB of memory as a table; it takes more. If it is compressed" in message
+    assert grown < 400
+    bomb(path, b"[{}", b",{}" * 2**22, 60)
+    message, grown = refusal(f"read_predictions({str(path)!r})")
+    assert "must unpack to at most 256 MiB" in message
+    assert grown < 400
+
+
+@LINUX
+def test_a_row_far_down_a_workbook_is_refused_at_once(tmp_path):
+    xml = (
+        '<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><sheetData>'
+        '<row r="1"><c r="A1"><v>1</v></c></row><row r="999999999999"><c><v>1</v></c></row></sheetData></worksheet>'
+    )
+    (tmp_path / "a.xlsx").write_bytes(sheet_of(xml))
+    message, grown = refusal(f"read_predictions({str(tmp_path / 'a.xlsx')!r})", imports="import openpyxl")
+    assert message.endswith("must be an Excel workbook; it is damaged or something else.")
+    assert grown < 100
+
+
+def test_styles_of_a_workbook_beyond_those_of_excel_are_refused(tmp_path):
+    file = io.BytesIO(sheet_of("<worksheet/>"))
+    with zipfile.ZipFile(file) as old, zipfile.ZipFile(tmp_path / "a.xlsx", "w", zipfile.ZIP_DEFLATED) as new:
+        for name in old.namelist():
+            new.writestr(name, b"<xf/>" * 600_000 if name == "xl/styles.xml" else old.read(name))
+    start = time.perf_counter()
+    sentence(read_predictions, tmp_path / "a.xlsx")
+    assert time.perf_counter() - start < 2
+
+
+@LINUX
+@pytest.mark.parametrize(
+    ("shape", "dtype"), [((10**9, 0), "<f8"), ((10**9, 10), "<U0"), ((0, 10**9, 3), "|i1")]
+)
+def test_an_array_without_a_byte_is_refused_whatever_its_shape(shape, dtype, tmp_path):
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": dtype, "fortran_order": False, "shape": shape})
+    (tmp_path / "a.npy").write_bytes(header.getvalue())
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("outputs.npy", header.getvalue())
+    for name in ("a.npy", "a.npz"):
+        message, grown = refusal(f"read_predictions({str(tmp_path / name)!r}, None)")
+        assert f"must hold numbers or strings; it is empty, of shape {shape}" in message
+        assert grown < 50
+
+
+def test_an_array_of_a_million_learners_is_refused(tmp_path):
+    np.save(tmp_path / "a.npy", np.zeros((2**20 + 1, 2), dtype=np.int8))
+    assert "must have at most 1048576 learners, on its first axis; got shape (1048577, 2)." in sentence(
+        read_predictions, tmp_path / "a.npy", None
+    )
+
+
+def test_a_long_text_repeated_in_parquet_is_read_once(tmp_path):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    column = arrow.DictionaryArray.from_arrays(np.zeros(10**6, dtype=np.int32), ["x" * 2000])
+    path = tmp_path / "a.parquet"
+    parquet.write_table(arrow.table({"y_true": column, "net": column}), path, store_schema=False)
+    message, grown = refusal(f"read_predictions({str(path)!r})", imports="import pyarrow.parquet")
+    assert "must have shorter labels, as it has 2000000 of them; got one of 2000 characters" in message
+    assert grown < 200
+
+
+def test_a_judge_for_each_item_does_not_make_a_huge_panel(tmp_path):
+    rows = "".join(f"{i},j{i},yes\n" for i in range(20_000))
+    (tmp_path / "a.csv").write_text("id,judge,label\n" + rows)
+    with pytest.raises(ValueError, match="column 'judge' names 20000 of them, for 20000 items"):
+        read_predictions(tmp_path / "a.csv", None, item="id", judge="judge", label="label")
+
+
+@LINUX
+def test_files_of_a_model_and_of_weights_are_measured_before_they_are_read(tmp_path):
+    for name in ("model.json", "weights.json"):
+        with (tmp_path / name).open("wb") as file:
+            file.truncate(20 * 2**30)  # sparse: it takes no room on the disk
+    imports = "from counterpoint.models import load_model"
+    message, grown = refusal(f"load_model({str(tmp_path)!r})", imports=imports, seconds=60)
+    assert message.endswith("its model.json is damaged.")
+    assert grown < 100
+    message, grown = refusal(f"read_weights({str(tmp_path / 'weights.json')!r})")
+    assert message.endswith("must have at most 16777216 bytes; it has 21474836480.")
+    assert grown < 10
 
 
 def test_messages_stay_short_whatever_is_in_the_file(tmp_path):

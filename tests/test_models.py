@@ -2,25 +2,18 @@
 
 import json
 import os
-from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-import skops.io
 import torch
-from sklearn.base import clone
-from sklearn.compose import ColumnTransformer
-from sklearn.impute import SimpleImputer
-from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
 from counterpoint._files import seal
 from counterpoint.io import read_training_table
 from counterpoint.models import check_destination, fit_table, load_model, save_model
 from counterpoint.models import saving as saving_module
-from counterpoint.models._version_2 import TRUSTED
 
 N = 120
 
@@ -372,79 +365,6 @@ def rewrite(folder, name, content):
     change(folder, files=facts["files"] | {name: sha256(content).hexdigest()})
 
 
-@pytest.fixture
-def older(fit, table, tmp_path):
-    """Return a folder of format 2, with a transformer of the columns beside an ensemble that takes numbers."""
-    transformer = ColumnTransformer(
-        [
-            ("number", SimpleImputer(strategy="median", add_indicator=True), ["size"]),
-            (
-                "category",
-                OneHotEncoder(handle_unknown="infrequent_if_exist", min_frequency=0.01, sparse_output=False),
-                ["colour"],
-            ),
-        ],
-        sparse_threshold=0,
-    )
-    numbers = transformer.fit_transform(table.frame)
-    estimator = clone(fit.model.estimator).fit(numbers, table.y)
-    folder = save_model(replace(fit.model, estimator=estimator), tmp_path / "older")
-    change(folder, version=2)
-    rewrite(folder, "columns.skops", skops.io.dumps(transformer))
-    return folder, estimator.predict_proba(numbers)
-
-
-def test_a_model_of_format_2_predicts_as_before_and_is_not_saved_again(older, tmp_path, table):
-    folder, proba = older
-    model = load_model(folder)
-    np.testing.assert_allclose(model.predict(table.path).proba, proba, atol=1e-12)
-    (tmp_path / "new.csv").write_text("size,colour\n1,mauve\n")
-    (note,) = model.predict(tmp_path / "new.csv").notes
-    assert note.endswith("treated as none of the known ones.")
-    with pytest.raises(ValueError, match=r"`model` must be of the present format; got one of format 2\. Fit"):
-        save_model(model, tmp_path / "again")
-
-
-def test_a_new_model_replaces_one_of_format_2(older, fit):
-    folder, _ = older
-    save_model(fit.model, folder)
-    assert sorted(path.name for path in folder.iterdir()) == ["ensemble.safetensors", "model.json"]
-
-
-def test_a_model_with_a_type_that_none_needs_is_refused_before_it_is_made(older):
-    bait = ColumnTransformer([("number", FunctionTransformer(os.system), ["size"])])
-    rewrite(older[0], "columns.skops", skops.io.dumps(bait))
-    with pytest.raises(ValueError, match=r"must hold only types that a model needs; got \w+\.system"):
-        load_model(older[0])
-
-
-def test_a_model_with_another_transformer_is_refused(table, older):
-    other = ColumnTransformer([("number", StandardScaler(), ["size"])]).fit(table.frame)
-    rewrite(older[0], "columns.skops", skops.io.dumps(other))
-    with pytest.raises(
-        ValueError, match="must hold the transformer of the model's columns; it holds another"
-    ):
-        load_model(older[0])
-
-
-@pytest.mark.parametrize(
-    ("damage", "message"),
-    [
-        (lambda f: (f / "columns.skops").write_bytes(b"x"), "columns.skops is damaged, or of another model"),
-        (lambda f: (f / "columns.skops").unlink(), "columns.skops is missing"),
-        (lambda f: rewrite(f, "columns.skops", b"x"), r"it is damaged \(BadZipFile"),
-    ],
-)
-def test_a_damaged_model_of_format_2_is_refused(older, damage, message):
-    damage(older[0])
-    with pytest.raises(ValueError, match=message):
-        load_model(older[0])
-
-
-def test_the_trusted_types_are_those_that_a_model_has(older):
-    assert set(skops.io.get_untrusted_types(file=older[0] / "columns.skops")) == set(TRUSTED)
-
-
 def test_a_model_holds_no_pickle(saved):
     assert sorted(path.suffix for path in saved.iterdir()) == [".html", ".json", ".safetensors"]
 
@@ -459,7 +379,7 @@ def test_a_model_holds_no_pickle(saved):
         (lambda f: (f / "model.json").write_text("{"), "its model.json is damaged"),
         (lambda f: (f / "model.json").write_text("[]"), "its model.json is of another kind"),
         (lambda f: change(f, version=5), "5. A newer counterpoint wrote it: pip install -U counterpoint"),
-        (lambda f: change(f, version=1), "must have format 4; got 1. Fit the model again"),
+        (lambda f: change(f, version=3), "must have format 4; got 3. Fit the model again"),
         (lambda f: change(f, columns=None), r"its model.json is damaged \(columns is no list\)"),
         (lambda f: change(f, columns=[]), "its columns are not those of its ensemble"),
         (lambda f: swap(f, b"colour", b"kolour"), r"its model.json is damaged \(it was changed\)"),

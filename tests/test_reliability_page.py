@@ -20,14 +20,16 @@ def test_every_promise_names_a_test_that_exists():
 
 
 def test_the_bounds_of_the_page_are_those_of_the_code():
-    from counterpoint.io import cells, excel, limits, sources
+    from counterpoint.io import cells, excel, limits, sources, text, weights
 
     assert limits.MOST_BYTES == 2**30
     assert limits.RATIO == 100
     assert excel._MOST_TEXT == 256 * 2**20
-    assert sources._LONGEST_LINE == 64 * 2**20
+    assert sources._MOST_WHOLE == 256 * 2**20
+    assert excel._MOST_ROWS == text._MOST_COLUMNS == 2**20
+    assert sources._LONGEST_LINE == weights._LARGEST == 16 * 2**20
     assert cells._LONG == 64
-    for bound in ("1 GiB, or to 100 times", "256 MiB of XML", "64 MiB", "over 64 characters"):
+    for bound in ("1 GiB, or to 100 times", "256 MiB of XML", "2^20 columns", "16 MiB", "over 64 characters"):
         assert bound in PAGE
 
 

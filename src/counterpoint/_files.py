@@ -138,6 +138,14 @@ def open_regular(path: str | Path) -> BinaryIO:
     return os.fdopen(descriptor, "rb")
 
 
+def read_bounded(path: str | Path, most: int) -> bytes:
+    """Return the bytes of a file; raise ValueError if it has more of them than it may, before it is read."""
+    with open_regular(path) as file:
+        if (size := os.fstat(file.fileno()).st_size) > most:
+            raise ValueError(f"{path} must have at most {most} bytes; it has {size}.")
+        return file.read()
+
+
 def seal(content: bytes) -> bytes:
     """Return content with its SHA-256 in place of the 64 zeros of its entry ``"sha256"``, which it must have."""
     at = _SEAL.search(content)

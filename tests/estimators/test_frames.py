@@ -1,7 +1,6 @@
 """Frames with nominal and missing values in both estimators."""
 
 import datetime
-import json
 import re
 
 import numpy as np
@@ -9,7 +8,6 @@ import pandas as pd
 import polars as pl
 import pytest
 import torch
-from safetensors import safe_open
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.datasets import load_iris
@@ -26,7 +24,6 @@ from counterpoint.estimators import (
     DiverseEnsembleRegressorCV,
     TableEncoder,
 )
-from counterpoint.training import save_checkpoint
 
 SMALL = DiverseEnsembleClassifier(
     n_estimators=3, hidden_layer_sizes=(16,), epochs=12, learning_rate=0.02, random_state=0
@@ -294,27 +291,6 @@ def test_values_that_json_cannot_hold_are_not_saved(tmp_path):
         TypeError, match="nominal values that are text, numbers or booleans, to be saved; got Interval"
     ):
         model.save(tmp_path / "model")
-
-
-@pytest.mark.parametrize("standardize", [True, False])
-def test_a_file_without_an_encoder_is_a_table_of_numbers(tmp_path, standardize, monkeypatch):
-    from counterpoint.estimators import _saving
-
-    def without_encoder(path, state):
-        newer = ("categorical_features", "early_stopping", "n_pieces")
-        parameters = {k: v for k, v in state["parameters"].items() if k not in newer}
-        older = {k: v for k, v in state.items() if k != "encoder"}
-        save_checkpoint(path, older | {"parameters": parameters})
-
-    X, y = load_iris(return_X_y=True)
-    model = clone(SMALL).set_params(standardize=standardize, n_pieces=0).fit(X, y)
-    monkeypatch.setattr(_saving, "save_checkpoint", without_encoder)
-    model.save(tmp_path / "model")
-    with safe_open(tmp_path / "model", framework="numpy") as file:
-        assert "encoder" not in json.dumps(file.metadata())
-    loaded = DiverseEnsembleClassifier.load(tmp_path / "model")
-    np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
-    assert loaded.partial_fit(X, y).score(X, y) > 0.5
 
 
 @pytest.mark.parametrize("standardize", [True, False])

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from counterpoint.io import Predictions
     from counterpoint.selection import Selection
 
+_LARGEST_COSTS = 2**24  # bytes
 _FIGURES = (".png", ".svg", ".pdf")
 
 Size = Annotated[
@@ -175,10 +176,9 @@ def read_costs(given: str) -> dict[str, float]:
 
 
 def _pairs_in_file(path: Path) -> Sequence[Sequence[Any]]:
-    from counterpoint._files import open_regular
+    from counterpoint._files import read_bounded
 
-    with open_regular(path) as file:
-        content = file.read()
+    content = read_bounded(path, _LARGEST_COSTS)
     try:
         if path.suffix.lower() == ".json":
             data = json.loads(content)

@@ -40,6 +40,8 @@ _ENCODER = {
     "standardize": bool,
     "means": _NUMBERS,
     "missing": [int],
+    "n_pieces": int,
+    "knots": [_NUMBERS],
     "nominal": [{"position": int, "categories": list, "infrequent": (list, type(None))}],
 }
 _SCHEMA = {
@@ -51,6 +53,7 @@ _SCHEMA = {
     "readout": (dict, type(None)),
     "vote": _NUMBERS,
     "scaler": (dict, type(None)),
+    "encoder": _ENCODER,
     "history": dict,
 }
 _CLASSES = {"values": list, "dtype": str}
@@ -141,11 +144,9 @@ def _unfit(path: str | os.PathLike[str]) -> ValueError:
 def _unfitted(cls: Any, state: dict[str, Any], module: Module, loss: Any) -> Any:
     """Return the estimator without its networks."""
     own: dict[str, Any] = {}
-    parameters = dict(state["parameters"])
     if "classes" in state:
         own = {"loss": loss}
-        parameters = {"n_pieces": 0} | parameters  # as in files from before there were pieces
-    estimator = cls(**parameters, module=module, **own)
+    estimator = cls(**state["parameters"], module=module, **own)
     if "classes" in state:
         classes = state["classes"]
         estimator.classes_ = np.array(classes["values"], dtype=classes["dtype"])
@@ -178,7 +179,6 @@ def _find_fault(state: dict[str, Any], n_bytes: int) -> str:
     """Return what is wrong with the state of a file of this size, or an empty string, before anything is made of it."""
     task = {"classes": _CLASSES} if "classes" in state else {"target": _SCALER}
     parts: dict[str, Any] = {"scaler": _SCALER} if state.get("scaler") is not None else {}
-    parts |= {"encoder": _ENCODER} if "encoder" in state else {}
     if fault := find_fault(state, _SCHEMA | task | parts):
         return fault
     weights = [value for learner in state["learners"] for value in learner.values()]
@@ -279,15 +279,13 @@ def _encoder_state(encoder: TableEncoder) -> dict[str, Any]:
 
 
 def _encoder(estimator: Any, state: dict[str, Any]) -> TableEncoder:
-    """Return the encoder of a file; one that was written before there were encoders has a table of numbers."""
+    """Return the encoder of a file."""
     encoder = TableEncoder(estimator.categorical_features)
     encoder.n_features_in_ = n_features = state["n_features"]
     if hasattr(estimator, "feature_names_in_"):
         encoder.feature_names_in_ = estimator.feature_names_in_
     scaled = state["scaler"]
-    means = torch.zeros(n_features, dtype=torch.float64) if scaled is None else scaled["mean"]
-    older: dict[str, Any] = {"standardize": scaled is not None, "means": means, "missing": [], "nominal": []}
-    learned = state.get("encoder", older)
+    learned = state["encoder"]
     encoder.standardize = learned["standardize"]
     encoder._known, columns = {}, []
     for entry in learned["nominal"]:
@@ -301,9 +299,8 @@ def _encoder(estimator: Any, state: dict[str, Any]) -> TableEncoder:
     n_numbers = len(encoder._numeric)
     encoder.scaler_ = None if scaled is None else _scaler(scaled, n_numbers)
     encoder._means = learned["means"].numpy()
-    encoder.n_pieces = learned.get("n_pieces", 0)
-    if "knots" in learned:
-        encoder._knots = [knots.numpy() for knots in learned["knots"]]
+    encoder.n_pieces = learned["n_pieces"]
+    encoder._knots = [knots.numpy() for knots in learned["knots"]]
     if encoder._means.shape != (n_numbers,) or len(encoder._knots) != n_numbers:
         raise ValueError(f"{n_numbers} numbers")
     return encoder

@@ -24,6 +24,7 @@ _HEADERS = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
 }
+_MOST_LEARNERS = 2**20  # each of which gets a name
 _LAST_LETTER = 0x10FFFF  # of Unicode
 
 
@@ -42,6 +43,11 @@ def read_arrays(
         raise ValueError(
             f"{path}: `outputs` must have axes (n_learners, n_samples) for labels or (n_learners, n_samples, "
             f"n_classes) for probabilities; got shape {outputs.shape}."
+        )
+    if len(outputs) > _MOST_LEARNERS:
+        raise ValueError(
+            f"{path}: `outputs` must have at most {_MOST_LEARNERS} learners, on its first axis; got shape "
+            f"{outputs.shape}."
         )
     names = _learner_names(path, found.get("learners"), len(outputs))
     kept = choose_learners(names, learners, drop, f"learners of {path}")
@@ -147,6 +153,8 @@ def _declared(what: str, file: Any) -> int:
         total *= int(length)
     if total < 0:
         raise ValueError("a negative length")
+    if total == 0:  # an axis of a billion may stand beside one of 0
+        raise _NotPlainError(f"{what} must hold numbers or strings; it is empty, of shape {str(shape)[:80]}.")
     return total
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterpoint._validation import FloatArray, IntArray, short
-from counterpoint.io.limits import MOST_BYTES
+from counterpoint.io.limits import MOST_BYTES, unpacked_limit
 
 __all__ = [
     "Cells",
@@ -40,7 +40,7 @@ _DIGITS = 20  # no 64-bit integer has more, with its sign
 _NOT_TEXT = re.compile(
     "[\0\ud800-\udfff]"
 )  # NumPy drops the first from the end of a label; UTF-8 has no others
-_LONG = 64  # characters: shorter labels are never too long
+_LONG = 64  # characters: shorter labels are too long only in a file that is much smaller than its table
 
 
 @dataclass(frozen=True)
@@ -136,6 +136,8 @@ class Cells:
         The line of each row in a text file; empty for other files.
     items : sequence of str
         What each row is about, if the table was made from a long one; else empty.
+    n_bytes : int
+        The size of the file.
 
     Examples
     --------
@@ -149,6 +151,7 @@ class Cells:
     n_rows: int
     lines: Sequence[int] | IntArray = ()
     items: Sequence[str] = ()
+    n_bytes: int = 0
 
     def __post_init__(self) -> None:
         for column in self.labels.values():
@@ -211,6 +214,11 @@ class LabelCells:
     def add(self, cells: Sequence[str]) -> None:
         """Add the next block of cells."""
         self._blocks.append(np.fromiter(map(self._index.__getitem__, cells), np.int32, len(cells)))
+
+    @property
+    def n_distinct(self) -> int:
+        """The number of distinct cells so far."""
+        return len(self._index)
 
     def column(self) -> LabelColumn:
         """Return the whole column."""
@@ -282,19 +290,20 @@ def label_dtype(values: Iterable[Any]) -> np.dtype[Any]:
     return np.dtype(next(size for size, fit in zip(sizes, fits, strict=True) if fit))
 
 
-def text_array(path: Path, texts: Sequence[str], codes: NDArray[Any], what: str) -> NDArray[Any]:
+def text_array(cells: Cells, texts: Sequence[str], codes: NDArray[Any], what: str) -> NDArray[Any]:
     """Return ``texts[codes]``, if the array, in which every entry is as wide as the longest, is not too large."""
     dtype = np.dtype(f"U{max(map(len, texts), default=1)}")
-    check_width(path, texts, len(codes), what)
+    check_width(cells, texts, len(codes), what)
     found: NDArray[Any] = np.array(texts, dtype=dtype)[codes]
     return found
 
 
-def check_width(path: Path, values: Iterable[Any], n_cells: int, what: str) -> None:
+def check_width(cells: Cells, values: Iterable[Any], n_cells: int, what: str) -> None:
     """Raise ValueError if one long label makes an array of so many cells too large: each is as wide as the longest."""
     longest = max((value for value in values if isinstance(value, str)), key=len, default="")
-    if len(longest) > _LONG and 4 * len(longest) * n_cells > MOST_BYTES:
+    most = MOST_BYTES if len(longest) > _LONG else unpacked_limit(cells.n_bytes)
+    if 4 * len(longest) * n_cells > most:
         raise ValueError(
-            f"{path} must have shorter {what}, as it has {n_cells} of them; got one of {len(longest)} characters, "
-            f"{short(longest)}."
+            f"{cells.path} must have shorter {what}, as it has {n_cells} of them; got one of {len(longest)} "
+            f"characters, {short(longest)}."
         )

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, suppress
 from functools import partial
 from io import TextIOWrapper
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -19,7 +19,7 @@ from counterpoint.io.text import Row, TextTable, open_text
 __all__ = ["open_table", "write_rows"]
 
 _DELIMITERS = (",", ";", "\t", "|")
-_LINES_SEEN = 50  # by the search for the delimiter
+_LINES_SEEN, _LETTERS_SEEN = 50, 2**20  # by the search for the delimiter
 _DECIMAL_COMMA = re.compile(r"\s*[+-]?[0-9]*,[0-9]+([eE][+-]?[0-9]+)?\s*")
 
 
@@ -58,7 +58,9 @@ def write_rows(path: str | Path, rows: Iterable[Iterable[Any]]) -> None:
 
 
 def _read_rows(path: Path, file: TextIO, *, usual: str) -> Iterator[Row]:
-    head = list(islice(file, _LINES_SEEN))
+    head: list[str] = []
+    while len(head) < _LINES_SEEN and sum(map(len, head)) < _LETTERS_SEEN and (line := file.readline()):
+        head.append(line)
     delimiter = _find_delimiter(head, usual)
     reader = _reader(chain(head, file), delimiter)
     try:

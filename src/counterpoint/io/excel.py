@@ -16,7 +16,10 @@ from counterpoint.io.text import Row, TextTable
 __all__ = ["open_table"]
 
 _MOST_TEXT = 2**28  # bytes of XML
-_MOST_CELLS = 10**7  # beside those that have a byte of XML: a row may name its last cell alone
+_STYLES, _MOST_STYLES = "xl/styles.xml", 2**20  # elements, for each of which openpyxl makes objects
+_BYTES = 8  # of XML that a cell has at least
+_MOST_CELLS = 10**7  # beside those: a row may name its last cell alone
+_MOST_ROWS = 2**20  # as in Excel; openpyxl counts through those that are left out
 
 
 @contextmanager
@@ -29,10 +32,12 @@ def open_table(source: Source, *, progress: bool) -> Iterator[TextTable]:
         try:
             with zipfile.ZipFile(BytesIO(content)) as archive:
                 n_bytes = sum(entry.file_size for entry in archive.infolist())
-            check_unpacked(source.path, n_bytes, len(content), most=_MOST_TEXT)
+                check_unpacked(source.path, n_bytes, len(content), most=_MOST_TEXT)
+                if _STYLES in archive.namelist() and archive.read(_STYLES).count(b"<") > _MOST_STYLES:
+                    raise ValueError("styles")
             book = openpyxl.load_workbook(BytesIO(content), read_only=True, data_only=True)
             titles = [sheet.title for sheet in book.worksheets]
-            rows = list(_read_rows(book.worksheets[0], max(n_bytes, _MOST_CELLS))) if titles else []
+            rows = list(_read_rows(book.worksheets[0], max(n_bytes // _BYTES, _MOST_CELLS))) if titles else []
             book.close()
         except ValueError as error:
             if "must unpack" in str(error):
@@ -44,7 +49,7 @@ def open_table(source: Source, *, progress: bool) -> Iterator[TextTable]:
         warnings.warn(
             f"{source.path} has {len(titles)} sheets; the first, {short(titles[0])}, was read.", stacklevel=3
         )
-    yield TextTable(source.path, iter(rows))
+    yield TextTable(source.path, iter(rows), source.size)
 
 
 def _damaged(source: Source) -> ValueError:
@@ -57,8 +62,8 @@ def _read_rows(sheet: Any, most: int) -> Iterator[Row]:
     sheet.reset_dimensions()  # a sheet may claim to be larger than it is
     for number, values in enumerate(sheet.iter_rows(values_only=True), start=1):
         n_cells += len(values)
-        if n_cells > most:
-            raise ValueError(f"{n_cells} cells")
+        if n_cells > most or number > _MOST_ROWS:
+            raise ValueError(f"{n_cells} cells in {number} rows")
         cells = ["" if value is None else str(value) for value in values]
         while cells and not cells[-1].strip():
             cells.pop()

@@ -4,9 +4,9 @@ import io
 from pathlib import Path
 from typing import Any
 
-__all__ = ["MOST_BYTES", "Bounded", "check_stream", "check_unpacked", "unpacked_limit"]
+__all__ = ["MOST_BYTES", "Bounded", "check_parsed", "check_stream", "check_unpacked", "unpacked_limit"]
 
-# A file may unpack to so many bytes, or to this multiple of its own size if that is more.
+# A file may unpack to so many bytes, or to this multiple of its own size if that is more. So may a table in memory.
 MOST_BYTES = 2**30
 RATIO = 100
 
@@ -21,6 +21,15 @@ def check_unpacked(path: Path, n_bytes: int, size: int, *, most: int = MOST_BYTE
     if n_bytes > (limit := unpacked_limit(size, most)):
         raise ValueError(
             f"{path} must unpack to at most {_in_words(limit)}; it unpacks to {_in_words(n_bytes)}."
+        )
+
+
+def check_parsed(path: Path, n_bytes: int, size: int) -> None:
+    """Raise ValueError if the table of a file of this size takes more bytes of memory than it may."""
+    if n_bytes > (limit := unpacked_limit(size)):
+        raise ValueError(
+            f"{path} must take at most {_in_words(limit)} of memory as a table; it takes more. If it is compressed and "
+            "you trust it, unpack it first."
         )
 
 

@@ -7,10 +7,13 @@ from numpy.typing import NDArray
 
 from counterpoint._validation import short
 from counterpoint.io.cells import Cells, LabelColumn, NumberColumn, OpenTable, text_array
+from counterpoint.io.limits import unpacked_limit
 from counterpoint.io.names import check_column, choose_learners, named_columns
 from counterpoint.io.prediction_table import Wanted, read_groups, read_scores, read_votes
 
 __all__ = ["LongColumns", "read_long_table"]
+
+_CELL = 8  # bytes of memory, for each item and judge
 
 
 class LongColumns(NamedTuple):
@@ -42,11 +45,16 @@ def read_long_table(table: OpenTable, columns: LongColumns, wanted: Wanted) -> d
     judges, judge_codes = _recode(cells, cells.labels[columns.judge], "a judge")
     _check_pairs(cells, columns, items, judges, item_codes * len(judges) + judge_codes)
     kept = choose_learners(judges, wanted.learners, wanted.drop, f"judges of {cells.path}")
+    if _CELL * len(items) * len(kept) > unpacked_limit(cells.n_bytes):
+        raise ValueError(
+            f"{cells.path} must have judges with many items each; column {short(columns.judge)} names {len(judges)} of "
+            f"them, for {len(items)} items."
+        )
     by_judge = np.argsort(judge_codes, kind="stable")
     ends = np.cumsum(np.bincount(judge_codes, minlength=len(judges)))
     rows = dict(zip(judges, np.split(by_judge, ends[:-1]), strict=True))
     gold = None if truth is None else _one_each(cells, cells.labels[truth], items, item_codes, "truth")
-    wide = Cells(cells.path, {}, {}, n_rows=len(items), items=items)
+    wide = Cells(cells.path, {}, {}, n_rows=len(items), items=items, n_bytes=cells.n_bytes)
     if wanted.scores:
         scores = _check_numbers(cells, cells.numbers[columns.label])
         spread = [_spread_numbers(judge, scores, rows[judge], item_codes, len(items)) for judge in kept]
@@ -55,7 +63,7 @@ def read_long_table(table: OpenTable, columns: LongColumns, wanted: Wanted) -> d
         answers = cells.labels[columns.label].without(wanted.abstain)
         votes = [_spread(judge, answers, rows[judge], item_codes, len(items)) for judge in kept]
         fields = read_votes(wide, gold, votes, picked=True)
-    fields["items"] = text_array(cells.path, items, np.arange(len(items)), "names of samples")
+    fields["items"] = text_array(cells, items, np.arange(len(items)), "names of samples")
     if group is not None:
         own = _one_each(cells, cells.labels[group], items, item_codes, "group")
         fields["groups"] = read_groups(wide, own)

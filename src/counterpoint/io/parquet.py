@@ -44,6 +44,7 @@ class ParquetTable:
             labels={name: self._labels(name, found[name]) for name in labels},
             numbers={name: self._numbers(name, found[name]) for name in numbers},
             n_rows=table.num_rows,
+            n_bytes=self._size,
         )
 
     def _read(self, read: Callable[[], Any]) -> Any:
@@ -69,11 +70,26 @@ class ParquetTable:
 
     def _numbers(self, name: str, column: Any) -> NumberColumn:
         arrow = import_extra("pyarrow", "parquet")
+        kind = column.type
         try:
-            values = column.cast(arrow.float64()).to_numpy()
+            if arrow.types.is_dictionary(kind):
+                whole, kind = column.combine_chunks(), kind.value_type
+                values = (
+                    whole.dictionary.cast(arrow.float64()).take(whole.indices).to_numpy(zero_copy_only=False)
+                )
+            else:
+                values = column.cast(arrow.float64()).to_numpy()
         except arrow.ArrowException:
-            return NumberColumn(name, np.full(len(column), np.nan), bad=(f"type {column.type}", 0))
+            return NumberColumn(name, np.full(len(column), np.nan), bad=(f"type {kind}", 0))
         return NumberColumn(name, np.asarray(values, dtype=np.float64))
+
+
+def _texts(schema: Any) -> list[str]:
+    """Return the columns of text; each distinct one is read once, as a long one repeated takes no room in a file."""
+    arrow = import_extra("pyarrow", "parquet")
+    kinds = arrow.types
+    tests = (kinds.is_string, kinds.is_large_string, kinds.is_binary, kinds.is_large_binary)
+    return [field.name for field in schema if any(test(field.type) for test in tests)]
 
 
 @contextmanager
@@ -82,7 +98,7 @@ def open_table(source: Source, *, progress: bool) -> Iterator[ParquetTable]:
     parquet = import_extra("pyarrow.parquet", "parquet")
     with open_regular(source.path) if source.content is None else BytesIO(source.content) as raw:
         try:
-            file = parquet.ParquetFile(raw)
+            file = parquet.ParquetFile(raw, read_dictionary=_texts(parquet.read_schema(raw)))
             table = ParquetTable(source.path, file, raw.seek(0, 2))
         except Exception as error:  # a damaged file may raise anything, of Arrow, the system or a codec
             if str(error).startswith(str(source.path)):

@@ -84,7 +84,7 @@ def read_prediction_table(table: OpenTable, wanted: Wanted) -> dict[str, Any]:
         fields["groups"] = read_groups(cells, cells.labels[wanted.group])
     if item is not None:
         names = ["" if label is None else label for label in cells.labels[item].labels]
-        fields["items"] = text_array(cells.path, names, cells.labels[item].codes, "names of samples")
+        fields["items"] = text_array(cells, names, cells.labels[item].codes, "names of samples")
     return fields
 
 
@@ -173,7 +173,7 @@ def read_votes(
     everything = [*columns, *([] if truth is None else [truth])]
     values = label_values(set().union(*(column.present() for column in everything)))
     dtype = label_dtype(values.values())
-    check_width(cells.path, values.values(), len(everything) * cells.n_rows, "labels")
+    check_width(cells, values.values(), len(everything) * cells.n_rows, "labels")
     outputs = np.empty((len(columns), cells.n_rows), dtype=dtype)
     for row, column in enumerate(columns):
         outputs[row] = _array(column, values, dtype)
@@ -303,7 +303,7 @@ def _probabilities(cells: Cells, truth: LabelColumn | None, owners: dict[str, st
     true_labels = set() if truth is None else truth.present()
     values = label_values({*classes, *true_labels})
     dtype = label_dtype(values.values())
-    check_width(cells.path, values.values(), cells.n_rows, "labels")
+    check_width(cells, values.values(), cells.n_rows, "labels")
     return {
         "y_true": None if truth is None else _truth_array(truth, values, dtype),
         "outputs": np.ma.masked_array(outputs, blank) if blank.any() else outputs,

@@ -3,10 +3,12 @@
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
 from counterpoint._validation import short
+from counterpoint.io.limits import check_parsed
 from counterpoint.io.sources import Source
 from counterpoint.io.text import Row, TextTable, open_text
 
@@ -14,20 +16,23 @@ __all__ = ["open_table"]
 
 # Numbers stay as they are written, so that a label reads the same in every format.
 _DECODER = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=str)
+_OBJECT, _VALUE = 200, 60  # bytes of memory
 _MOST_CELLS = 10**7  # beside those that have a character in the file
 Record = tuple[int, Any]  # line of the file, or 0; content
 
 
 def open_table(source: Source, *, progress: bool) -> AbstractContextManager[TextTable]:
     """Open a JSON or JSONL file."""
-    return open_text(source, _read_rows, progress=progress)
+    return open_text(source, partial(_read_rows, size=source.size), progress=progress)
 
 
-def _read_rows(path: Path, file: TextIO) -> Iterator[Row]:
+def _read_rows(path: Path, file: TextIO, *, size: int) -> Iterator[Row]:
     """Yield the keys of all records, then the values; a key that a record lacks is an empty cell."""
     text = file.read()
     if not text.strip():
         return
+    marks = {mark: text.count(mark) for mark in "{[,:"}  # one of the last three stands before each value
+    check_parsed(path, _OBJECT * marks["{"] + _VALUE * sum(marks.values()) + len(text), size)
     records = list(_records(path, text))
     for place, (line, record) in enumerate(records, start=1):
         if not isinstance(record, dict):

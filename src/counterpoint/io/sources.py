@@ -43,8 +43,12 @@ _MARKS = {
 }
 _RELATION = re.compile(r"\A(\s*%.*\n)*\s*@relation\s", re.IGNORECASE)  # comments may stand before it
 _OWN = ("/dev/fd", "/proc/self/fd")  # folders of the files that this process has open already
+_WHOLE, _MOST_WHOLE = (
+    (".json", ".jsonl", ".ndjson"),
+    2**28,
+)  # formats read at once, and their bytes if compressed
 _BY_LINE = (".csv", ".tsv", ".arff")
-_LONGEST_LINE = 2**26  # bytes, in these formats
+_LONGEST_LINE = 2**24  # bytes, in these formats
 _NOT_IN_CP1252 = (b"\x81", b"\x8d", b"\x8f", b"\x90", b"\x9d")
 
 
@@ -66,6 +70,11 @@ class Source:
     suffix: str = ""
     content: bytes | None = None
 
+    @property
+    def size(self) -> int:
+        """The number of bytes of the file, compressed or not."""
+        return self.path.stat().st_size if self.content is None else len(self.content)
+
     @contextmanager
     def open(self, *, progress: bool = False) -> Iterator[BinaryIO]:
         """Open the decompressed bytes, with a progress bar on stderr if asked for."""
@@ -76,7 +85,10 @@ class Source:
             if progress:
                 raw = stack.enter_context(self._with_bar(raw, size))
             unpacked = stack.enter_context(_decompress(raw))
-            yield raw if unpacked is raw else BufferedReader(Bounded(self.path, unpacked, size), _CHUNK)
+            most = {"most": _MOST_WHOLE} if self.suffix in _WHOLE else {}
+            yield (
+                raw if unpacked is raw else BufferedReader(Bounded(self.path, unpacked, size, **most), _CHUNK)
+            )
 
     def _with_bar(self, raw: BinaryIO, size: int) -> Any:
         from rich.console import Console

@@ -252,7 +252,7 @@ def _classes(cells: Cells, column: LabelColumn) -> NDArray[Any]:
             f"{what} must hold at least two classes; got {short(next(iter(values)))} in every row."
         )
     dtype = label_dtype(values.values())
-    check_width(cells.path, values.values(), cells.n_rows, "classes")
+    check_width(cells, values.values(), cells.n_rows, "classes")
     filler = next(iter(values.values()))  # for None among the labels, which no row has
     of_codes = [filler if label is None else values[label] for label in column.labels]
     y = np.array(of_codes, dtype=dtype)[column.codes]

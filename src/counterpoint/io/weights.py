@@ -5,11 +5,12 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from counterpoint._files import open_regular, replacing
+from counterpoint._files import read_bounded, replacing
 from counterpoint._validation import check_path, short
 
 __all__ = ["VoteWeights", "read_weights"]
 
+_LARGEST = 2**24  # bytes
 _VOTINGS = ("hard", "soft", "geometric")
 
 
@@ -74,8 +75,7 @@ def read_weights(path: str | Path) -> VoteWeights:
     VoteWeights(weights={'tree': 0.25, 'net': 0.75}, voting='hard')
     """
     path = check_path(path, "path")
-    with open_regular(path) as file:
-        text = file.read()
+    text = read_bounded(path, _LARGEST)
     try:
         content = json.loads(text)
     except (ValueError, RecursionError):

@@ -1,6 +1,6 @@
 """Models of tables with numbers, categories and missing values: fit from a file, save to a folder, predict.
 
-Networks need torch and saving needs skops; both are imported on first use.
+Networks need torch and saving needs safetensors; both are imported on first use.
 """
 
 from counterpoint.models.fitting import TableFit, fit_table

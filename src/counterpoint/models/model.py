@@ -22,8 +22,6 @@ from counterpoint.io import (
 from counterpoint.measures import combine
 
 if TYPE_CHECKING:
-    from sklearn.compose import ColumnTransformer
-
     from counterpoint.estimators import DiverseEnsembleClassifier
 
 __all__ = ["TableModel", "TablePredictions"]
@@ -115,8 +113,6 @@ class TableModel:
         The ensemble, fitted to these columns.
     facts : mapping
         How it was trained, in types of JSON.
-    transformer : ColumnTransformer or None, default=None
-        Turns the columns into numbers, for a model that was saved when estimators took only these.
 
     Examples
     --------
@@ -138,7 +134,6 @@ class TableModel:
     unused: tuple[str, ...]
     estimator: "DiverseEnsembleClassifier"
     facts: Mapping[str, Any]
-    transformer: "ColumnTransformer | None" = None
 
     def predict(self, path: str | Path, *, progress: bool = False) -> TablePredictions:
         """Predict the rows of a file. Columns are matched by name.
@@ -169,9 +164,7 @@ class TableModel:
         notes = (
             [f"{path}: ignored columns that the model does not know: {listed(unknown)}."] if unknown else []
         )
-        X = frame_of(cells, self.columns)
-        X = X if self.transformer is None else self.transformer.transform(X)
-        learners, voting = self.estimator.vote_learners(X)
+        learners, voting = self.estimator.vote_learners(frame_of(cells, self.columns))
         proba = combine(learners, voting=voting)
         return TablePredictions(
             self.estimator.classes_[proba.argmax(axis=1)],
@@ -195,8 +188,7 @@ class TableModel:
         names = [column.name for column in self.columns if column.kind == "category"]
         if not names:
             return
-        older = self.transformer
-        encoder = self.estimator.encoder_ if older is None else older.named_transformers_["category"]
+        encoder = self.estimator.encoder_
         for name, known, rare in zip(names, encoder.categories_, encoder.infrequent_categories_, strict=True):
             column = cells.labels[name]
             if unknown := column.present() - set(known.tolist()):

@@ -1,31 +1,28 @@
 """A model on disk: a folder of JSON and safetensors with checksums, written atomically. No pickle, no code."""
 
+import hashlib
 import json
 import platform
 from collections.abc import Mapping
-from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 from counterpoint import __version__
 from counterpoint._extras import import_extra
-from counterpoint._files import is_sealed, open_regular, replacing, replacing_folder, restore_folder, seal
+from counterpoint._files import is_sealed, read_bounded, replacing, replacing_folder, restore_folder, seal
 from counterpoint._plain import plain
 from counterpoint._validation import check_path, find_fault, short
 from counterpoint.io import Column
-from counterpoint.models._version_2 import COLUMNS, ModelError, load_transformer
 from counterpoint.models.model import TableModel
 
 __all__ = ["check_destination", "load_model", "save_model"]
 
 FORMAT = "counterpoint table model"
 VERSION = 4
-READABLE = (2, 3, VERSION)
-SEALED = 4  # the first version whose model.json has a checksum of its own
 
 _MODEL, _ENSEMBLE, REPORT = "model.json", "ensemble.safetensors", "report.html"
+_LARGEST = 2**24  # bytes of model.json: a million columns of short names
 _PACKAGES = ("numpy", "pandas", "scikit-learn", "torch")
 _SCHEMA = {
     "version": int,
@@ -36,7 +33,11 @@ _SCHEMA = {
     "files": {_ENSEMBLE: str},
 }
 # Exceptions that readers raise for a damaged file.
-_DAMAGE = (AttributeError, BadZipFile, EOFError, LookupError, RuntimeError, TypeError, ValueError)
+_DAMAGE = (AttributeError, EOFError, LookupError, RuntimeError, TypeError, ValueError)
+
+
+class ModelError(ValueError):
+    """Raised for a folder that is no model, with the reason."""
 
 
 def check_destination(folder: str | Path) -> Path:
@@ -67,7 +68,7 @@ def check_destination(folder: str | Path) -> Path:
     if not target.is_dir():
         raise ValueError(f"{rule}; it is a file.")
     found = sorted(path.name for path in target.iterdir())
-    if others := [name for name in found if name not in (_MODEL, COLUMNS, _ENSEMBLE, REPORT)]:
+    if others := [name for name in found if name not in (_MODEL, _ENSEMBLE, REPORT)]:
         raise ValueError(f"{rule}; it holds {others[0]!r}.")
     if found:
         _read_facts(target)
@@ -94,8 +95,7 @@ def save_model(model: TableModel, folder: str | Path, *, report: str | None = No
     Notes
     -----
     ``model.json`` holds the columns, the classes, the training settings and the versions; ``ensemble.safetensors`` the
-    networks and the encoder of their table. ``model.json`` has the SHA-256 of both. A model of an older format is not
-    saved again.
+    networks and the encoder of their table. ``model.json`` has the SHA-256 of both.
 
     Examples
     --------
@@ -112,8 +112,6 @@ def save_model(model: TableModel, folder: str | Path, *, report: str | None = No
     ...     sorted(file.name for file in folder.iterdir())
     ['ensemble.safetensors', 'model.json']
     """
-    if model.transformer is not None:
-        raise ValueError("`model` must be of the present format; got one of format 2. Fit the model again.")
     target = check_destination(folder)
     with replacing_folder(target) as part:
         _write(model, part, report)
@@ -135,12 +133,11 @@ def load_model(folder: str | Path) -> TableModel:
     Raises
     ------
     ValueError
-        If it is no model, is damaged, was written by a newer version, or holds types that no model needs.
+        If it is no model, is damaged, or was written by another version.
 
     Notes
     -----
-    Nothing is unpickled. A folder of format 2 also holds a transformer of its columns, which skops reads: it creates
-    only plain data, parts of scikit-learn and numpy dtypes, and a file with anything else is refused.
+    Nothing is unpickled, and no code of a file is run.
 
     Examples
     --------
@@ -154,20 +151,16 @@ def load_model(folder: str | Path) -> TableModel:
     from counterpoint.estimators import DiverseEnsembleClassifier
 
     try:
-        is_older = facts["version"] == 2
-        for name in (COLUMNS, _ENSEMBLE) if is_older else (_ENSEMBLE,):
-            _check_whole(folder, name, facts["files"][name])
+        _check_whole(folder, _ENSEMBLE, facts["files"][_ENSEMBLE])
         columns = tuple(Column(entry["name"], entry["kind"]) for entry in facts["columns"])
         estimator = DiverseEnsembleClassifier.load(folder / _ENSEMBLE)
-        if not is_older:
-            _check_columns(folder, columns, estimator)
+        _check_columns(folder, columns, estimator)
         return TableModel(
             target=facts["target"],
             columns=columns,
             unused=tuple(facts["unused"]),
             estimator=estimator,
             facts=facts["training"],
-            transformer=load_transformer(folder / COLUMNS, columns) if is_older else None,
         )
     except ModelError:
         raise
@@ -188,7 +181,7 @@ def _write(model: TableModel, folder: Path, report: str | None) -> None:
         "training": model.facts,
         "versions": {"counterpoint": __version__, "python": platform.python_version()}
         | {package: version(package) for package in _PACKAGES},
-        "files": {_ENSEMBLE: sha256((folder / _ENSEMBLE).read_bytes()).hexdigest()},
+        "files": {_ENSEMBLE: _digest(folder / _ENSEMBLE)},
     }
     text = json.dumps(plain(facts), indent=2, allow_nan=False) + "\n"
     pages = {} if report is None else {REPORT: report.encode()}
@@ -204,8 +197,7 @@ def _read_facts(folder: Path) -> Mapping[str, Any]:
     if not folder.is_dir():
         raise ValueError(f"{rule}; it {'is not a folder' if folder.exists() else 'does not exist'}.")
     try:
-        with open_regular(folder / _MODEL) as file:
-            content = file.read()
+        content = read_bounded(folder / _MODEL, _LARGEST)
         facts = json.loads(content)
     except FileNotFoundError:
         raise ValueError(f"{rule}; it has no {_MODEL}.") from None
@@ -214,15 +206,13 @@ def _read_facts(folder: Path) -> Mapping[str, Any]:
     if not isinstance(facts, dict) or facts.get("format") != FORMAT:
         raise ValueError(f"{rule}; its {_MODEL} is of another kind.")
     found = facts.get("version")
-    if found not in READABLE:
+    if found != VERSION:
         newer = isinstance(found, int) and found > VERSION
         advice = (
             "A newer counterpoint wrote it: pip install -U counterpoint." if newer else "Fit the model again."
         )
         raise ValueError(f"{folder} must have format {VERSION}; got {short(found)}. {advice}")
-    if fault := find_fault(facts, _SCHEMA) or (
-        found >= SEALED and not is_sealed(content) and "it was changed"
-    ):
+    if fault := find_fault(facts, _SCHEMA) or ("" if is_sealed(content) else "it was changed"):
         raise ValueError(f"{folder} must be a whole model; its {_MODEL} is damaged ({fault}).")
     return facts
 
@@ -240,5 +230,11 @@ def _check_columns(folder: Path, columns: tuple[Column, ...], estimator: Any) ->
 def _check_whole(folder: Path, name: str, digest: str) -> None:
     if not (folder / name).is_file():
         raise ModelError(f"{folder} must be a whole model; {name} is missing.")
-    if sha256((folder / name).read_bytes()).hexdigest() != digest:
+    if _digest(folder / name) != digest:
         raise ModelError(f"{folder} must be a whole model; {name} is damaged, or of another model.")
+
+
+def _digest(path: Path) -> str:
+    """Return the SHA-256 of a file, which is read in parts."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -18,7 +18,7 @@ from counterpoint._validation import check_path
 
 __all__ = ["load_checkpoint", "load_latest", "restore_rng_state", "rng_state", "save_checkpoint"]
 
-# Entries of the file's metadata. Files of version 1 have the first alone.
+# Entries of the file's metadata.
 _STATE, _VERSION, _CHECKSUM = "counterpoint", "version", "sha256"
 VERSION = 2
 # What the readers of JSON and of tensors raise for content that does not fit.
@@ -154,8 +154,6 @@ def _read(path: Path, file: BinaryIO) -> tuple[dict[str, str], bytes]:
     if 8 + length + end != size:  # before the rest is read
         raise _damaged(path)
     content = head + file.read()
-    if metadata.keys() == {_STATE}:  # of version 1, which has no checksum
-        return metadata, content
     if not is_sealed(content):
         raise _damaged(path)
     if metadata.get(_VERSION) != str(VERSION):
