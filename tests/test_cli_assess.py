@@ -421,7 +421,6 @@ def test_help_has_examples(command, capsys):
         (["select", "votes.csv", "--out", "link.csv"], "`--out` must not be the file that is read"),
         (["select", "votes.csv", "--out", "../here/votes.csv"], "`--out` must not be the file that is read"),
         (["assess", "votes.csv", "-t", "lable"], "got 'lable'. Did you mean 'label'?"),
-        (["assess", "votes.csv", "-t", "label"], "votes.csv: column 'id' must hold the labels of 'label'"),
         (
             ["assess", "votes.csv", "-t", "label", "--drop", "id", "--voting", "soft"],
             "votes.csv: `voting` must be 'hard'",

@@ -33,6 +33,7 @@ ANYBODY = ASSESSMENT | {
 # unit of the package -> the units it may import besides itself
 MAY_IMPORT = {
     "exceptions": set(),
+    "_answers": {"_validation"},
     "_extras": set(),
     "_files": set(),
     "_notebook": set(),
@@ -41,10 +42,10 @@ MAY_IMPORT = {
     "theory": BASE,
     "outputs": BASE,
     "measures": BASE | {"outputs"},
-    "assessment": MATHEMATICS | {"_notebook", "_plain"},
+    "assessment": MATHEMATICS | {"_answers", "_notebook", "_plain"},
     "selection": MATHEMATICS | {"_notebook", "_plain", "assessment"},
     "datasets": {"_validation", "_extras"},
-    "io": {"_validation", "_extras", "_files", "exceptions"},
+    "io": {"_answers", "_validation", "_extras", "_files", "exceptions"},
     "plots": ASSESSMENT,
     "report": ASSESSMENT | {"_files", "_plain", "plots"},
     "training": MATHEMATICS | {"_extras", "_files", "_notebook"},
@@ -71,7 +72,7 @@ MAY_REQUIRE = {
 }
 
 # shared modules of the root that every package may use
-SHARED = {"_extras", "_files", "_notebook", "_plain", "_validation"}
+SHARED = {"_answers", "_extras", "_files", "_notebook", "_plain", "_validation"}
 
 # where torch may be imported with the module and not first inside a function
 TORCH_AT_THE_TOP = (

@@ -1,11 +1,13 @@
 """Reading predictions: every format gives the same arrays, and every fault is named with its place."""
 
 import contextlib
+import importlib.util
 import re
 import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from counterpoint._files import replacing
@@ -231,11 +233,11 @@ def row(number):
         ),
         (
             "y_true,net\ncat,1\ndog,2\n",
-            r"2 of its 2 labels are not among them, such as '1' in data row 1 .* drop it",
+            "must have a learner with labels of 'y_true'; 'net' holds no label of 'y_true', such as '1'. If they are",
         ),
         (
             "y_true,net\n" + "".join(f"{i % 2},{i}\n" for i in range(30)),
-            "28 of its 30 labels are not among them, such as '2' in data row 3",
+            "'net' holds 30 different values on 30 samples",
         ),
         (b"y_true,net\n0,1\n0,\x00\n", "must be text; got byte 0x00 in line 3."),
         (
@@ -429,10 +431,12 @@ def test_names_of_learners_in_arrays_must_exist_and_leave_some(tmp_path):
 
 
 def test_a_learner_chosen_by_name_may_say_what_the_truth_never_says(tmp_path):
-    path = write(tmp_path, "votes.csv", "y_true,net\n0,1\n0,1\n")
-    with pytest.raises(ValueError, match="name the learners"):
+    path = write(tmp_path, "votes.csv", "y_true,net,tree\n" + "0,2,0\n1,2,1\n" * 3)
+    with pytest.raises(
+        ValueError, match=r"'net' holds no label of 'y_true', such as '2'.* name the learners"
+    ):
         read_predictions(path)
-    assert read_predictions(path, learners=["net"]).outputs.tolist() == [[1, 1]]
+    assert read_predictions(path, learners=["net"]).outputs.tolist() == [[2] * 6]
 
 
 def test_files_that_cannot_be_read_are_named(tmp_path):
@@ -646,3 +650,36 @@ def test_a_new_format_is_read_and_named_in_messages(monkeypatch, tmp_path):
     assert format_names(TABLE_FORMATS) == "CSV, TSV, JSONL, JSON, Excel, ARFF, Parquet or PSV"
     with pytest.raises(ValueError, match=r"\.parquet, \.psv, \.npz, \.npy\.$"):
         read_predictions(write(tmp_path, "votes.xls", ""))
+
+
+def test_exponents_are_of_numbers_only_where_the_file_says_so(tmp_path):
+    rows = [(1e3, 1000), (1000, 1e3), (2.5e1, 25), (7, 1e0)]
+    written = [("1e3", "1000"), ("1000", "1e3"), ("2.5e1", "25"), ("7", "1e0")]
+    objects = ", ".join(f'{{"y_true": {a}, "net": {b}}}' for a, b in written)
+    expected = [1000, 1000, 25, 7], [[1000, 1000, 25, 1]]
+    read = read_predictions(write(tmp_path, "votes.json", f"[{objects}]"))
+    assert (read.y_true.tolist(), read.outputs.tolist()) == expected
+    if importlib.util.find_spec("openpyxl"):
+        pd.DataFrame(rows, columns=["y_true", "net"], dtype=float).to_excel(tmp_path / "a.xlsx", index=False)
+        read = read_predictions(tmp_path / "a.xlsx")
+        assert (read.y_true.tolist(), read.outputs.tolist()) == expected
+    texts = ", ".join(f'{{"y_true": "{a}", "net": "{b}"}}' for a, b in written)
+    lines = "\n".join(map(",".join, written))
+    for name, content in (("text.json", f"[{texts}]"), ("votes.csv", f"y_true,net\n{lines}")):
+        assert read_predictions(write(tmp_path, name, content)).y_true.tolist() == [
+            "1e3",
+            "1000",
+            "2.5e1",
+            "7",
+        ]
+
+
+def test_whole_numbers_beyond_all_digits_are_read_in_no_time(tmp_path):
+    read = read_predictions(
+        write(tmp_path, "a.json", '[{"y_true": 1e999999999, "net": 1e999999999}, {"y_true": 1}]')
+    )
+    assert read.y_true.tolist() == ["1e999999999", "1"]
+    table = pd.DataFrame({"y_true": [1e16, 3.0], "net": [1e16, np.nan]})
+    if importlib.util.find_spec("pyarrow"):
+        table.to_parquet(tmp_path / "a.parquet")
+        assert read_predictions(tmp_path / "a.parquet").y_true.tolist() == [10**16, 3]

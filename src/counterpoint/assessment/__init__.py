@@ -18,6 +18,7 @@ from counterpoint.assessment.agreement_result import (
     DawidSkeneSummary,
     LabelSummary,
 )
+from counterpoint.assessment.answers import fold_label
 from counterpoint.assessment.bootstrap import FEW_GROUPS, FEWEST_GROUPS, check_groups, stratified_parts
 from counterpoint.assessment.comparison import (
     PairedVotes,
@@ -108,6 +109,7 @@ __all__ = [
     "dawid_skene",
     "equal_credit",
     "error_of_mean",
+    "fold_label",
     "holm",
     "learner_outputs",
     "named_outputs",
@@ -184,7 +186,8 @@ def assess(
         Whether the learners saw these samples in training. On training samples the verdict and a finding say that the
         accuracies are too high for new data, and no bound on new data is given.
     learners : sequence of str, optional
-        Distinct names of the learners; by default those of a mapping or a DataFrame, else L1, L2, ...
+        Distinct names of the learners; by default those of a mapping or a DataFrame, else L1, L2, ... Columns that
+        cannot be answers, such as the names of the samples or their topics, are refused unless this names them.
     abstain : label or sequence of labels, optional
         Labels that mean no vote, such as "skip"; by default none.
     groups : array-like of shape (n_samples,), optional
@@ -256,12 +259,13 @@ def assess(
     if not isinstance(name, str):
         raise TypeError(f"`name` must be a string; got {name!r}.")
     if y_true is None or outputs is None:
-        outputs, learners = named_outputs(y_true if outputs is None else outputs, learners)
+        votes = y_true if outputs is None else outputs
+        outputs, learners = named_outputs(votes, learners, call="assess({outputs})")
         if voting != "hard":
             raise ValueError(f"`voting` must be 'hard' without a truth; got {voting!r}.")
         outputs = _mask_abstentions(outputs, abstain)
         return assess_agreement(outputs, labels=labels, learners=learners, groups=groups, name=name)
-    outputs, learners = named_outputs(outputs, learners)
+    outputs, learners = named_outputs(outputs, learners, y_true, call="assess({truth}, {outputs})")
     if (known := known_truth(y_true)) is not None:
         options = {"labels": labels, "voting": voting, "samples": samples, "learners": learners, "name": name}
         outputs = _mask_abstentions(outputs, abstain)

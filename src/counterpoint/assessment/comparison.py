@@ -581,7 +581,8 @@ def equal_credit(
     >>> equal_credit([0, 1, 1], {"a": [0, 1, None], "b": [1, 1, None]}, None, "hard")
     array([0.5, 1. , nan])
     """
-    outputs = two_class_probabilities(named_outputs(outputs, None)[0], y_true, labels)
+    named = named_outputs(outputs, None, y_true, call='compare_votes({truth}, {{"name": {outputs}, ...}})')[0]
+    outputs = two_class_probabilities(named, y_true, labels)
     array, missing = split_missing(outputs, abstentions(abstain, y_true))
     read = Outputs(array, y_true, labels, missing=missing)
     if voting != "hard" and read.probabilities is None:

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterpoint._validation import check_labels, short
+from counterpoint.assessment.answers import check_answers
 from counterpoint.outputs import check_truth
 
 __all__ = ["LearnerOutputs", "abstentions", "learner_outputs", "named_outputs"]
@@ -28,7 +29,9 @@ class LearnerOutputs(NamedTuple):
     voting: str
 
 
-def named_outputs(outputs: Any, learners: Sequence[str] | None) -> tuple[Any, Sequence[str] | None]:
+def named_outputs(
+    outputs: Any, learners: Sequence[str] | None, y_true: Any = None, *, call: str = ""
+) -> tuple[Any, Sequence[str] | None]:
     """Return outputs with the learners first, and the names that a mapping or a DataFrame has.
 
     Parameters
@@ -37,6 +40,10 @@ def named_outputs(outputs: Any, learners: Sequence[str] | None) -> tuple[Any, Se
         Outputs as a caller gave them.
     learners : sequence of str or None
         Names as a caller gave them, which have precedence.
+    y_true : array-like, optional
+        The truth, for the check of votes.
+    call : str, optional
+        The call to show in errors, such as ``"assess({truth}, {outputs})"``; without it, votes are not checked.
 
     Returns
     -------
@@ -45,12 +52,19 @@ def named_outputs(outputs: Any, learners: Sequence[str] | None) -> tuple[Any, Se
     learners : sequence of str or None
         Their names, if known.
 
+    Raises
+    ------
+    ValueError
+        If columns cannot be answers and the caller did not name the learners, or if labels of a learner differ from
+        those of the truth in case, blanks or final punctuation alone. The message has the call that goes on.
+
     Examples
     --------
     >>> outputs, learners = named_outputs({"a": [0, 1], "b": [1, 1]}, None)
     >>> len(outputs), learners
     (2, ['a', 'b'])
     """
+    given = outputs
     if isinstance(outputs, Mapping):
         if not outputs:
             raise ValueError("`outputs` must hold at least one learner; got an empty mapping.")
@@ -60,8 +74,10 @@ def named_outputs(outputs: Any, learners: Sequence[str] | None) -> tuple[Any, Se
     elif hasattr(outputs, "columns") and hasattr(outputs, "to_numpy"):
         names, outputs = list(outputs.columns), outputs.to_numpy().T
     else:
-        return outputs, learners
-    return outputs, [str(name) for name in names] if learners is None else learners
+        names = None
+    if call:
+        check_answers(given, outputs, y_true, names if learners is None else None, call)
+    return outputs, [str(name) for name in names] if learners is None and names is not None else learners
 
 
 def abstentions(abstain: Any, y_true: ArrayLike | None = None) -> list[Any]:

@@ -5,10 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from counterpoint._answers import spellings
 from counterpoint.assessment.bootstrap import few_groups
 from counterpoint.assessment.effective import CLOSE
 from counterpoint.assessment.estimates import Estimate
 from counterpoint.assessment.groups import Finding
+from counterpoint.assessment.label_findings import LABEL_RULES
 from counterpoint.assessment.result import Assessment
 from counterpoint.outputs import FEWEST_SHARED, listed
 
@@ -46,7 +48,8 @@ def _no_errors(a: Assessment) -> Finding | None:
 
 def _never_true(a: Assessment) -> Finding | None:
     """Find labels that are never true: they may mean no vote."""
-    labels = [str(a.classes[k]) for k in np.flatnonzero(a.by_class.shares == 0)]
+    spelt = {label for group in spellings(a.classes) for label in group}
+    labels = [str(a.classes[k]) for k in np.flatnonzero(a.by_class.shares == 0) if a.classes[k] not in spelt]
     if a.outputs != "labels" or not labels or a.n_samples < FEW:
         return None
     text = (
@@ -134,6 +137,7 @@ SAMPLE_RULES: Sequence[Callable[[Assessment], Finding | None]] = (
     _sample,
     _correlation_sample,
     _training,
+    *LABEL_RULES,
 )
 
 

@@ -4,6 +4,7 @@ Commands import the libraries they need, so that ``counterpoint --help`` is inst
 stderr and returns exit code 2; ``--debug`` prints the traceback. ``_options`` has the options of every command.
 """
 
+import shlex
 import sys
 import traceback
 import warnings
@@ -94,6 +95,8 @@ def run_app(program: typer.Typer, name: str, arguments: Sequence[str] | None = N
             traceback.print_exc()
         else:
             _say(_sentence(error), style="red")
+            if added := getattr(error, "options", ()):
+                _say(f"Go on with: {_with_options(name, options, added)}", style="red")
         return FAILED
     if code == INTERRUPTED:
         _say("Interrupted.", style="red")
@@ -164,7 +167,9 @@ def _split_debug(arguments: Sequence[str]) -> tuple[list[str], bool]:
 
 def _sentence(error: Exception) -> str:
     """Return the error as one sentence on one line."""
-    if hasattr(error, "format_message"):  # a usage error, in every version of typer
+    if hasattr(error, "fact"):  # the command that follows says what to do
+        text = error.fact
+    elif hasattr(error, "format_message"):  # a usage error, in every version of typer
         text = error.format_message()
     elif isinstance(error, OSError) and error.strerror:
         text = error.strerror if error.filename is None else f"{error.strerror}: {error.filename}"
@@ -174,6 +179,13 @@ def _sentence(error: Exception) -> str:
         text = f"{type(error).__name__}: {error} (run again with --debug for the traceback)"
     line = _cut(" ".join(text.split())) or type(error).__name__
     return line if line.endswith((".", "?", "!")) else f"{line}."
+
+
+def _with_options(name: str, arguments: Sequence[str], options: Sequence[str]) -> str:
+    """Return the command that the user gave, with more options."""
+    given = list(arguments)
+    end = given.index("--") if "--" in given else len(given)
+    return shlex.join([name, *given[:end], *options, *given[end:]])
 
 
 def _cut(line: str) -> str:

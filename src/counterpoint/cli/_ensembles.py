@@ -20,6 +20,7 @@ from counterpoint.cli._reading import (
     FileFormat,
     Files,
     Group,
+    IgnoreCase,
     Item,
     Judge,
     Label,
@@ -46,7 +47,7 @@ _ONE_BY_ONE = (
     "If the learners predict numbers, run `counterpoint assess --scores` on each: only votes are compared."
 )
 # How the errors about labels quote a number that is none.
-_FRACTION = re.compile(r"holds? (the )?labels.*(such as '|got )[-+]?\d*\.\d")
+_FRACTION = re.compile(r"(holds? labels|holds no label|holds hardly a label).*(such as '|got )[-+]?\d*\.\d")
 # Smaller work is done before anyone could read a progress bar.
 _OUTPUTS_WITH_BAR = 5_000_000
 
@@ -136,6 +137,7 @@ def assess(
     label: Label = None,
     group: Group = None,
     abstain: Abstain = None,
+    ignore_case: IgnoreCase = False,
     file_format: FileFormat = None,
     no_truth: NoTruth = False,
     scores: Scores = False,
@@ -156,7 +158,7 @@ def assess(
     _check_one_format(as_json, as_markdown)
     check_output(html, [predictions], "--html")
     check_output(card, [predictions], "--card")
-    layout = Layout(item, judge, label, file_format, group, abstain or (), scores)
+    layout = Layout(item, judge, label, file_format, group, abstain or (), scores, ignore_case)
     called = title(predictions) if name is None else name
     assessment: AssessmentBase
     if no_truth:
@@ -194,6 +196,7 @@ def compare(
     label: Label = None,
     group: Group = None,
     abstain: Abstain = None,
+    ignore_case: IgnoreCase = False,
     file_format: FileFormat = None,
     voting: Voting = "hard",
     margin: Margin = None,
@@ -217,7 +220,7 @@ def compare(
         raise ValueError(f"`{STANDARD_INPUT}`, standard input, must be given only once.")
     assessments, truths, groups, by_file = [], [], [], []
     for path, given in zip(predictions, _names(predictions, name), strict=True):
-        layout = Layout(item, judge, label, file_format, group, abstain or ())
+        layout = Layout(item, judge, label, file_format, group, abstain or (), ignore_case=ignore_case)
         with _hinting_at_numbers(_ONE_BY_ONE):
             read = read_ensemble(path, truth, None, drop, layout)
             note_numbers(path, read, _ONE_BY_ONE)
@@ -291,10 +294,12 @@ def _assess(path: Path, read: "Predictions", voting: str, name: str) -> "Assessm
 @contextmanager
 def _hinting_at_no_truth(truth: str) -> Iterator[None]:
     """Say how to go on without a truth, if none was named and none is found."""
+    from counterpoint.io.names import MendableError
+
     try:
         yield
     except ValueError as error:
-        if truth == _USUAL_TRUTH and repr(truth) in str(error):
+        if truth == _USUAL_TRUTH and repr(truth) in str(error) and not isinstance(error, MendableError):
             raise ValueError(f"{error} If there is no truth, add --no-truth.") from error
         raise
 

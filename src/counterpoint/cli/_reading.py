@@ -83,6 +83,13 @@ Abstain = Annotated[
         show_default=False,
     ),
 ]
+IgnoreCase = Annotated[
+    bool,
+    typer.Option(
+        "--ignore-case",
+        help="Count labels as one that differ in case, blanks around them or final punctuation alone.",
+    ),
+]
 FileFormat = Annotated[
     Literal["csv", "tsv", "jsonl", "json"] | None,
     typer.Option(
@@ -104,6 +111,7 @@ class Layout:
     group: str | None = None
     abstain: Sequence[str] = ()
     scores: bool = False
+    ignore_case: bool = False
 
 
 def read_ensemble(
@@ -128,6 +136,7 @@ def read_ensemble(
         label=layout.label,
         group=layout.group,
         abstain=layout.abstain,
+        ignore_case=layout.ignore_case,
         scores=layout.scores,
         file_format=layout.file_format,
         progress=large and has_bars(),

@@ -17,6 +17,7 @@ from counterpoint.cli._reading import (
     File,
     FileFormat,
     Group,
+    IgnoreCase,
     Item,
     Judge,
     Label,
@@ -108,6 +109,7 @@ def select(
     judge: Judge = None,
     label: Label = None,
     group: Group = None,
+    ignore_case: IgnoreCase = False,
     file_format: FileFormat = None,
     size: Size = "smallest",
     within: Within = 0.75,
@@ -125,7 +127,8 @@ def select(
     prices = None if costs is None else read_costs(costs)
     inputs = [predictions, *([] if costs is None or _are_pairs(costs) else [Path(costs)])]
     _check_outputs(out, figure, inputs)
-    pool = read_ensemble(predictions, truth, learner, drop, Layout(item, judge, label, file_format, group))
+    layout = Layout(item, judge, label, file_format, group, ignore_case=ignore_case)
+    pool = read_ensemble(predictions, truth, learner, drop, layout)
     check_complete(pool, predictions)
     check_known(pool, predictions)
     assert pool.y_true is not None

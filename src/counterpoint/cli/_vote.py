@@ -16,6 +16,7 @@ from counterpoint.cli._reading import (
     Drop,
     File,
     FileFormat,
+    IgnoreCase,
     Item,
     Judge,
     Label,
@@ -91,6 +92,7 @@ def vote(
     judge: Judge = None,
     label: Label = None,
     abstain: Abstain = None,
+    ignore_case: IgnoreCase = False,
     file_format: FileFormat = None,
     voting: SelectionVoting = "auto",
     method: Method = "vote",
@@ -110,7 +112,7 @@ def vote(
     if estimate and (weights is not None or voting not in ("auto", "hard")):
         raise ValueError("`--method dawid-skene` must not be given with `--weights` or `--voting`.")
     given = None if weights is None else read_weights(weights)
-    layout = Layout(item, judge, label, file_format, abstain=abstain or ())
+    layout = Layout(item, judge, label, file_format, abstain=abstain or (), ignore_case=ignore_case)
     names = list(given.weights) if given else learner
     read, item = read_unlabelled(predictions, truth, names, drop, layout)
     labels, confidences, n_tied = (

@@ -1,19 +1,21 @@
 """The cells of a table, as labels or as numbers.
 
 A label is the text of a cell without the spaces around it. Different spellings of a whole number are one label: 1, +1,
-1. and 1.0 are all 1, but 01 is not.
+1. and 1.0 are all 1, but 01 is not. 1e3 is 1000 where the file says that it is a number, as in JSON, and else a text.
 """
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from counterpoint._answers import fold_label
 from counterpoint._validation import FloatArray, IntArray, short
 from counterpoint.io.limits import MOST_BYTES, unpacked_limit
 
@@ -29,6 +31,7 @@ __all__ = [
     "is_fraction",
     "label_dtype",
     "label_values",
+    "number_text",
     "text_array",
 ]
 
@@ -85,6 +88,20 @@ class LabelColumn:
         """Return the column with some labels missing."""
         gone = {clean(label) for label in labels}
         return LabelColumn(self.name, self.codes, [None if label in gone else label for label in self.labels])
+
+    def counts(self) -> dict[str, int]:
+        """Return how many rows hold each label."""
+        numbers = np.bincount(self.codes, minlength=len(self.labels)).tolist()
+        found: dict[str, int] = {}
+        for label, number in zip(self.labels, numbers, strict=True):
+            if label is not None and number:
+                found[label] = found.get(label, 0) + number
+        return found
+
+    def renamed(self, spelling: Mapping[str, str]) -> "LabelColumn":
+        """Return the column with one spelling for the labels that :func:`fold_label` makes equal."""
+        labels = [None if label is None else spelling[fold_label(label)] for label in self.labels]
+        return LabelColumn(self.name, self.codes, labels)
 
     def missing(self) -> NDArray[np.bool_]:
         """Return which rows have no label."""
@@ -264,6 +281,23 @@ def clean(cell: str) -> str | None:
         sign, digits, _ = match.groups()
         return f"-{digits}" if sign == "-" and digits != "0" else digits
     return text
+
+
+def number_text(number: str | float) -> str:
+    """Return a number of a file as the text of a cell; a whole one without its exponent.
+
+    Examples
+    --------
+    >>> [number_text(number) for number in ("1e3", "1000.0", "-0.0", "2.50", 1e16, "1e999")]
+    ['1000', '1000', '0', '2.50', '10000000000000000', '1e999']
+    """
+    text = str(number)
+    try:
+        exact = Decimal(text)
+    except InvalidOperation:
+        return text
+    small = exact.is_finite() and exact.adjusted() < _DIGITS
+    return str(int(exact)) if small and exact == int(exact) else text
 
 
 def is_fraction(label: str) -> bool:

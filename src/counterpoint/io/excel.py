@@ -9,6 +9,7 @@ from typing import Any
 
 from counterpoint._extras import import_extra
 from counterpoint._validation import short
+from counterpoint.io.cells import number_text
 from counterpoint.io.limits import check_unpacked
 from counterpoint.io.sources import Source
 from counterpoint.io.text import Row, TextTable
@@ -64,9 +65,15 @@ def _read_rows(sheet: Any, most: int) -> Iterator[Row]:
         n_cells += len(values)
         if n_cells > most or number > _MOST_ROWS:
             raise ValueError(f"{n_cells} cells in {number} rows")
-        cells = ["" if value is None else str(value) for value in values]
+        cells = [_cell(value) for value in values]
         while cells and not cells[-1].strip():
             cells.pop()
         if cells:
             width = width or len(cells)
             yield number, cells + [""] * (width - len(cells))
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return number_text(value)
+    return "" if value is None else str(value)

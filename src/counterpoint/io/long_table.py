@@ -60,9 +60,9 @@ def read_long_table(table: OpenTable, columns: LongColumns, wanted: Wanted) -> d
         spread = [_spread_numbers(judge, scores, rows[judge], item_codes, len(items)) for judge in kept]
         fields = read_scores(wide, gold, spread)
     else:
-        answers = cells.labels[columns.label].without(wanted.abstain)
+        answers = cells.labels[columns.label]
         votes = [_spread(judge, answers, rows[judge], item_codes, len(items)) for judge in kept]
-        fields = read_votes(wide, gold, votes, picked=True)
+        fields = read_votes(wide, gold, votes, wanted._replace(learners=kept))  # each row names its judge
     fields["items"] = text_array(cells, items, np.arange(len(items)), "names of samples")
     if group is not None:
         own = _one_each(cells, cells.labels[group], items, item_codes, "group")

@@ -9,6 +9,7 @@ from counterpoint._validation import short
 from counterpoint.io.cells import OpenTable
 
 __all__ = [
+    "MendableError",
     "check_column",
     "choose_learners",
     "did_you_mean",
@@ -21,6 +22,31 @@ __all__ = [
 ]
 
 _LISTED = 8
+
+
+class MendableError(ValueError):
+    """Raised for a file that can be read with another option.
+
+    Parameters
+    ----------
+    fact : str
+        What is wrong.
+    advice : str
+        What to change in a call of a function.
+    options : list of str
+        What to add on the command line.
+
+    Examples
+    --------
+    >>> str(MendableError("a.csv: 'id' holds no label.", "To leave it out: drop=['id'].", ["--drop", "id"]))
+    "a.csv: 'id' holds no label. To leave it out: drop=['id']."
+    """
+
+    def __init__(self, fact: str, advice: str, options: Sequence[str]) -> None:
+        super().__init__(f"{fact} {advice}")
+        self.fact, self.options = fact, options
+
+
 _COMPARED = 1000  # names in which a similar one is looked for, of at most this length
 _NOT_TEXT = re.compile("[\0\ud800-\udfff]")
 # Names of a first column with the names of the rows: R and pandas write the first, pandas reads it as the second.

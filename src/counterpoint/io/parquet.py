@@ -12,7 +12,7 @@ import numpy as np
 from counterpoint._extras import import_extra
 from counterpoint._files import open_regular
 from counterpoint._validation import short
-from counterpoint.io.cells import Cells, LabelColumn, NumberColumn
+from counterpoint.io.cells import Cells, LabelColumn, NumberColumn, number_text
 from counterpoint.io.limits import check_unpacked
 from counterpoint.io.sources import Source
 
@@ -64,7 +64,10 @@ class ParquetTable:
                     f"{self.path}: column {name!r} must hold labels; got type {str(column.type)[:80]}."
                 ) from None
         values = self._read(whole.dictionary.to_pylist)
-        cells = ["" if cell is None else str(cell) for cell in values]
+        cells = [
+            "" if cell is None else number_text(cell) if isinstance(cell, float) else str(cell)
+            for cell in values
+        ]
         codes = whole.indices.fill_null(len(cells)).to_numpy(zero_copy_only=False).astype(np.int32)
         return LabelColumn.of_cells(name, codes, [*cells, ""])
 

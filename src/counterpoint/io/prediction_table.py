@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from counterpoint._answers import NotAnswers, fold_label, list_spellings, misspelt_labels, strange_columns
 from counterpoint._validation import ROW_SUM_TOLERANCE, short
 from counterpoint.io.cells import (
     Cells,
@@ -24,7 +25,14 @@ from counterpoint.io.cells import (
     label_values,
     text_array,
 )
-from counterpoint.io.names import check_column, choose_learners, listed, long_table_hint, named_columns
+from counterpoint.io.names import (
+    MendableError,
+    check_column,
+    choose_learners,
+    listed,
+    long_table_hint,
+    named_columns,
+)
 
 __all__ = [
     "Wanted",
@@ -35,8 +43,8 @@ __all__ = [
     "what_a_table_cannot_hold",
 ]
 
-# A column with more labels that the truth lacks than this, and than the truth has, is not a learner's.
-_MANY = 10
+
+_REASONS = 5  # columns of which a message says what they hold
 
 
 class Wanted(NamedTuple):
@@ -49,6 +57,7 @@ class Wanted(NamedTuple):
     drop: Sequence[str]
     abstain: Sequence[str]
     scores: bool = False
+    ignore_case: bool = False
 
     @property
     def beside(self) -> list[str]:
@@ -76,9 +85,11 @@ def read_prediction_table(table: OpenTable, wanted: Wanted) -> dict[str, Any]:
         )
     else:
         cells = table.read([*beside, *columns], [])
-        votes = [cells.labels[name].without(wanted.abstain) for name in columns]
         fields = read_votes(
-            cells, None if truth is None else cells.labels[truth], votes, picked=bool(wanted.learners)
+            cells,
+            None if truth is None else cells.labels[truth],
+            [cells.labels[name] for name in columns],
+            wanted,
         )
     if wanted.group is not None:
         fields["groups"] = read_groups(cells, cells.labels[wanted.group])
@@ -159,17 +170,23 @@ def _learner(column: str) -> str:
 
 
 def read_votes(
-    cells: Cells, truth: LabelColumn | None, columns: Sequence[LabelColumn], *, picked: bool
+    cells: Cells, truth: LabelColumn | None, columns: Sequence[LabelColumn], wanted: Wanted
 ) -> dict[str, Any]:
     """Return the votes; raise if a column cannot be a learner's, unless the user picked it by name."""
     _check_truth(cells, truth)
+    abstain = wanted.abstain
+    if wanted.ignore_case:
+        spelling = _one_spelling(truth, columns)
+        truth = None if truth is None else truth.renamed(spelling)
+        columns = [column.renamed(spelling) for column in columns]
+        abstain = [spelling.get(fold_label(label), label) for label in abstain]
+    columns = [column.without(abstain) for column in columns]
     for column in columns:
         if not column.present():
             raise ValueError(
                 f"{cells.path}: column {short(column.name)} must hold labels; it is empty in every row."
             )
-    for column, known in zip(columns, _known_labels(truth, columns), strict=True):
-        _check_votes(cells, column, truth, known, picked or not known)
+    _check_answers(cells, truth, columns, picked=bool(wanted.learners))
     everything = [*columns, *([] if truth is None else [truth])]
     values = label_values(set().union(*(column.present() for column in everything)))
     dtype = label_dtype(values.values())
@@ -243,41 +260,66 @@ def _check_truth(cells: Cells, column: LabelColumn | None) -> None:
         )
 
 
-def _known_labels(truth: LabelColumn | None, columns: Sequence[LabelColumn]) -> list[set[str]]:
-    """Return for each column the labels of the truth and, where it is not known throughout, of the other learners."""
-    if truth is not None and not truth.missing().any():
-        return [truth.present()] * len(columns)
-    true = set() if truth is None else truth.present()
-    present = [column.present() for column in columns]
-    counts = Counter(label for labels in present for label in labels)
-    common = true | {label for label, count in counts.items() if count > 1}
-    everything = true | set(counts)
-    # Most labels are common: what is left are those that one column has to itself.
-    return [everything if labels <= common else everything - (labels - common) for labels in present]
+def _one_spelling(truth: LabelColumn | None, columns: Sequence[LabelColumn]) -> dict[str, str]:
+    """Return for each label without its case the spelling to use: that of the truth, else the first in the alphabet."""
+    voted = sorted(set().union(*(column.present() for column in columns)), reverse=True)
+    true = [] if truth is None else sorted(truth.present(), reverse=True)
+    return {fold_label(label): label for label in (*voted, *true)}
 
 
-def _check_votes(
-    cells: Cells, column: LabelColumn, truth: LabelColumn | None, known: set[str], picked: bool
+def _check_answers(
+    cells: Cells, truth: LabelColumn | None, columns: Sequence[LabelColumn], *, picked: bool
 ) -> None:
-    strange = column.present() - known
-    fractions = {label for label in strange if is_fraction(label)}
+    """Raise an error that names all columns that cannot be a learner's, or whose labels are spelt in another way."""
+    counts = [column.counts() for column in columns]
+    complete = truth is not None and not truth.missing().any()
+    true = None if truth is None else truth.counts()
+    whose = "the truth" if truth is None else short(truth.name)
+    strange = [] if picked else strange_columns(counts, true, complete=complete, whose=whose)
+    names = [columns[one.column].name for one in strange]
+    if len(strange) < len(columns) and strange:
+        raise _not_answers(cells, strange, names)
+    for column, own in zip(columns, counts, strict=True):
+        if any(map(is_fraction, own)):
+            others = [] if complete else [other for other in counts if other is not own]
+            _check_whole(cells, column, set(true or ()).union(*others))
+    if strange:
+        raise ValueError(
+            f"{cells.path} must have a learner with labels of {whose}; {_first_reasons(strange, names)}. If they are "
+            f"learners, name them.{long_table_hint(list(cells.labels))}"
+        )
+    if spelt := misspelt_labels(counts, true, complete=complete):
+        raise MendableError(
+            f"{cells.path}: {list_spellings(spelt)} are equal but for case, blanks or final punctuation.",
+            "To count them as one, read with `ignore_case=True`.",
+            ["--ignore-case"],
+        )
+
+
+def _not_answers(cells: Cells, strange: Sequence[NotAnswers], names: list[str]) -> MendableError:
+    return MendableError(
+        f"{cells.path}: {_first_reasons(strange, names)}. If they are no learners, leave them out; if they are, name "
+        f"the learners.{long_table_hint(list(cells.labels))}",
+        f"To leave them out: drop={names}.",
+        [word for name in names for word in ("--drop", name)],
+    )
+
+
+def _first_reasons(strange: Sequence[NotAnswers], names: Sequence[str]) -> str:
+    first = [f"{short(name)} {one.reason}" for name, one in zip(names, strange, strict=True)][:_REASONS]
+    more = f"; so do {len(names) - _REASONS} more columns" if len(names) > _REASONS else ""
+    return "; ".join(first) + more
+
+
+def _check_whole(cells: Cells, column: LabelColumn, known: set[str]) -> None:
+    """Raise ValueError if a column holds fractions and the others do not."""
+    fractions = {label for label in column.present() if is_fraction(label)}
     if fractions and not any(map(is_fraction, known)):
         row = column.first(fractions)
         raise ValueError(
             f"{cells.path}: column {short(column.name)} must hold labels; got "
             f"{short(column.labels[column.codes[row]])[1:-1]} in {cells.row(row)}. Probabilities need a "
             "column for each class, named learner:class."
-        )
-    if picked:
-        return
-    if strange == column.present() or len(strange) > max(_MANY, len(known)):
-        row = column.first(strange)
-        whose = "the other learners" if truth is None else short(truth.name)
-        raise ValueError(
-            f"{cells.path}: column {short(column.name)} must hold the labels of {whose}; {len(strange)} of its "
-            f"{len(column.present())} labels are not among them, such as {short(column.labels[column.codes[row]])} in "
-            f"{cells.row(row)}. If it is not a learner, drop it; if it is, name the learners."
-            f"{long_table_hint(list(cells.labels))}"
         )
 
 

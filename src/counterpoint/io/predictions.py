@@ -179,6 +179,7 @@ def read_predictions(
     label: str | None = None,
     group: str | None = None,
     abstain: Sequence[str] = (),
+    ignore_case: bool = False,
     scores: bool = False,
     file_format: str | None = None,
     progress: bool = False,
@@ -208,6 +209,9 @@ def read_predictions(
         The column of a table that names the group of a sample, such as the document that it is from.
     abstain : sequence of str, optional
         Labels that mean no vote, such as "skip". They are masked like blank cells.
+    ignore_case : bool, default=False
+        Count labels as one that are equal but for case, blanks around them and final punctuation, such as "Pass." and
+        "pass". The spelling is that of the truth.
     scores : bool, default=False
         Read numbers, such as ratings, instead of labels. The truth is numbers too if all of it is.
     file_format : str, optional
@@ -225,7 +229,9 @@ def read_predictions(
     Raises
     ------
     ValueError
-        If the file does not fit; the message names file, column and row.
+        If the file does not fit; the message names file, column and row. Columns of votes that cannot be answers,
+        because nearly all their labels differ or none is a label of the truth, are named together, unless ``learners``
+        names them.
 
     Warns
     -----
@@ -258,6 +264,7 @@ def read_predictions(
             "`learners` and `drop` must not be given together: name the ones to keep, or the others."
         )
     check_flag(progress, "progress")
+    check_flag(ignore_case, "ignore_case")
     check_flag(scores, "scores")
     columns = _long_columns(item, judge, label)
     source = as_source(path, file_format, TABLE_FORMATS | ARRAY_FORMATS)
@@ -265,7 +272,7 @@ def read_predictions(
         _check_arrays(source, item, group)
         arrays = ARRAY_FORMATS[source.suffix].load().read_arrays(source.path, truth, learners, drop)
         return Predictions(**arrays | {"outputs": _masked(arrays["outputs"], abstain)})
-    wanted = Wanted(truth, item, group, learners, drop, abstain, scores)
+    wanted = Wanted(truth, item, group, learners, drop, abstain, scores, ignore_case)
     with open_source(source, progress=progress) as table:
         if columns is None:
             return Predictions(**read_prediction_table(table, wanted))

@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from counterpoint._validation import short
+from counterpoint.io.cells import number_text
 from counterpoint.io.limits import check_parsed
 from counterpoint.io.sources import Source
 from counterpoint.io.text import Row, TextTable, open_text
 
 __all__ = ["open_table"]
 
-# Numbers stay as they are written, so that a label reads the same in every format.
-_DECODER = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=str)
+# Other numbers than whole ones stay as they are written, so that a label reads the same in every format.
+_DECODER = json.JSONDecoder(parse_float=number_text, parse_int=str, parse_constant=str)
 _OBJECT, _VALUE = 200, 60  # bytes of memory
 _MOST_CELLS = 10**7  # beside those that have a character in the file
 Record = tuple[int, Any]  # line of the file, or 0; content

@@ -138,7 +138,7 @@ def select(
     """
     check_choice(method, "method", METHODS)
     check_choice(voting, "voting", ("auto", *VOTINGS))
-    outputs, learners = named_outputs(outputs, learners)
+    outputs, learners = named_outputs(outputs, learners, y_true, call="select({truth}, {outputs})")
     read = Outputs(outputs, y_true, labels)
     names = check_names(learners, read.n_learners)
     settings = Settings(
