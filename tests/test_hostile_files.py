@@ -538,6 +538,63 @@ def test_an_assessment_prints_no_control_characters():
     assert "\x1b" not in repr(assessment)
 
 
+# What changes the direction of a line: embeddings, overrides, isolates and their ends, and the marks.
+DIRECTIONS = [chr(code) for code in (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))]
+
+
+@pytest.mark.parametrize("mark", DIRECTIONS, ids=lambda mark: f"{ord(mark):04x}")
+def test_marks_of_direction_reach_neither_a_page_nor_a_card_nor_a_terminal(mark, tmp_path, capsys):
+    from counterpoint import assess
+    from counterpoint.assessment import assess_regression, compare_votes
+    from counterpoint.report import EnsembleReport
+
+    rng = np.random.default_rng(0)
+    labels = [f"{mark}ja", "nein"]
+    truth = rng.choice(labels, 60)
+    votes = {
+        f"{mark}tree": np.where(rng.random(60) < 0.8, truth, truth[::-1]),
+        "net": truth[::-1],
+        "rule": truth,
+    }
+    numbers = {name: rng.normal(size=60) for name in votes}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        judged = assess(truth, votes, name=f"panel{mark}")
+        others = [
+            assess(votes, name=f"panel{mark}"),
+            assess_regression(rng.normal(size=60), numbers, name=mark),
+        ]
+        comparison = compare_votes(truth, {f"a{mark}": votes, "b": {"net": votes["net"]}})
+    reports = [EnsembleReport(one) for one in (judged, *others)]
+    reports.append(EnsembleReport([judged, assess(truth, votes, name="b", learners=["x", "y", f"{mark}z"])]))
+    texts = [text for report in reports for text in (report.html(), report.markdown(), report._repr_html_())]
+    texts += [reports[0].model_card(), str(judged), judged._repr_html_(), comparison._repr_html_()]
+    assert not [text[:200] for text in texts if mark in text]
+    assert all(f"\\u{ord(mark):04x}" in text for text in texts)
+    rows = [["truth", *votes], *zip(truth, *votes.values(), strict=True)]
+    (tmp_path / "votes.csv").write_text("\n".join(map(",".join, rows)), encoding="utf-8")
+    for command in ("assess", "select", "compare"):
+        assert main([command, str(tmp_path / "votes.csv"), "--truth", "truth"]) == 0
+        found = capsys.readouterr()
+        assert mark not in found.out + found.err
+
+
+def test_words_from_right_to_left_stand_by_themselves_on_a_page():
+    from counterpoint import assess
+    from counterpoint.report import EnsembleReport
+
+    truth = ["כן", "לא"] * 30
+    votes = {"שופט אחד": ["כן"] * 30 + truth[30:], "net": truth[:40] + ["כן"] * 20, "rule": truth[::-1]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        page = EnsembleReport(assess(truth, votes, name="פאנל")).html()
+    assert "<h1><bdi>פאנל</bdi></h1>" in page
+    assert '<th role="rowheader" scope="row"><bdi>שופט אחד</bdi></th>' in page
+    sentences = re.findall(r'<span class="text">[^\n]*[א-ת][^\n]*</span></li>', page)
+    assert sentences
+    assert not [one for one in sentences if re.search("[א-ת]", re.sub("<bdi>.*?</bdi>", "", one))]
+
+
 @POSIX
 def test_a_name_that_is_not_utf8_fails_before_any_work(tmp_path, capsys):
     bad = os.fsdecode(os.fsencode(tmp_path / "model") + b"\xff")

@@ -36,7 +36,7 @@ MAY_IMPORT = {
     "_answers": {"_validation"},
     "_extras": set(),
     "_files": set(),
-    "_notebook": set(),
+    "_notebook": {"_validation"},
     "_plain": set(),
     "_validation": {"exceptions"},
     "theory": BASE,

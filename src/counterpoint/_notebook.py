@@ -10,6 +10,8 @@ from html import escape
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
+from counterpoint._validation import printable
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
@@ -28,8 +30,8 @@ def html_block(title: str, text: str, *parts: str) -> str:
     >>> html_block("<b>", "Five learners.", html_list(["one & two"]))
     '<div><h4>&lt;b&gt;</h4><p>Five learners.</p><ul><li>one &amp; two</li></ul></div>'
     """
-    sentence = f"<p>{escape(text)}</p>" if text else ""
-    return f"<div><h4>{escape(title)}</h4>{sentence}{''.join(parts)}</div>"
+    sentence = f"<p>{_escaped(text)}</p>" if text else ""
+    return f"<div><h4>{_escaped(title)}</h4>{sentence}{''.join(parts)}</div>"
 
 
 def html_list(items: Iterable[str]) -> str:
@@ -40,7 +42,7 @@ def html_list(items: Iterable[str]) -> str:
     >>> html_list([])
     ''
     """
-    lines = "".join(f"<li>{escape(item)}</li>" for item in items)
+    lines = "".join(f"<li>{_escaped(item)}</li>" for item in items)
     return f"<ul>{lines}</ul>" if lines else ""
 
 
@@ -53,12 +55,12 @@ def html_table(rows: Iterable[Sequence[str]], header: Sequence[str] = ()) -> str
     1
     """
     body = "".join(
-        f"<tr><th{_LEFT}>{escape(row[0])}</th>{''.join(f'<td{_LEFT}>{escape(cell)}</td>' for cell in row[1:])}</tr>"
+        f"<tr><th{_LEFT}>{_escaped(row[0])}</th>{''.join(f'<td{_LEFT}>{_escaped(cell)}</td>' for cell in row[1:])}</tr>"
         for row in rows
     )
     if not body:
         return ""
-    head = "".join(f"<th{_LEFT}>{escape(cell)}</th>" for cell in header)
+    head = "".join(f"<th{_LEFT}>{_escaped(cell)}</th>" for cell in header)
     return f"<table>{f'<thead><tr>{head}</tr></thead>' if head else ''}<tbody>{body}</tbody></table>"
 
 
@@ -98,7 +100,7 @@ def svg_curves(title: str, curves: Mapping[str, Sequence[float]], mark: int | No
         x, _ = place(mark - 1, low)
         drawn.append(f'<line x1="{x}" x2="{x}" y1="0" y2="{_HEIGHT}" stroke-width="1" stroke-opacity="0.4"/>')
     names = ", ".join(f"{name} {'dashed' if number else 'solid'}" for number, name in enumerate(curves))
-    caption = escape(f"{title}: {low:.3g} to {high:.3g}" + (f" ({names})" if len(curves) > 1 else ""))
+    caption = _escaped(f"{title}: {low:.3g} to {high:.3g}" + (f" ({names})" if len(curves) > 1 else ""))
     return (
         f'<figure style="display: inline-block; margin: 0 1em 0.5em 0"><figcaption>{caption}</figcaption>'
         f'<svg role="img" aria-label="{caption}" width="{_WIDTH}" height="{_HEIGHT}" fill="none" '
@@ -173,3 +175,7 @@ def _as_text(renderable: Any) -> str:
     file = StringIO()
     Console(file=file, width=_COLUMNS, force_jupyter=False, color_system=None).print(renderable)
     return file.getvalue().rstrip()
+
+
+def _escaped(text: str) -> str:
+    return escape(printable(text))

@@ -27,8 +27,10 @@ ROW_SUM_TOLERANCE = 1e-3
 
 _LARGEST = 2**63 - 1  # the largest int64
 
-# Control characters, marks that reverse the direction of a line, and halves of characters.
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+# Control characters, marks that change the direction of a line, and halves of characters.
+_CONTROL = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 
 
 def check_count(value: ArrayLike, name: str, *, minimum: int) -> IntArray:
@@ -71,7 +73,7 @@ def short(value: Any, most: int = 80) -> str:
 
 
 def printable(text: str) -> str:
-    """Return a text with escapes in place of the characters that a terminal would obey; lines and tabs are kept."""
+    """Return a text with escapes in place of characters that a terminal or browser obeys; lines and tabs are kept."""
     return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 

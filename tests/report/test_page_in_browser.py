@@ -295,3 +295,36 @@ def test_markup_of_a_file_is_shown_and_never_run(browser, tmp_path, capsys, monk
         assert len(asked) == 1
         assert MARKUP[1] in page.inner_text("main")
     context.close()
+
+
+PLACES = """
+() => {
+  const found = [];
+  for (const element of document.querySelectorAll("td.taken")) {
+    const word = element.querySelector("bdi");
+    const rest = word && word.nextSibling;
+    const digit = rest && rest.nodeType === 3 ? rest.textContent.search(/[0-9]/) : -1;
+    if (digit < 0) continue;
+    const range = document.createRange();
+    range.setStart(rest, digit);
+    range.setEnd(rest, digit + 1);
+    const [before, after] = [word.getClientRects(), range.getClientRects()];
+    if (before.length === 1 && before[0].top === after[0].top) found.push(after[0].left - before[0].right);
+  }
+  return found;
+}
+"""
+
+
+def test_numbers_stand_after_words_from_right_to_left_and_no_mark_turns_a_line(browser, tmp_path):
+    rng = np.random.default_rng(0)
+    truth = np.array(["כן", "לא\u202e"])[rng.integers(0, 2, 200)]
+    votes = [np.where(rng.random(200) < share, truth, truth[::-1]) for share in (0.9, 0.6, 0.6)]
+    report = EnsembleReport(assess(truth, votes, learners=["אחת", "\u2067גדה", "b\u202e"], name="פאנל"))
+    page = browser.new_page(viewport={"width": 2400, "height": 900})
+    page.goto(report.write_html(tmp_path / "page.html").as_uri())
+    shown = page.locator("body").inner_text() + page.title()
+    assert not set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069") & set(shown)
+    gaps = page.evaluate(PLACES)
+    assert gaps
+    assert min(gaps) >= 0  # the digit stands on the right of the word, as it follows it

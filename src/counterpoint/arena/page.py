@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import counterpoint
+from counterpoint._validation import printable
 from counterpoint.arena.diagram import RankDisplay, ScoreDisplay
 from counterpoint.arena.jobs import read_records
 from counterpoint.arena.methods import BASELINE, METHODS
@@ -129,7 +130,7 @@ def sentences(summary: Mapping[str, Any]) -> list[str]:
 def markdown(summary: Mapping[str, Any]) -> str:
     """Return sentences and tables, each below its title."""
     tables = "\n".join(f"## {grid.title}\n\n{lines(grid)}" for grid in grids(summary).values())
-    return f"# {_title(summary)}\n\n{_listed(summary)}\n{tables}"
+    return printable(f"# {_title(summary)}\n\n{_listed(summary)}\n{tables}")
 
 
 def html(summary: Mapping[str, Any]) -> str:
@@ -144,6 +145,7 @@ def html(summary: Mapping[str, Any]) -> str:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=lambda value: type(value)(printable(value)) if isinstance(value, str) else value,
     )
     return environment.get_template("arena.html").render(
         title=_title(summary),

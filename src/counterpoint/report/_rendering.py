@@ -9,7 +9,12 @@ from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from counterpoint._validation import printable
 from counterpoint.report._words import shorten
+
+# Words in Hebrew, Arabic and other scripts, which would draw a number after them to their side.
+_LETTERS = "[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]+"
+_FROM_THE_RIGHT = re.compile(f"{_LETTERS}( +{_LETTERS})*")
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -45,9 +50,11 @@ def _templates() -> "Environment":
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=_visible,
     )
     environment.filters |= {
         "cell": _markdown_cell,
+        "printable": printable,
         "sentence": _markdown_sentence,
         "shorten": shorten,
         "symbols": _symbols,
@@ -55,11 +62,18 @@ def _templates() -> "Environment":
     return environment
 
 
+def _visible(value: Any) -> Any:
+    """Return what a template puts in, with escapes in place of marks that change the direction of a line."""
+    if not isinstance(value, str):
+        return value
+    return type(value)(printable(value))  # markup stays markup
+
+
 def _symbols(text: str) -> str:
-    """Return escaped text with the two correlations set as symbols."""
+    """Return escaped text with the two correlations set as symbols, and words from right to left by themselves."""
     from markupsafe import Markup, escape
 
-    marked = str(escape(text))
+    marked = _FROM_THE_RIGHT.sub(r"<bdi>\g<0></bdi>", str(escape(text)))
     for index in ("TL", "LL"):
         marked = marked.replace(f"r_{index}", f"<var>r<sub>{index}</sub></var>")
     return Markup(marked)
