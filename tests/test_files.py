@@ -255,8 +255,27 @@ def test_one_flipped_bit_breaks_the_seal():
 def test_a_full_device_is_an_error_that_leaves_nothing(tmp_path):
     if not Path("/dev/full").exists():
         pytest.skip("needs /dev/full")
-    with pytest.raises(OSError, match="No space left on device"):
+    with pytest.raises(OSError, match=r"No space left on device: '/dev/full'"):
         write("/dev/full", b"1" * 10)
+
+
+def test_an_error_of_writing_names_the_file_that_was_asked_for(tmp_path):
+    def full():
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left") as caught, replacing(tmp_path / "new" / "a.csv"):
+        full()
+    assert caught.value.filename == str(tmp_path / "new" / "a.csv")
+    with (
+        pytest.raises(OSError, match="No space left") as caught,
+        replacing_folder(tmp_path / "model") as part,
+        replacing(part / "model.json"),
+    ):
+        full()
+    assert caught.value.filename == str(tmp_path / "model" / "model.json")
+    with pytest.raises(FileNotFoundError) as other, replacing(tmp_path / "a.csv"):
+        (tmp_path / "none").read_bytes()
+    assert other.value.filename == str(tmp_path / "none")
 
 
 def test_files_and_folders_are_replaced_where_there_are_no_locks_and_open_files_cannot_be_renamed(

@@ -25,6 +25,8 @@ except ImportError:  # Windows
 
 _log = logging.getLogger(__name__)
 
+# Errors of writing, which the system reports without the name of the file.
+_OF_WRITING = {getattr(errno, name, None) for name in ("ENOSPC", "EDQUOT", "EFBIG", "EIO")} - {None}
 _LONGEST = 200  # bytes of a target's name in that of its temporary file; systems allow 255 in all
 _KINDS = {
     stat.S_IFDIR: "a folder",
@@ -49,7 +51,7 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
     if target.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if target.exists() and not target.is_file():
-        with target.open("wb") as file:
+        with _naming(path), target.open("wb") as file:
             yield file
         return
     target = target.resolve()
@@ -57,7 +59,7 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
     _remove_leftovers(target)
     part, descriptor = _create_beside(target)
     try:
-        with os.fdopen(descriptor, "wb") as file:
+        with _naming(path), os.fdopen(descriptor, "wb") as file:
             yield file
             file.flush()
             os.fsync(descriptor)
@@ -69,6 +71,17 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
         _log.debug("wrote %s", target)
     finally:
         part.unlink(missing_ok=True)
+
+
+@contextmanager
+def _naming(path: str | Path) -> Iterator[None]:
+    """Name the file in errors of writing it, such as a full disk, which the system reports without a name."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno in _OF_WRITING:
+            error.filename = os.fspath(path)
+        raise
 
 
 @contextmanager
@@ -88,7 +101,11 @@ def replacing_folder(path: str | Path) -> Iterator[Path]:
             part.rename(target)
             _flush_folder(target.parent)
             _log.debug("wrote %s", target)
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, OSError) and isinstance(error.filename, str | os.PathLike):
+                inside = Path(error.filename)  # of the temporary folder, which nobody knows
+                if inside.is_relative_to(part):
+                    error.filename = str(Path(path) / inside.relative_to(part))
             if old.exists() and not target.exists():
                 old.rename(target)
             raise

@@ -391,7 +391,7 @@ def test_a_date_is_printed_only_if_given(soft):
 
 def test_a_title_replaces_the_name(soft):
     assert "<h1><bdi>A &amp; B</bdi></h1>" in EnsembleReport(soft, title="A & B").html()
-    assert "<h1>2026</h1>" in EnsembleReport(soft, title=2026).html()
+    assert "<h1><bdi>2026</bdi></h1>" in EnsembleReport(soft, title=2026).html()
 
 
 def test_the_page_is_written_where_asked(soft, tmp_path):

@@ -12,7 +12,17 @@ from torch.nn.utils import parametrize
 from torch.utils.checkpoint import checkpoint
 
 import counterpoint.training.modules
-from counterpoint.training import Ensemble, Stacked, calibrate, can_stack, stacked_layers
+from counterpoint.training import (
+    Ensemble,
+    IndependentLoss,
+    MemberAxis,
+    Readout,
+    Stacked,
+    calibrate,
+    can_stack,
+    fit,
+    stacked_layers,
+)
 from counterpoint.training.stacked_layers import runs_grouped
 
 
@@ -838,3 +848,88 @@ def test_an_ensemble_is_traced_as_it_runs(stacked):
     with pytest.warns(DeprecationWarning, match="trace"):
         traced = torch.jit.trace(ensemble, x)
     torch.testing.assert_close(traced(x), ensemble(x))
+
+
+def test_a_hook_on_accumulated_gradients_keeps_learners_as_they_are():
+    learners = [nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 2)) for _ in range(3)]
+    seen = []
+    learners[1][0].weight.register_post_accumulate_grad_hook(
+        lambda weight: seen.append(weight.grad.abs().sum())
+    )
+    ensemble = Ensemble(learners)
+    assert not ensemble.is_stacked
+    ensemble(torch.randn(5, 2)).sum().backward()
+    assert len(seen) == 1
+
+
+def test_a_lazy_layer_that_has_seen_no_batch_is_one_sentence():
+    def net():
+        return nn.Sequential(nn.Flatten(), nn.LazyLinear(3))
+
+    for learners in ([net()], [net(), net()], [nn.Linear(4, 3), net()]):
+        with pytest.raises(
+            ValueError, match=r"^`learners` must have parameters with a shape; got a LazyLinear at '1': run"
+        ):
+            Ensemble(learners)
+    heads = MemberAxis(nn.Sequential(nn.LazyLinear(6), nn.Unflatten(1, (2, 3))), n_learners=2)
+    loader = [(torch.randn(6, 4), torch.randint(0, 3, (6,)))]
+    with pytest.raises(
+        ValueError, match=r"^`ensemble` must have parameters with a shape; got a LazyLinear at 'net\.0'"
+    ):
+        fit(heads, loader, loss=IndependentLoss(), optimizer=torch.optim.Adam, epochs=1, progress=False)
+    learners = [net(), net()]
+    for learner in learners:
+        learner(torch.randn(2, 4))
+    assert Ensemble(learners)(torch.randn(5, 4)).shape == (2, 5, 3)
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        (
+            {"scale": torch.ones(3), "offset": torch.zeros(3, 1, 2)},
+            r"`scale` and `offset` must have shapes .*; got \(3,\)",
+        ),
+        ({"scale": torch.ones(2, 1, 1), "offset": torch.zeros(3, 1, 2)}, r"got \(2, 1, 1\) and \(3, 1, 2\)"),
+        (
+            {"scale": torch.ones(3, 1, 1), "offset": torch.zeros(3, 1, 2), "center": torch.ones(3, 2)},
+            r"`center` must have shape \(3, 1, 2\); got \(3, 2\)",
+        ),
+        (
+            {"scale": torch.ones(3, 1, 1), "offset": torch.zeros(3, 1, 2), "pool_scale": torch.ones(3)},
+            r"`pool_scale` must have shape \(2,\); got \(3,\)",
+        ),
+    ],
+)
+def test_a_readout_whose_parts_do_not_fit_is_one_sentence(parts, message):
+    with pytest.raises(ValueError, match=message):
+        Readout(**parts)
+
+
+@pytest.mark.parametrize(("n_learners", "n_classes"), [(2, 3), (4, 3), (3, 2), (3, 4)])
+def test_a_readout_of_other_learners_or_classes_is_one_sentence(n_learners, n_classes):
+    ensemble = Ensemble([nn.Linear(4, 3) for _ in range(3)])
+    ensemble.readout = Readout.identity(n_learners, n_classes)
+    with pytest.raises(
+        ValueError, match=rf"those of {n_learners} learners for {n_classes} classes, as this read-out"
+    ):
+        ensemble.predict_proba(torch.randn(5, 4))
+    ensemble.readout = Readout.identity(3, 3)
+    assert ensemble.predict_proba(torch.randn(5, 4)).shape == (5, 3)
+
+
+def test_the_batch_on_the_first_axis_is_found_where_it_can_be():
+    loss = IndependentLoss()
+    with pytest.raises(
+        ValueError, match="Learners are the first axis of `logits`, before the batch: transpose it"
+    ):
+        loss(torch.randn(6, 4, 3), torch.randint(0, 3, (6,)))  # four learners, six samples
+    heads = nn.Sequential(nn.Linear(4, 9), nn.Unflatten(1, (3, 3)))  # (batch, n_learners, n_classes)
+    loader = [(torch.randn(3, 4), torch.randint(0, 3, (3,)))] * 2  # as many samples as learners
+    for ensemble, message in (
+        (heads, "learners first; got the batch first"),
+        (MemberAxis(heads, 3, dim=0), "`module` must"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            fit(ensemble, loader, loss=loss, optimizer=torch.optim.Adam, epochs=1, progress=False)
+    fit(MemberAxis(heads, 3), loader, loss=loss, optimizer=torch.optim.Adam, epochs=1, progress=False)

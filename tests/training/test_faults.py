@@ -132,7 +132,7 @@ def test_a_full_disk_is_a_clear_error_and_leaves_the_former_checkpoint(small_dis
     before = (small_disk / "run").read_bytes()
     free = os.statvfs(small_disk)
     (small_disk / "ballast").write_bytes(bytes(free.f_bavail * free.f_frsize))
-    with pytest.raises(OSError, match="No space left on device"):
+    with pytest.raises(OSError, match=rf"No space left on device: '{small_disk}/run'"):
         train(small_disk / "run", epochs=3)
     assert (small_disk / "run").read_bytes() == before
     assert sorted(path.name for path in small_disk.iterdir()) == ["ballast", "run", "run.previous"]

@@ -51,7 +51,7 @@ def correlation_intervals(
         return UNKNOWN, UNKNOWN, UNKNOWN
     influence = _Influence(read, by_class, pairs_by_class)
     covariance = covariance_of_means(read, groups, influence, 2)
-    error, n = np.sqrt(np.diagonal(covariance)), influence.n_learners
+    error, n = np.sqrt(np.maximum(np.diagonal(covariance), 0)), influence.n_learners
     r_tl, r_ll = found.r_tl, found.r_ll
     z, half = np.arctanh(np.clip(r_tl, -1 + 1e-9, 1 - 1e-9)), limit * error[0] / max(1 - r_tl**2, 1e-9)
     with_truth = Estimate(r_tl, min(float(np.tanh(z - half)), r_tl), max(float(np.tanh(z + half)), r_tl))
@@ -63,7 +63,7 @@ def correlation_intervals(
     )
     room = max(((n - 1) * r_ll + 1) / n, 1e-9)  # the square of the bound of Theorem 2
     gradient = np.array([room**-0.5, -r_tl * (n - 1) / (2 * n) * room**-1.5])
-    half = limit * float(np.sqrt(gradient @ covariance @ gradient))
+    half = limit * float(np.sqrt(np.maximum(gradient @ covariance @ gradient, 0)))
     share = found.optimality
     return with_truth, between, Estimate(share, max(share - half, -1.0), min(share + half, 1.0))
 

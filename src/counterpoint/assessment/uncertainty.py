@@ -179,9 +179,10 @@ def uncertainty(
         left_out = _without_each_group(read, defined, groups)
         left_out[:, 2] = to_z(left_out[:, 2], n_defined)
         left_out = left_out[~np.isnan(left_out).any(axis=1)]
-        around = left_out - left_out.mean(axis=0)
+        middle = left_out.mean(axis=0) if len(left_out) else np.full(3, np.nan)
+        around = left_out - middle
         covariance = around.T @ around * (len(left_out) - 1) / max(len(left_out), 1)
-        bias = float((n_groups - 1) * (left_out[:, 2].mean() - to_z(c, n_defined)))
+        bias = float((n_groups - 1) * (middle[2] - to_z(c, n_defined)))
     else:
         covariance = covariance_of_means(read, groups, _influence(read, counts, errors, coverage, vote), 3)
         scale = np.array([1.0, 1.0, slope(c, n_defined)])

@@ -17,7 +17,7 @@ from counterpoint.training.callbacks import Callback
 from counterpoint.training.ensemble import Ensemble, Voters
 from counterpoint.training.ensemble_loss import EnsembleLoss, as_ensemble_loss
 from counterpoint.training.mesh import Axes, as_axes
-from counterpoint.training.modules import unwrap
+from counterpoint.training.modules import check_shaped, unwrap
 from counterpoint.training.parallel import ParallelEnsemble, axes_of
 
 __all__ = [
@@ -59,6 +59,7 @@ def trainable_parameters(ensemble: Any) -> list[nn.Parameter]:
     """Return the parameters that are not frozen; there must be at least one."""
     if not isinstance(ensemble, nn.Module):
         raise TypeError(f"`ensemble` must be a torch Module; got {ensemble!r}.")
+    check_shaped(ensemble, "ensemble")
     found = [parameter for parameter in ensemble.parameters() if parameter.requires_grad]
     if not found:
         raise ValueError(f"`ensemble` must have parameters to train; got {ensemble!r}.")

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from counterpoint.training.ensemble import Voters
+from counterpoint.training.ensemble import MemberAxis, Voters
 from counterpoint.training.mesh import LOCAL, Axes
 from counterpoint.training.modules import evaluating, uncompiled_calls, unwrap
 
@@ -275,6 +275,8 @@ def is_same(outputs: Any, own: Any) -> bool:
 def check_learner_axis(ensemble: nn.Module, x: Any, logits: Tensor) -> None:
     """Refuse outputs (batch, n_learners, n_classes), which look right if there are as many learners as samples.
 
+    A pass with one sample less tells. A :class:`MemberAxis` says itself that an axis is not that of its learners.
+
     Parameters
     ----------
     ensemble : Module
@@ -286,14 +288,14 @@ def check_learner_axis(ensemble: nn.Module, x: Any, logits: Tensor) -> None:
     """
     ambiguous = isinstance(logits, Tensor) and logits.dim() > 2 and 1 < logits.shape[0] == logits.shape[1]
     bare = unwrap(ensemble)  # a wrapper may exchange tensors with processes whose outputs are not ambiguous
-    if not ambiguous or isinstance(bare, Voters):
+    if not ambiguous or (isinstance(bare, Voters) and not isinstance(bare, MemberAxis)):
         return
     with evaluating(bare):
         fewer = forward_batch(bare, map_inputs(x, lambda part: part[:-1]), "batches")
     if fewer.shape[0] != logits.shape[0]:
         raise ValueError(
-            "`ensemble` must return (n_learners, batch, n_classes); got the batch first. MemberAxis takes modules "
-            "that return (batch, n_learners, n_classes)."
+            "`ensemble` must return (n_learners, batch, n_classes), learners first; got the batch first. MemberAxis "
+            "takes modules that return (batch, n_learners, n_classes)."
         )
 
 

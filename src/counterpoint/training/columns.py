@@ -83,9 +83,13 @@ def is_one_hot(target: Tensor, columns: Tensor) -> bool:
     needed = (batch, n_classes) if rows else (batch,)
     if shape[-len(needed) :] == needed and len(shape) <= n_groups + len(needed):
         return rows
+    swapped = (
+        len(shape) > n_groups and shape[n_groups] == columns.shape[-3]
+    )  # the batch is where learners should be
     raise ValueError(
         f"`target` must hold {batch} labels, or rows of {n_classes} for them, as `logits`; "
         f"got {target.dtype} of shape {tuple(shape)}."
+        f"{' Learners are the first axis of `logits`, before the batch: transpose it.' if swapped else ''}"
     )
 
 

@@ -12,6 +12,7 @@ from counterpoint.exceptions import LearnerWarning
 from counterpoint.training.columns import two_columns
 from counterpoint.training.ensemble_loss import EnsembleLoss
 from counterpoint.training.modules import (
+    check_shaped,
     counting_rows,
     evaluating,
     name_bare,
@@ -266,6 +267,8 @@ class Ensemble(Voters):
         given, learners = learners, list(learners) if several else []
         if not learners or not all(isinstance(learner, nn.Module) for learner in learners):
             raise TypeError(f"`learners` must be a list of at least one torch Module; got {given!r}.")
+        for learner in learners:
+            check_shaped(learner, "learners")
         super().__init__(len(learners), voting, weights, activation)
         bare = [uncompiled(learner) for learner in learners]
         self.body: nn.ModuleList | Stacked = Stacked(bare) if can_stack(bare) else nn.ModuleList(learners)

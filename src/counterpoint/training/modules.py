@@ -8,12 +8,14 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from counterpoint.training.sharding import local_part
 
 __all__ = [
     "all_finite",
     "bare_name",
+    "check_shaped",
     "copy_state",
     "counting_rows",
     "evaluating",
@@ -193,6 +195,17 @@ def _is_opaque(module: nn.Module) -> bool:
     """Return True if a module is scripted, or compiled by ``torch.compile`` or in place."""
     in_place = getattr(module, "_compiled_call_impl", None) is not None
     return in_place or uncompiled(module) is not module or isinstance(module, torch.jit.ScriptModule)
+
+
+def check_shaped(module: nn.Module, name: str) -> None:
+    """Raise ValueError if a lazy layer has not seen a batch yet, and so its parameters have no shape."""
+    for place, part in module.named_modules():
+        if any(map(is_lazy, (*part.parameters(recurse=False), *part.buffers(recurse=False)))):
+            where = f" at {place!r}" if place else ""
+            raise ValueError(
+                f"`{name}` must have parameters with a shape; got a {type(part).__name__}{where}: run a batch through "
+                "the network first."
+            )
 
 
 def copy_state(module: nn.Module) -> dict[str, Any]:

@@ -72,6 +72,7 @@ class Readout(nn.Module):
         pool_offset: Tensor | None = None,
     ) -> None:
         super().__init__()
+        self._check_parts(scale, offset, center, spread, pool_scale, pool_offset)
         parts = {"scale": scale, "offset": offset, "center": center, "spread": spread}
         for name, value in (parts | {"pool_scale": pool_scale, "pool_offset": pool_offset}).items():
             value = None if value is None else value.contiguous()  # safetensors takes no views
@@ -91,14 +92,47 @@ class Readout(nn.Module):
 
     def forward(self, logits: Tensor) -> Tensor:
         """Return the calibrated logits of each learner."""
+        self._check_logits(logits)
         return two_columns(logits) * self.scale + self.offset
 
     def decoded(self, logits: Tensor) -> Tensor:
         """Return decoded logits (n_learners, batch, n_classes) whose mean over the learners is that of the ensemble."""
         if self.center is None or self.spread is None or self.pool_scale is None or self.pool_offset is None:
             raise RuntimeError("this read-out has no decoding of the ensemble; `refit_pool` fits one.")
+        self._check_logits(logits)
         standardised = (two_columns(logits).softmax(-1) - self.center) / self.spread
         return standardised * self.pool_scale + self.pool_offset
+
+    @staticmethod
+    def _check_parts(scale: Tensor, offset: Tensor, *others: Tensor | None) -> None:
+        """Refuse parts whose shapes do not fit together."""
+        known = tuple(scale.shape[:-2])
+        fits = scale.dim() in (2, 3) and tuple(scale.shape[-2:]) == (1, 1)
+        if not fits or tuple(offset.shape[:-1]) != (*known, 1):
+            raise ValueError(
+                "`scale` and `offset` must have shapes (n_learners, 1, 1) and (n_learners, 1, n_classes), or those of "
+                f"one learner; got {tuple(scale.shape)} and {tuple(offset.shape)}."
+            )
+        wanted = (offset.shape, offset.shape, offset.shape[-1:], offset.shape[-1:])
+        for name, part, shape in zip(
+            ("center", "spread", "pool_scale", "pool_offset"), others, wanted, strict=True
+        ):
+            if part is not None and part.shape != shape:
+                raise ValueError(f"`{name}` must have shape {tuple(shape)}; got {tuple(part.shape)}.")
+
+    def _check_logits(self, logits: Tensor) -> None:
+        """Refuse outputs of another number of learners or classes."""
+        tracing = torch.jit.is_tracing()  # type: ignore[attr-defined, no-untyped-call]
+        if tracing or torch.compiler.is_compiling():  # shapes are no numbers then
+            return
+        *learners, _, n_classes = self.offset.shape
+        found = [*logits.shape[-3:-2][: len(learners)], max(logits.shape[-1], 2)]
+        if found != [*learners, max(n_classes, 2)]:
+            whose = f"{learners[0]} learners" if learners else "one learner"
+            raise ValueError(
+                f"`logits` must be those of {whose} for {n_classes} classes, as this read-out was fitted to; got shape "
+                f"{tuple(logits.shape)}."
+            )
 
     def with_pool_of(self, other: "Readout") -> Self:
         """Return this read-out of the learners with the decoding of another."""

@@ -309,7 +309,8 @@ def _is_peculiar(learner: nn.Module) -> bool:
             return True
     hooks = ([getattr(m, name) for name in _HOOKS] for m in learner.modules())
     modes = {m.training for m in learner.modules()}
-    return len(modes) > 1 or any(map(any, hooks)) or any(p._backward_hooks for p in learner.parameters())
+    on_gradients = (p._backward_hooks or p._post_accumulate_grad_hooks for p in learner.parameters())
+    return len(modes) > 1 or any(map(any, hooks)) or any(on_gradients)
 
 
 def _shares_tensors(learners: Sequence[nn.Module]) -> bool:
