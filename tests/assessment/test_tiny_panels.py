@@ -59,16 +59,16 @@ def calls(truth, outputs):
     for groups in clusterings(len(truth)):
         for voting in ("hard",) if outputs.ndim == 2 else ("hard", "soft", "geometric"):
             yield lambda g=groups, v=voting: assess(truth, outputs, groups=g, voting=v)
-    yield lambda: describe(assess(truth, outputs))
+    yield lambda: describe(assess(truth, outputs)) if len(outputs) == 2 else None
     yield lambda: compare_votes(truth, {"all": outputs, "first": outputs[:1]})
     if outputs.ndim == 3:
         return
     numbers = np.where(np.ma.getmaskarray(outputs), np.nan, np.ma.getdata(outputs).astype(float))
     for groups in clusterings(len(truth)):
-        yield lambda g=groups: describe(assess(outputs, groups=g))
+        yield lambda g=groups: str(assess(outputs, groups=g))
     yield lambda: dawid_skene(outputs)
     yield lambda: assess_scores(numbers)
-    yield lambda: describe(assess_regression(truth.astype(float), np.nan_to_num(numbers)))
+    yield lambda: str(assess_regression(truth.astype(float), np.nan_to_num(numbers)))
     for method in ("pursuit", "greedy", "caruana"):
         yield lambda m=method: select(truth, outputs, method=m)
 

@@ -1327,7 +1327,7 @@ def test_as_many_learners_as_samples_are_not_taken_for_each_other():
     x, y = blobs(40)
     options = {"loss": IndependentLoss(), "epochs": 1}
     with pytest.raises(
-        ValueError, match=r"must return \(n_learners, batch, n_classes\); got the batch first"
+        ValueError, match=r"must return \(n_learners, batch, n_classes\), learners first; got the batch first"
     ):
         train(Heads(10, True), batched(x, y, size=10), **options)
     train(Heads(10, False), batched(x, y, size=10), **options)

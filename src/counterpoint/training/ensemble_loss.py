@@ -90,7 +90,8 @@ class EnsembleLoss(nn.Module):
         Parameters
         ----------
         logits : Tensor, shape (..., n_learners, batch, n_classes)
-            Outputs of the learners. A single column (binary networks with one logit) stands for two classes.
+            Outputs of the learners, learners first: where a batch has as many samples as there are learners, their
+            shape does not tell another order. A single column (binary networks with one logit) stands for two classes.
         target : Tensor, shape (..., batch) or (..., batch, n_classes)
             Labels as integers, or floating-point rows that sum to one: one-hot, smoothed or mixed labels.
         sample_weight : Tensor, shape (..., batch), optional
