@@ -68,6 +68,16 @@ def test_a_mapping_is_answered_with_a_mapping(frame):
         assess(frame["human"].tolist(), votes)
 
 
+@UNDEFINED
+def test_probabilities_of_learners_that_are_always_sure_are_left_in_peace():
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 2, 100)
+    votes = pd.DataFrame({"net": rng.uniform(0.2, 0.8, 100), "tree": truth.astype(float)})
+    assert assess(truth, votes).outputs == "probabilities"
+    with pytest.raises(ValueError, match="'sure' holds 100 different values on 100 samples"):
+        assess(truth.astype(str), votes.assign(tree=truth.astype(str)).rename(columns={"net": "sure"}))
+
+
 def test_learners_that_are_named_are_taken_at_their_word(frame):
     votes = frame[["topic", "ann", "bob", "eve"]]
     with pytest.warns(UndefinedMeasureWarning, match="class 'law'"):

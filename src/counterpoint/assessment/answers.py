@@ -71,8 +71,9 @@ def _label_counts(
                 found.append(Counter(first))
                 continue
         found.append(Counter(label for label in _labels(row) if _is_present(label)))
-    if all(any(isinstance(label, float) and label % 1 for label in counts) for counts in found):
-        return None  # probabilities, or numbers that no check of labels accepts
+    labels = [label for counts in found for label in counts]
+    if not any(isinstance(label, str) for label in labels) and any(label % 1 for label in labels):
+        return None  # probabilities, also of learners that are always sure, or numbers that the check of labels names
     return found
 
 
