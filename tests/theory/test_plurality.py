@@ -1,5 +1,8 @@
 """The plurality vote: held against simulation, against the majority of two classes, and at its limits."""
 
+from itertools import product
+from time import process_time
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -40,6 +43,57 @@ def test_the_credit_is_that_of_an_urn(k, w, n_wrong, alpha):
     found = plurality_credit(k + w, n_wrong + 1, agreement)[k]
     expected = simulated_credit(k, w, n_wrong, alpha, np.random.default_rng(0))
     assert found == pytest.approx(expected, abs=0.006)
+
+
+def enumerated_credit(k, w, n_wrong, agreement):
+    """Return the credit by going through all answers of an urn, one after the other."""
+    alpha = (1 - agreement) / (agreement - 1 / n_wrong)
+    credit = 0.0
+    for answers in product(range(n_wrong), repeat=w):
+        counts, chance = np.zeros(n_wrong), 1.0
+        for drawn, answer in enumerate(answers):
+            chance *= (alpha / n_wrong + counts[answer]) / (alpha + drawn)
+            counts[answer] += 1
+        credit += chance * (counts.max() <= k) / (1 + (counts == k).sum())
+    return credit
+
+
+@pytest.mark.parametrize("agreement", [0.35, 0.6, 0.95])
+@pytest.mark.parametrize(("w", "n_wrong"), [(3, 3), (5, 4), (8, 3)])
+def test_the_credit_is_that_of_all_answers_of_an_urn(w, n_wrong, agreement):
+    for k in range(1, w + 1):
+        found = plurality_credit(k + w, n_wrong + 1, agreement)[k]
+        assert found == pytest.approx(enumerated_credit(k, w, n_wrong, agreement), abs=1e-11)
+
+
+def test_of_countless_classes_wrong_answers_agree_as_in_a_chinese_restaurant():
+    """With ever more classes the urn becomes Ewens's: a wrong answer joins an old one or is new."""
+    rng, alpha, w, k = np.random.default_rng(0), 2.0, 12, 4
+    counts = np.zeros((50_000, w))
+    rows = np.arange(len(counts))
+    for drawn in range(w):
+        cumulated = np.cumsum(counts[:, :drawn], axis=1)
+        place = (rng.random(len(counts))[:, None] * (alpha + drawn) >= cumulated).sum(axis=1)
+        counts[rows, np.where(place < drawn, place, drawn)] += 1
+    expected = np.mean((counts.max(axis=1) <= k) / (1 + (counts == k).sum(axis=1)))
+    found = plurality_credit(k + w, 100_000, 1 / (1 + alpha))[k]
+    assert found == pytest.approx(expected, abs=0.007)
+
+
+@pytest.mark.parametrize("n", [3, 40, 301])
+def test_the_number_of_classes_may_be_anything(n):
+    """Once there are more classes than votes, further ones hardly matter, and no number overflows."""
+    curves = np.array([plurality_credit(n, m, 0.3) for m in (2_000, 30_000, 100_000)])
+    assert np.isfinite(curves).all()
+    assert (np.diff(curves, axis=1) >= -1e-7).all()  # never worse with more right votes
+    np.testing.assert_allclose(curves[1], curves[2], atol=1e-4)
+    np.testing.assert_allclose(curves[0], curves[2], atol=3e-3)
+
+
+def test_hundreds_of_answers_in_a_hundred_thousand_classes_take_no_time():
+    start = process_time()
+    assert 0.9 < plurality_accuracy(0.3, 0.05, 300, n_classes=100_000, agreement=0.02) <= 1
+    assert process_time() - start < 1
 
 
 @pytest.mark.parametrize("c", [-0.05, 0.0, 0.3, 1.0])

@@ -8,33 +8,49 @@ from counterpoint.theory import samples_for_error_correlation
 from counterpoint.theory._jury import factor_angle
 
 
+def standardised(p, c, n_learners, n_samples, rng):
+    """Return who is right, standardised, under the one-factor probit."""
+    rho = np.cos(2 * factor_angle(np.array([p]), np.array([c])))
+    shared, own = rng.normal(size=n_samples), rng.normal(size=(n_learners, n_samples))
+    right = np.sqrt(rho) * shared + np.sqrt(1 - rho) * own < ndtri(p)
+    return (right - p) / np.sqrt(p * (1 - p))
+
+
 @pytest.mark.parametrize(
-    ("p", "c", "n_learners"), [(0.7, 0.35, 6), (0.9, 0.2, 5), (0.8, 0.0, 3), (0.6, 0.6, 12)]
+    ("p", "c", "n_learners"), [(0.7, 0.35, 6), (0.9, 0.2, 5), (0.8, 0.0, 3), (0.6, 0.6, 12), (0.99, 0.9, 4)]
 )
 def test_so_many_samples_give_an_interval_of_that_width(p, c, n_learners):
     rng = np.random.default_rng(0)
     n = samples_for_error_correlation(p, c, n_learners)
-    rho = np.cos(2 * factor_angle(np.array([p]), np.array([c])))
-    shared, own = rng.normal(size=(300, 1, n)), rng.normal(size=(300, n_learners, n))
-    right = np.sqrt(rho) * shared + np.sqrt(1 - rho) * own < ndtri(p)
     pairs = np.triu_indices(n_learners, 1)
-    found = [np.corrcoef(one)[pairs].mean() for one in right]
+    found = [np.corrcoef(standardised(p, c, n_learners, n, rng))[pairs].mean() for _ in range(300)]
     assert np.mean(found) == pytest.approx(c, abs=0.01)
     # 300 runs know a standard deviation to 8 %, with 95 % confidence.
     assert 1.96 * np.std(found) == pytest.approx(0.05, rel=0.1)
 
 
-def test_one_sample_tells_that_learners_always_err_together():
-    assert samples_for_error_correlation(0.75, 1.0, 4) == 1
+@pytest.mark.parametrize(("p", "c"), [(0.995, 0.2), (0.999, 0.2), (0.001, 0.3), (0.99, 0.99)])
+def test_rare_errors_take_as_many_samples_as_a_simulation_says(p, c):
+    """Errors that happen once in a thousand samples, in the tail of the common factor, count."""
+    rng = np.random.default_rng(1)
+    z = np.hstack([standardised(p, c, 4, 10**6, rng) for _ in range(8)])
+    total, squares = z.sum(axis=0), (z**2).sum(axis=0)
+    influence = (total**2 - (1 + 3 * c) * squares) / 12
+    expected = influence.var() * (1.96 / 0.01) ** 2
+    error = np.std(influence**2) / np.sqrt(len(influence)) / influence.var()
+    assert error < 0.02
+    found = samples_for_error_correlation(p, c, 4, half_width=0.01)
+    assert found == pytest.approx(expected, rel=4 * error)
+
+
+@pytest.mark.parametrize(("p", "c"), [(0.995, 0.0), (0.01, 0.0), (0.8, 1.0), (0.7, 0.9999)])
+def test_there_are_errors_to_correlate(p, c):
+    assert samples_for_error_correlation(p, c, 10) >= 5 / min(p, 1 - p)
 
 
 def test_half_the_width_takes_four_times_the_samples():
     one, two = (samples_for_error_correlation(0.8, 0.3, 5, half_width=width) for width in (0.1, 0.05))
     assert two == pytest.approx(4 * one, abs=4)
-
-
-def test_learners_that_never_differ_need_no_samples():
-    assert samples_for_error_correlation(0.8, 1.0, 5) == 1
 
 
 @pytest.mark.parametrize(

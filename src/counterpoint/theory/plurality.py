@@ -13,15 +13,17 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import special, stats
+from scipy import fft, special
 
-from counterpoint._validation import FloatArray, check_interval, check_whole
+from counterpoint._validation import FloatArray, IntArray, check_interval, check_whole
 from counterpoint.theory._jury import binomial, factor_angle, least_error_correlation, tilt
 
 __all__ = ["plurality_accuracy"]
 
 _ALIKE = 0.999  # an agreement above it is 1
 _NODES = 401  # of the common factor
+_TERMS = 18  # of a series whose terms fall like 1 / (j + 1)!
+_EVEN = 1e-12  # a spread below it is none
 _MOST = 301  # learners; of more than two classes, larger votes are taken to be as accurate as this one
 
 
@@ -131,44 +133,58 @@ def plurality_credit(n: int, n_classes: int, agreement: float) -> FloatArray:
     array([0.   , 0.167, 1.   , 1.   ])
     """
     n_wrong = 1 if agreement > _ALIKE else n_classes - 1
-    credit = np.zeros(n + 1)
-    for k in range(1, n + 1):
-        w = n - k
-        if k > w:
-            credit[k] = 1.0
-        elif n_wrong == 1:
-            credit[k] = 0.5 if k == w else 0.0
-        elif w <= k * n_wrong:  # else some wrong class has more
-            credit[k] = _credit_of_spread(k, w, n_wrong, agreement)
+    votes = np.arange(n + 1)
+    credit: FloatArray = (np.sign(2 * votes - n) + 1.0) / 2
+    if n_wrong > 1:
+        few = (votes > 0) & (2 * votes <= n)
+        credit[few] = 0.0
+        few &= n - votes <= votes * n_wrong  # else some wrong class has more
+        credit[few] = _credit_of_spread(votes[few], n, n_wrong, agreement)
     return credit
 
 
-def _credit_of_spread(k: int, w: int, n_wrong: int, agreement: float) -> float:
-    """Return the credit of k votes against w that are spread over the wrong classes."""
-    pmf, total = _class_counts(k, w, n_wrong, agreement)
-    size = 1 << max(w, n_wrong * (k - 1)).bit_length()
-    series = np.fft.rfft(pmf[:k], size)  # fewer than k votes for a class
+def _credit_of_spread(k: IntArray, n: int, n_wrong: int, agreement: float) -> FloatArray:
+    r"""Return the credit of k right votes, at most half of n, where the others are spread over the wrong classes.
 
-    def fewer(classes: int, votes: int) -> float:
-        """Return the probability that so many classes get these votes together, each fewer than k."""
-        return float(np.fft.irfft(series**classes, size)[votes]) if classes else float(votes == 0)
+    Given their sum, independent negative binomials are Dirichlet-multinomial, and Poisson numbers multinomial. Let f
+    be the series of the chances of fewer than k votes for a wrong class, and g the term of k votes. The credit, ties
+    included, is the coefficient of :math:`x^{n - k}` in
 
-    credit = fewer(n_wrong, w)
-    for tied in range(1, min(n_wrong, w // k) + 1):
-        ways = math.comb(n_wrong, tied) * pmf[k] ** tied
-        credit += ways * fewer(n_wrong - tied, w - tied * k) / (tied + 1)
-    return min(max(credit / total, 0.0), 1.0)
+    .. math:: \int_0^1 (f + y g)^M dy = \frac{(f + g)^{M + 1} - f^{M + 1}}{(M + 1) g}
 
-
-def _class_counts(k: int, w: int, n_wrong: int, agreement: float) -> tuple[FloatArray, float]:
-    """Return the distribution of the votes for one wrong class up to k, and the probability that all have w.
-
-    Given their sum, independent negative binomials are Dirichlet-multinomial, and Poisson numbers multinomial.
+    over the chance of n - k votes in all. It is read off a circle whose radius balances aliases and rounding.
     """
-    counts, mean = np.arange(k + 1), w / n_wrong
-    apart = agreement - 1 / n_wrong
-    if apart < 1e-9:
-        return stats.poisson.pmf(counts, mean), float(stats.poisson.pmf(w, w))
-    shape = (1 - agreement) / apart / n_wrong
-    share = shape / (shape + mean)
-    return stats.nbinom.pmf(counts, shape, share), float(stats.nbinom.pmf(w, n_wrong * shape, share))
+    if not len(k):
+        return np.zeros(0)
+    votes, wrong, rows = np.arange(n // 2 + 1), n - k, np.arange(len(k))
+    spread = (agreement - 1 / n_wrong) * n_wrong / (1 - agreement)  # the inverse of the shape; 0 is Poisson
+    chances = _log_chances(wrong / n_wrong, spread, n // 2)  # (k, votes)
+    total = _log_chances(wrong.astype(np.float64), spread / n_wrong, n)[rows, wrong]
+    length = fft.next_fast_len(3 * n, real=True)
+    log_radius = np.log(np.finfo(np.float64).eps) / (length + n)
+    chances = np.exp(chances + votes * log_radius)
+    f = fft.rfft(np.where(votes < k[:, None], chances, 0.0), length)
+    g = fft.rfft(np.where(votes == k[:, None], chances, 0.0), length)
+    m = n_wrong + 1
+    series = f**n_wrong
+    rare = np.abs(m * g) < np.abs(f)  # the difference would cancel: a binomial series
+    x, factor = (g / f)[rare], np.ones(1)
+    for j in range(_TERMS, 0, -1):
+        factor = 1 + factor * x * (m - j) / (j + 1)
+    series[rare] *= factor
+    f, g, often = f[~rare], g[~rare], series[~rare]
+    series[~rare] = ((f + g) ** m - often * f) / (m * g)
+    found = fft.irfft(series, length)[rows, wrong] * np.exp(-wrong * log_radius - total)
+    return np.clip(found, 0.0, 1.0)
+
+
+def _log_chances(mean: FloatArray, spread: float, most: int) -> FloatArray:
+    """Return the logarithms of the chances of 0, 1, ..., most votes, (len(mean), most + 1).
+
+    They are negative binomial with the variance mean + spread * mean ** 2.
+    """
+    mean, votes = mean[:, None], np.arange(most)
+    with np.errstate(divide="ignore"):
+        none = -np.log1p(mean * spread) / spread if spread > _EVEN else -mean
+    steps = np.log(mean * (1 + votes * spread) / (1 + mean * spread) / (votes + 1))
+    return np.cumsum(np.hstack([none, steps]), axis=1)

@@ -13,7 +13,10 @@ from counterpoint.theory._jury import binomial, factor_angle
 __all__ = ["samples_for_error_correlation"]
 
 _Z = 1.959964  # two-sided 95 %
-_POINTS = 2001  # of the common factor
+_POINTS = 2000  # cells of the common factor
+_FAR = 9.0  # standard deviations, beyond which nothing happens
+_TINY = 1e-12
+_LEAST = 5  # errors of each learner, or right answers if these are rarer
 
 
 def samples_for_error_correlation(p: float, c: float, n_learners: int, *, half_width: float = 0.05) -> int:
@@ -46,7 +49,9 @@ def samples_for_error_correlation(p: float, c: float, n_learners: int, *, half_w
     .. math:: \psi(K) = \frac{S^2 - (1 + (N - 1)\,c) \sum_i z_i^2}{N (N - 1)},
 
     with :math:`z_i` being right, standardised, and :math:`S = \sum_i z_i = (K - Np) / s`. Its variance follows from
-    the distribution of K under the one-factor probit model of :func:`jury_accuracy`.
+    the distribution of K under the one-factor probit model of :func:`jury_accuracy`. Without errors there is no
+    correlation: it takes at least as many samples as bring five errors of each learner, or five right answers if these
+    are rarer.
 
     Examples
     --------
@@ -61,11 +66,15 @@ def samples_for_error_correlation(p: float, c: float, n_learners: int, *, half_w
     n = int(check_count(n_learners, "n_learners", minimum=2))
     angle = float(factor_angle(np.array([p]), np.array([c]))[0])
     common, own = np.sqrt(np.cos(2 * angle)), np.sqrt(2) * np.sin(angle)
-    factor = special.ndtri((np.arange(_POINTS) + 0.5) / _POINTS)
-    right = special.ndtr((special.ndtri(p) - common * factor) / max(own, 1e-12))
+    # Cells of the factor, finest where learners turn from right to wrong; beyond them nothing changes.
+    turn, width = special.ndtri(p) / max(common, _TINY), _FAR * own / max(common, _TINY)
+    edges = np.linspace(max(turn - width, -_FAR), min(turn + width, _FAR), _POINTS + 1)
+    shares = np.diff(special.ndtr(edges), prepend=0, append=1)
+    middle = np.concatenate([edges[:1], (edges[1:] + edges[:-1]) / 2, edges[-1:]])
+    right = special.ndtr((special.ndtri(p) - common * middle) / max(own, _TINY))
     k = np.arange(n + 1)
-    chances = binomial(k, n, right[:, None]).mean(axis=0)
+    chances = shares @ binomial(k, n, right[:, None])
     squares = (k * (1 - p) ** 2 + (n - k) * p**2) / (p * (1 - p))  # the sum of z^2
     psi = ((k - n * p) ** 2 / (p * (1 - p)) - (1 + (n - 1) * c) * squares) / (n * (n - 1))
     variance = chances @ psi**2 - (chances @ psi) ** 2
-    return max(int(np.ceil(variance * (_Z / half) ** 2)), 1)
+    return int(np.ceil(max(variance * (_Z / half) ** 2, _LEAST / min(p, 1 - p))))
