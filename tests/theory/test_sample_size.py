@@ -29,9 +29,9 @@ def test_so_many_samples_give_an_interval_of_that_width(p, c, n_learners):
     assert 1.96 * np.std(found) == pytest.approx(0.05, rel=0.1)
 
 
-@pytest.mark.parametrize(("p", "c"), [(0.995, 0.2), (0.999, 0.2), (0.001, 0.3), (0.99, 0.99)])
+@pytest.mark.parametrize(("p", "c"), [(0.995, 0.2), (0.997, 0.2), (0.003, 0.3), (0.99, 0.99)])
 def test_rare_errors_take_as_many_samples_as_a_simulation_says(p, c):
-    """Errors that happen once in a thousand samples, in the tail of the common factor, count."""
+    """Errors that happen a few times in a thousand samples, in the tail of the common factor, count."""
     rng = np.random.default_rng(1)
     z = np.hstack([standardised(p, c, 4, 10**6, rng) for _ in range(8)])
     total, squares = z.sum(axis=0), (z**2).sum(axis=0)

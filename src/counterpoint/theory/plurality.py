@@ -175,7 +175,8 @@ def _credit_of_spread(k: IntArray, n: int, n_wrong: int, agreement: float) -> Fl
     f, g, often = f[~rare], g[~rare], series[~rare]
     series[~rare] = ((f + g) ** m - often * f) / (m * g)
     found = fft.irfft(series, length)[rows, wrong] * np.exp(-wrong * log_radius - total)
-    return np.clip(found, 0.0, 1.0)
+    credit: FloatArray = np.clip(found, 0.0, 1.0)
+    return credit
 
 
 def _log_chances(mean: FloatArray, spread: float, most: int) -> FloatArray:
@@ -187,4 +188,5 @@ def _log_chances(mean: FloatArray, spread: float, most: int) -> FloatArray:
     with np.errstate(divide="ignore"):
         none = -np.log1p(mean * spread) / spread if spread > _EVEN else -mean
     steps = np.log(mean * (1 + votes * spread) / (1 + mean * spread) / (votes + 1))
-    return np.cumsum(np.hstack([none, steps]), axis=1)
+    logs: FloatArray = np.cumsum(np.hstack([none, steps]), axis=1)
+    return logs
