@@ -274,8 +274,13 @@ def test_correlation_wants_a_name_for_each_learner():
 def test_vote_curve_predicts_what_is_measured(ensemble):
     display = VoteCurveDisplay.from_predictions(*ensemble)
     np.testing.assert_array_equal(display.measured.sizes, [1, 3, 5, 7, 9])
-    np.testing.assert_allclose(display.measured.mean, display.predicted.accuracy[:5], atol=0.01)
+    np.testing.assert_array_equal(display.measured.mean, display.predicted.accuracy[:5])
     assert display.predicted.sizes[-1] == 51
+    beyond = vote_accuracy_curve(0.8, 0.0, display.predicted.sizes[5:])
+    _, accuracy, low, high = display.predicted
+    assert (low[5:] <= beyond).all()
+    assert (beyond <= high[5:] + 1e-9).all()
+    np.testing.assert_allclose(accuracy[5:], beyond, atol=0.01)
     # eighty per cent and no error in common: the binomial of the jury theorem, up to sampling
     np.testing.assert_allclose(
         display.measured.mean, vote_accuracy_curve(0.8, 0.0, display.measured.sizes), atol=0.02

@@ -46,8 +46,8 @@ def thousand():
     truth = rng.integers(0, 3, 500)
     hundred = assess(truth, noisy_votes(truth, rng.uniform(0.4, 0.6, 100), rng, 3), name="Thousand")
     matrix = np.tile(hundred.correlations.matrix, (10, 10))
-    sizes, curve = hundred.prediction.sizing
-    sizing = VoteCurve(np.append(sizes, 1000), np.append(curve, curve[-1]))
+    sizes, *curves = hundred.prediction.sizing
+    sizing = VoteCurve(np.append(sizes, 1000), *(np.append(curve, curve[-1]) for curve in curves))
     return replace(
         hundred,
         prediction=replace(hundred.prediction, sizing=sizing),

@@ -69,7 +69,8 @@ def compute(
     correlations = _correlations(by_class, pairs_by_class, errors, ceiling, _overlap(correctness))
     families = connected(error_families(correctness, group_design(read, correctness, groups)))
     correlations = replace(correlations, families=families)
-    prediction = predict_vote(read, accuracies, errors, agreement, coverage)
+    subsets = subset_votes(read)
+    prediction = predict_vote(read, accuracies, errors, agreement, coverage, subsets, groups)
     known = None
     if read.n_learners > 1 and not np.isnan(correlations.error_correlation):
         known = uncertainty(read, correctness, errors, groups, coverage, counted.estimates["hard"].value)
@@ -77,7 +78,7 @@ def compute(
             counted = replace(counted, estimates=_by_group(counted.estimates, known, coverage.n_voted))
     return {
         "correlations": correlations,
-        "votes": _votes(accuracies, weights, counted, subset_votes(read), challenge(read, voting, groups)),
+        "votes": _votes(accuracies, weights, counted, subsets, challenge(read, voting, groups)),
         "coverage": coverage,
         "by_class": _by_class(counted.confusion),
         "changes": judge_changes(read, voting, groups),

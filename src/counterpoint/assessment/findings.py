@@ -4,28 +4,24 @@ Each rule returns one `Finding` or None. The thresholds are round numbers chosen
 warning; each sentence contains its number, so that the reader can judge.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from counterpoint._validation import ROUNDING
 from counterpoint.assessment.decision import decide
 from counterpoint.assessment.families import connected
-from counterpoint.assessment.groups import Finding
-from counterpoint.assessment.prediction import voter_numbers
+from counterpoint.assessment.groups import Estimate, Finding
 from counterpoint.assessment.result import Assessment
 from counterpoint.assessment.sample_findings import SAMPLE_RULES, name_learners, noise, points
 from counterpoint.assessment.votes import wilson_interval
-from counterpoint.theory import error_correlation_bounds, mixed_vote_accuracy, plurality_accuracy
+from counterpoint.theory import error_correlation_bounds
 
 SEVERITIES = ("warning", "info", "good")
 DUPLICATE = 0.9  # share of the samples on which either errs and both give the same wrong label
 LEAST = 0.75  # of that share, with 95 % confidence
-MANY = 200  # learners, to which a few more make no difference
-_NUMBERS = 7  # of voters, if votes are missing, for which more learners are predicted
+_NOTHING = 5e-4  # of an accuracy: not shown
 
 
 def with_findings(assessment: Assessment) -> Assessment:
@@ -172,43 +168,40 @@ def _reweighting(a: Assessment) -> Finding | None:
 
 
 def _more_learners(a: Assessment) -> Finding | None:
-    """Report what more learners of this kind, or independent ones, would gain."""
-    # Many learners are at best independent.
-    p, c = float(a.accuracies.mean()), max(a.correlations.error_correlation, 0.0)
-    wrong: dict[str, Any] = {"n_classes": max(a.n_classes, 2), "agreement": a.prediction.agreement}
-    if not 2 <= a.n_learners <= MANY or np.isnan(a.correlations.error_correlation):
+    """Report what more learners like these, and others that make their own mistakes, would gain."""
+    found = a.prediction
+    like, other, twice = found.more, found.different, found.twice
+    if np.isnan(like.value) or np.isnan(other.value) or a.vote.value == 1:
         return None
-    # Of two classes, an even number of equal learners is as good as one learner less.
-    odd = a.n_learners % 2 == 1 and a.coverage.complete
-    more = 2 if odd and a.n_classes == 2 else 1
-    size = 2 * a.n_learners + 1
-    numbers, shares = voter_numbers(a.coverage.voters, _NUMBERS)
-    now, one, twice = (
-        float(shares @ plurality_accuracy(p, c, n, **wrong))
-        for n in (numbers, numbers + more, 2 * numbers + 1)
+    how, verb = ("One more learner", "makes its") if found.added == 1 else ("Two more learners", "make their")
+    if max(-like.low, like.high) < _NOTHING:
+        told = f"{how} like these would change nothing."
+    elif (-like.low if like.value > 0 else like.high) >= max(abs(like.value), _NOTHING):
+        told = (
+            f"Whether {how[0].lower()}{how[1:]} like these would help cannot be told from these samples "
+            f"({_range(like)} points)."
+        )
+    else:
+        what = "add" if like.value > 0 else "cost"
+        shown = like if like.value > 0 else Estimate(-like.value, -like.high, -like.low)
+        told = f"{how} like these would {what} about {points(shown.value)} ({_range(shown)})."
+    pair = "One that" if found.added == 1 else "Two that"
+    what, gain = ("add", other.value) if other.value >= 0 else ("cost", -other.value)
+    text = f"{told} {pair} {verb} own mistakes would {what} {points(gain)}."
+    numbers = {
+        f"{name}{end}": getattr(one, kind)
+        for name, one in (("one_more", like), ("independent", other), ("twice", twice))
+        for end, kind in (("", "value"), ("_low", "low"), ("_high", "high"))
+    }
+    return Finding(
+        "more_learners", "info", text, {"added": found.added, **numbers, "size": 2 * a.n_learners + 1}
     )
-    room = 1 - a.vote.value
-    like = min(one - now, room)
-    if room <= 0 or twice - now <= ROUNDING:
-        return None
-    with_other = shares @ [_with_independent(int(n), p, c, more, wrong) for n in numbers]
-    other = min(float(with_other) - now, room)
-    how = "one" if more == 1 else "two"
-    text = (
-        f"Adding {how} more like these would gain about {points(like)}; {how} as accurate that "
-        f"{'errs' if more == 1 else 'err'} independently, {points(max(other, 0.0))}; twice as many like these, "
-        f"{points(min(twice - now, room))}."
-    )
-    gain = {"one_more": like, "independent": other, "twice": min(twice - now, room)}
-    return Finding("more_learners", "info", text, {"added": more, **gain, "size": size})
 
 
-def _with_independent(n: int, p: float, c: float, more: int, wrong: Mapping[str, Any]) -> float:
-    """Return the predicted vote of n equal learners and some more that err independently of all."""
-    matrix = np.full((n + more, n + more), 0.0)
-    matrix[:n, :n] = c
-    np.fill_diagonal(matrix, 1.0)
-    return mixed_vote_accuracy(np.full(n + more, p), matrix, **wrong)
+def _range(one: Estimate) -> str:
+    """Return an interval in points."""
+    low, high = (f"{round(100 * end, 1) + 0.0:.1f}" for end in (one.low, one.high))
+    return f"{low} to {high}"
 
 
 def _alike(a: Assessment) -> Finding | None:

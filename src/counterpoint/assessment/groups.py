@@ -287,7 +287,14 @@ class VotePrediction:
     agreement : float
         How often two learners that both err give the same answer.
     sizing : VoteCurve
-        ``equal`` for other numbers of learners.
+        The vote of other numbers of learners like these, with 95 % intervals: measured up to their number, beyond it
+        predicted from a mixture of easy and hard samples.
+    more, twice : Estimate
+        What ``added`` more learners like these, and one more than as many again, would change in the vote's accuracy.
+    different : Estimate
+        The same of ``added`` learners as accurate as these that make their own mistakes.
+    added : int
+        Two where one more of an odd number of learners could only cause ties, else one.
 
     Examples
     --------
@@ -302,6 +309,10 @@ class VotePrediction:
     independent: float
     agreement: float
     sizing: VoteCurve
+    more: Estimate
+    twice: Estimate
+    different: Estimate
+    added: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -367,7 +378,8 @@ class Intervals:
     optimality : Estimate
         ``r_tl`` as a share of its bound.
     predicted : Estimate
-        The accuracy of the hard vote that theory predicts for learners with their own accuracies.
+        The accuracy of the hard vote that theory predicts for learners with their own accuracies. The interval allows
+        for the error of the theory, by how much the measured vote differs.
 
     Examples
     --------

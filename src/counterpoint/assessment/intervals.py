@@ -73,7 +73,8 @@ def predicted_interval(
 ) -> Estimate:
     """Return the predicted vote of learners with their own accuracies, with its 95 % interval.
 
-    How far it moves with the mean accuracy and the error correlation is that of equal learners.
+    How far it moves with the mean accuracy and the error correlation is that of equal learners. By how much the
+    measured vote differs is added, as the error of the model.
     """
     if np.isnan(prediction.mixed):
         return UNKNOWN
@@ -89,6 +90,7 @@ def predicted_interval(
     )
     gradient = np.array([by_p, by_c / slope(known.correlation, known.n_learners)])
     half = known.limit * float(np.sqrt(gradient @ known.covariance[1:, 1:] @ gradient))
+    half += abs(known.vote - prediction.mixed)
     return Estimate(prediction.mixed, max(prediction.mixed - half, 0.0), min(prediction.mixed + half, 1.0))
 
 

@@ -4,16 +4,15 @@ Notation: N learners; p mean accuracy; c mean correlation of being correct. Wher
 for those who answer: the mean over the samples.
 """
 
-import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counterpoint._validation import FloatArray, IntArray
-from counterpoint.assessment.groups import Coverage, VotePrediction
+from counterpoint.assessment.groups import Coverage, Estimate, SubsetVotes, VotePrediction
+from counterpoint.assessment.growth import MANY, Growth
 from counterpoint.assessment.weights import complete_correlations
-from counterpoint.exceptions import ModelRangeWarning
 from counterpoint.outputs import Outputs, mean_of_pairs
 from counterpoint.theory import (
     VoteCurve,
@@ -21,17 +20,23 @@ from counterpoint.theory import (
     mixed_vote_accuracy,
     nearest_correlation_matrix,
     plurality_accuracy,
-    vote_accuracy_curve,
 )
 
-__all__ = ["predict_vote", "voter_numbers"]
+__all__ = ["predict_vote"]
 
+UNKNOWN = Estimate(np.nan, np.nan, np.nan)
 MOST_SETS = 12  # sets of voters whose vote is predicted with their own accuracies
 MOST_NUMBERS = 25  # numbers of voters
 
 
 def predict_vote(
-    read: Outputs, accuracies: FloatArray, errors: FloatArray, agreement: float, coverage: Coverage
+    read: Outputs,
+    accuracies: FloatArray,
+    errors: FloatArray,
+    agreement: float,
+    coverage: Coverage,
+    subsets: SubsetVotes,
+    groups: NDArray[np.intp] | None,
 ) -> VotePrediction:
     """Return the predicted accuracy of the hard vote, also for other numbers of learners.
 
@@ -47,10 +52,14 @@ def predict_vote(
         How often two learners that both err agree.
     coverage : Coverage
         How many learners answered.
+    subsets : SubsetVotes
+        The measured votes of some of the learners.
+    groups : ndarray of int, shape (n_samples,), or None
+        Which samples belong together.
     """
     c = mean_of_pairs(errors)
     wrong: dict[str, Any] = {"n_classes": max(len(read.classes), 2), "agreement": agreement}
-    n, p = len(accuracies), float(accuracies.mean())
+    p = float(accuracies.mean())
     numbers, shares = voter_numbers(coverage.voters)
     equal = float(shares @ [_vote_of_equals(p, c, int(size), wrong) for size in numbers])
     if read.missing is None:
@@ -62,8 +71,28 @@ def predict_vote(
         mixed=mixed,
         independent=float(shares @ plurality_accuracy(p, 0.0, numbers, **wrong)),
         agreement=agreement,
-        sizing=_sizing(p, c, n, wrong),
+        **_growth(read, c, agreement, subsets, groups),
     )
+
+
+def _growth(
+    read: Outputs, c: float, agreement: float, subsets: SubsetVotes, groups: NDArray[np.intp] | None
+) -> dict[str, Any]:
+    """Return what more learners would bring, by field name; undefined without a correlation."""
+    # Of two classes, an even number of equal learners is as good as one learner less.
+    added = 2 if read.n_learners % 2 == 1 and read.missing is None and len(read.classes) <= 2 else 1
+    if np.isnan(c):
+        curve = VoteCurve(subsets.sizes, subsets.mean, *np.full((2, len(subsets.sizes)), np.nan))
+        return {"sizing": curve, "added": added, "more": UNKNOWN, "twice": UNKNOWN, "different": UNKNOWN}
+    growth = Growth(read, c, agreement, subsets, groups)
+    few = read.n_learners <= MANY
+    return {
+        "sizing": growth.curve(),
+        "added": added,
+        "more": growth.gain(read.n_learners + added) if few else UNKNOWN,
+        "twice": growth.gain(2 * read.n_learners + 1),
+        "different": growth.different(added) if few else UNKNOWN,
+    }
 
 
 def voter_numbers(voters: IntArray, most: int = MOST_NUMBERS) -> tuple[IntArray, FloatArray]:
@@ -141,21 +170,3 @@ def _vote_of_equals(p: float, c: float, n: int, wrong: dict[str, Any]) -> float:
         return np.nan
     # Unequal learners may be less correlated than equal ones can be.
     return float(plurality_accuracy(p, max(c, float(error_correlation_bounds(p, n).low)), n, **wrong))
-
-
-def _sizing(p: float, c: float, n: int, wrong: dict[str, Any]) -> VoteCurve:
-    """Return the predicted accuracy by size; the curve ends where learners cannot be so opposed."""
-    largest = max(10 * n, 101) if wrong["n_classes"] == 2 else max(min(10 * n, 301), 101)
-    sizes = np.unique(np.round(np.geomspace(1, largest, 40)).astype(np.int64) | 1)
-    sizes = np.unique(np.append(sizes, n))
-    if np.isnan(c):
-        return VoteCurve(sizes, np.full(len(sizes), np.nan))
-    if wrong["n_classes"] > 2 and c >= 0:
-        return VoteCurve(sizes, plurality_accuracy(p, c, sizes, **wrong))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ModelRangeWarning)  # the curve ends where c cannot be kept
-        curve = vote_accuracy_curve(p, c, sizes)
-    if wrong["n_classes"] > 2:
-        kept = ~np.isnan(curve)
-        curve[kept] = plurality_accuracy(p, c, sizes[kept], **wrong)
-    return VoteCurve(sizes, curve)

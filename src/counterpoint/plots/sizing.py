@@ -8,10 +8,11 @@ from numpy.typing import ArrayLike
 from counterpoint._validation import check_count
 from counterpoint.assessment import SubsetVotes, learner_outputs
 from counterpoint.assessment.effective import wrong_agreement
+from counterpoint.assessment.growth import Growth
 from counterpoint.assessment.subsets import subset_votes
 from counterpoint.outputs import Outputs, sufficient_statistics
 from counterpoint.plots.style import PALETTE, house_style, new_axes
-from counterpoint.theory import VoteCurve, error_correlation_bounds, plurality_accuracy
+from counterpoint.theory import VoteCurve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -82,10 +83,10 @@ class VoteCurveDisplay:
         Returns
         -------
         VoteCurveDisplay
-            Drawn. The prediction is :func:`~counterpoint.theory.plurality_accuracy` for equal learners with the mean
-            accuracy, the mean error correlation and the shared wrong answers of these. The measured vote is the mean
-            over subsets of the learners: all of a size, or 30 random ones. If no pair of learners has an error
-            correlation, the prediction is NaN.
+            Drawn. Up to the number of learners the curve is the measured vote, beyond it the prediction for learners
+            like these from a mixture of easy and hard samples. The measured vote is the mean over subsets of the
+            learners: all of a size, or 30 random ones. If no pair of learners has an error correlation, the curve is
+            NaN.
 
         Examples
         --------
@@ -111,10 +112,14 @@ class VoteCurveDisplay:
         wanted = np.arange(1, max(2 * n_learners, 51) + 1, 2) if sizes is None else sizes
         n = check_count(wanted, "sizes", minimum=1)
         read = Outputs(votes, y_true)
-        accuracy = np.full(n.shape, np.nan)
+        measured = subset_votes(read)
+        predicted = VoteCurve(n, np.full(n.shape, np.nan))
         if not np.isnan(pairs).all():  # else the measure has warned
-            accuracy = _predict(read, float(np.nanmean(pairs)), n)
-        return cls(VoteCurve(n, accuracy), subset_votes(read).odd()).plot(ax)
+            counts = sufficient_statistics(read, correctness=True, same_wrong=True).correctness
+            assert counts is not None
+            agreement = wrong_agreement(counts, len(read.classes))
+            predicted = Growth(read, float(np.nanmean(pairs)), agreement, measured, None).curve(n)
+        return cls(predicted, measured.odd()).plot(ax)
 
     @classmethod
     def from_assessment(cls, assessment: "Assessment", *, ax: "Axes | None" = None) -> Self:
@@ -190,7 +195,9 @@ class VoteCurveDisplay:
         return cls.from_predictions(y, votes, sizes=sizes, ax=ax)
 
     def plot(self, ax: "Axes | None" = None) -> Self:
-        """Draw the prediction as a line, the measurement as markers in the band of nine in ten subsets.
+        """Draw the measurement as markers, and beyond it the prediction as a line with its interval.
+
+        A band around the markers holds nine in ten subsets.
 
         Parameters
         ----------
@@ -212,15 +219,15 @@ class VoteCurveDisplay:
         """
         with house_style():
             ax = new_axes(6.0, 4.2) if ax is None else ax
-            ax.plot(*self.predicted, color=PALETTE["blue"], label="predicted")
+            self._draw_predicted(ax)
             if self.measured is not None:
                 sizes, mean, low, high = self.measured
                 colour = PALETTE["orange"]
-                ax.fill_between(sizes, low, high, color=colour, alpha=0.18, lw=0)
+                ax.fill_between(sizes, low, high, color=colour, alpha=0.25, lw=0, label="nine in ten subsets")
                 ax.plot(
                     sizes,
                     mean,
-                    "o:",
+                    "o-",
                     ms=6,
                     lw=1.2,
                     mec="white",
@@ -236,16 +243,22 @@ class VoteCurveDisplay:
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
-
-def _predict(read: Outputs, c: float, sizes: np.ndarray) -> np.ndarray:
-    """Return the vote predicted for equal learners; NaN for sizes at which learners cannot be so opposed."""
-    counts = sufficient_statistics(read, correctness=True, same_wrong=True).correctness
-    assert counts is not None
-    n_classes = max(len(read.classes), 2)
-    p = float(counts.right.mean() / read.n_samples)
-    possible = (sizes == 1) | (c >= error_correlation_bounds(p, np.maximum(sizes, 2)).low)
-    accuracy = np.full(sizes.shape, np.nan)
-    accuracy[possible] = plurality_accuracy(
-        p, c, sizes[possible], n_classes=n_classes, agreement=wrong_agreement(counts, n_classes)
-    )
-    return accuracy
+    def _draw_predicted(self, ax: "Axes") -> None:
+        """Draw the curve, beyond what is measured if it goes further."""
+        sizes, accuracy, low, high = self.predicted
+        last = 0 if self.measured is None else self.measured.sizes[-1]
+        shown = np.asarray(sizes) >= last
+        if not shown.any():
+            return
+        sizes, accuracy = np.asarray(sizes)[shown], np.asarray(accuracy)[shown]
+        if low is not None and high is not None:
+            ax.fill_between(
+                sizes,
+                low[shown],
+                high[shown],
+                color=PALETTE["blue"],
+                alpha=0.15,
+                lw=0,
+                label="its 95% interval",
+            )
+        ax.plot(sizes, accuracy, color=PALETTE["blue"], label="predicted, learners like these")

@@ -218,7 +218,7 @@ def _place(value: float, low: float, high: float) -> float | None:
 
 def _sizes(a: Assessment) -> list[tuple[str, str, str, bool]]:
     """Return some sizes with the predicted accuracy and its difference from that of the present size."""
-    sizes, curve = a.prediction.sizing
+    sizes, curve, _, _ = a.prediction.sizing
     now = int(np.searchsorted(sizes, a.n_learners))
     wanted = np.searchsorted(sizes, sorted({1, 3, 5, 11, 25, 51, 101, 2 * a.n_learners + 1, int(sizes[-1])}))
     return [

@@ -140,12 +140,14 @@ def _plane(
 
 
 def sizing_figure(a: Assessment) -> dict[str, Any] | None:
-    """Return the accuracy against the number of learners: predicted, and measured over subsets of these learners."""
-    sizes, curve = a.prediction.sizing
-    if np.isnan(curve).all():
+    """Return the accuracy against the number of learners: measured over subsets of these, and predicted for more."""
+    sizes, curve, lowest, highest = a.prediction.sizing
+    if lowest is None or highest is None or np.isnan(lowest).all():
         return None
+    more = sizes >= a.n_learners
+    sizes, curve, lowest, highest = sizes[more], curve[more], lowest[more], highest[more]
     measured, subsets = a.votes.hard, a.votes.subsets.odd()
-    values = np.concatenate([curve[~np.isnan(curve)], subsets.low, subsets.high, measured[1:]])
+    values = np.concatenate([lowest, highest, subsets.low, subsets.high, measured[1:]])
     low, high = float(values.min()), float(values.max())
     room = max(0.08 * (high - low), 0.005)
     frame = Frame(
@@ -155,12 +157,13 @@ def sizing_figure(a: Assessment) -> dict[str, Any] | None:
         height=300,
         left=62,
     )
-    now = float(curve[np.searchsorted(sizes, a.n_learners)])
     drawn = frame.drawn(
         "Number of learners",
         "Accuracy of the vote",
         ceiling=None,
         line=frame.path(sizes.astype(float), curve),
+        interval=frame.path(np.append(sizes, sizes[::-1]).astype(float), np.append(lowest, highest[::-1]))
+        + "Z",
         subsets=frame.path(subsets.sizes.astype(float), subsets.mean),
         band=frame.path(
             np.append(subsets.sizes, subsets.sizes[::-1]).astype(float),
@@ -176,16 +179,19 @@ def sizing_figure(a: Assessment) -> dict[str, Any] | None:
             )
             for size, mean, low, high in zip(*(values.tolist() for values in subsets), strict=True)
         ],
-        now=None if math.isnan(now) else (frame.at_x(a.n_learners), frame.at_y(now)),
-        now_title=f"{a.n_learners} learners: predicted {percent(now)}",
         measured=(frame.at_x(a.n_learners), frame.at_y(measured.value)),
         measured_interval=(frame.at_y(measured.low), frame.at_y(measured.high)),
         measured_title=f"{a.n_learners} learners: hard vote measured {percent(measured.value)} "
         f"(95 % interval {interval(measured)})",
         marks=[
-            (frame.at_x(n), frame.at_y(v), f"{n} learners: predicted {percent(v)}")
-            for n, v in zip(sizes.tolist(), curve.tolist(), strict=True)
-            if math.isfinite(v)
+            (
+                frame.at_x(n),
+                frame.at_y(value),
+                f"{n} learners: predicted {percent(value)} ({percent(low)} to {percent(high)})",
+            )
+            for n, value, low, high in zip(
+                *(one[1:].tolist() for one in (sizes, curve, lowest, highest)), strict=True
+            )
         ],
     )
     drawn["y_ticks"] = [(frame.at_y(v), f"{100 * v:.3g} %") for v in ticks(*frame.y)]

@@ -185,6 +185,7 @@ def _sizing_figure(a: RegressionAssessment) -> dict[str, Any] | None:
         line=frame.path(sizes.astype(float), curve),
         subsets="",
         band="",
+        interval="",
         subset_marks=[],
         ceiling=_ceiling(frame, a) if split else None,
         now=None,

@@ -18,13 +18,13 @@ from scipy import fft, special
 from counterpoint._validation import FloatArray, IntArray, check_interval, check_whole
 from counterpoint.theory._jury import binomial, factor_angle, least_error_correlation, tilt
 
-__all__ = ["plurality_accuracy"]
+__all__ = ["MOST_VOTES", "plurality_accuracy", "plurality_credit"]
 
 _ALIKE = 0.999  # an agreement above it is 1
 _NODES = 401  # of the common factor
 _TERMS = 18  # of a series whose terms fall like 1 / (j + 1)!
 _EVEN = 1e-12  # a spread below it is none
-_MOST = 301  # learners; of more than two classes, larger votes are taken to be as accurate as this one
+MOST_VOTES = 301  # learners; of more than two classes, larger votes are taken to be as accurate as this one
 
 
 def plurality_accuracy(
@@ -93,7 +93,7 @@ def check_agreement(agreement: float | None, n_classes: int) -> float:
 def _accuracy(p: float, c: float, n: int, n_classes: int, agreement: float) -> float:
     if n == 1 or p in (0.0, 1.0):
         return p
-    n = n if n_classes == 2 else min(n, _MOST)
+    n = n if n_classes == 2 else min(n, MOST_VOTES)
     counts = _right_votes(p, max(c, float(least_error_correlation(np.array(p), np.array(n)))), n)
     return float(np.clip(counts @ plurality_credit(n, n_classes, agreement), 0, 1))
 
@@ -168,7 +168,7 @@ def _credit_of_spread(k: IntArray, n: int, n_wrong: int, agreement: float) -> Fl
     m = n_wrong + 1
     series = f**n_wrong
     rare = np.abs(m * g) < np.abs(f)  # the difference would cancel: a binomial series
-    x, factor = (g / f)[rare], np.ones(1)
+    x, factor = g[rare] / f[rare], np.ones(1)
     for j in range(_TERMS, 0, -1):
         factor = 1 + factor * x * (m - j) / (j + 1)
     series[rare] *= factor

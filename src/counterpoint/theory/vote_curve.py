@@ -33,6 +33,8 @@ class VoteCurve(NamedTuple):
         Numbers of learners, in increasing order.
     accuracy : ndarray of shape (n_sizes,)
         The accuracy of the vote of that many learners; NaN where there is no prediction.
+    low, high : ndarray of shape (n_sizes,), optional
+        The ends of its 95 % interval.
 
     Examples
     --------
@@ -43,6 +45,8 @@ class VoteCurve(NamedTuple):
 
     sizes: IntArray
     accuracy: FloatArray
+    low: FloatArray | None = None
+    high: FloatArray | None = None
 
 
 def vote_accuracy_curve(p: ArrayLike, c: ArrayLike, sizes: ArrayLike) -> FloatArray:
