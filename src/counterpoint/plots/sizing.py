@@ -219,11 +219,9 @@ class VoteCurveDisplay:
         """
         with house_style():
             ax = new_axes(6.0, 4.2) if ax is None else ax
-            self._draw_predicted(ax)
             if self.measured is not None:
                 sizes, mean, low, high = self.measured
                 colour = PALETTE["orange"]
-                ax.fill_between(sizes, low, high, color=colour, alpha=0.25, lw=0, label="nine in ten subsets")
                 ax.plot(
                     sizes,
                     mean,
@@ -234,6 +232,9 @@ class VoteCurveDisplay:
                     color=colour,
                     label="measured, mean over subsets",
                 )
+                ax.fill_between(sizes, low, high, color=colour, alpha=0.25, lw=0, label="nine in ten subsets")
+            self._draw_predicted(ax)
+            if self.measured is not None:
                 ax.legend(loc="lower right")
             if self.predicted.sizes[-1] > _LINEAR:
                 ax.set_xscale("log")

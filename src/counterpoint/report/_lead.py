@@ -104,12 +104,7 @@ def _changes(a: Assessment) -> Sentence:
     found = {finding.code: finding for finding in a.findings}
     told: Sentence = []
     if more := found.get("more_learners"):
-        single = more.numbers["added"] == 1
-        one = "One more learner" if single else "Two more learners"
-        who = "one that errs on its own" if single else "two that err on their own"
-        like, other = (_gain(more.numbers[key]) for key in ("one_more", "independent"))
-        told = [(f"{one} like these would add ", False), (like, True), (f"; {who}, ", False), (other, True)]
-        told.append((".", False))
+        told = [(more.text, False)]
     if (drop := found.get("leave_out")) and drop.severity == "warning":
         gain, error = 100 * drop.numbers["gain"], 100 * drop.numbers["error"]
         first, *others = drop.numbers["learners"]
@@ -122,10 +117,6 @@ def _changes(a: Assessment) -> Sentence:
     elif a.n_learners > 2:
         told.append((" Leaving learners out brings no sure gain.", False))
     return told
-
-
-def _gain(share: float) -> str:
-    return f"about {100 * share:.1f} points" if share >= 0.0005 else "less than 0.1 points"
 
 
 def _range(low: float, high: float) -> str:
