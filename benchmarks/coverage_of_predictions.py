@@ -3,9 +3,10 @@
 Real ensembles, trained on a third of a table and judged on the rest, and a panel of judges, are cut into halves:
 
 - *predicted*: the interval of the vote that theory predicts from one half of the samples, and the vote on the other;
-- *more*, *twice*: what one or two more learners, and one more than as many again, change in the vote of somewhat less
-  than half of the learners by ``prediction``, and what they do change, on the same samples;
-- *curve*: ``prediction.sizing`` of those learners on one half of the samples, and the vote of all of them on the other.
+- *more*: what one or two more learners change in the vote of half of the learners by ``prediction.more``, and what the
+  others do change, on average over 40 choices of them, on the same samples;
+- *curve*: ``prediction.sizing`` from half of the learners on one half of the samples, and the vote of all learners on
+  the other; *between* is that of three quarters of the learners.
 
 A vote on other samples has an error of its own: it must lie within the interval widened by that, in quadrature. In a
 second run, learners skip a third of the hard samples and a twentieth of the others; a sample is hard if at least half
@@ -41,9 +42,10 @@ from sklearn.tree import DecisionTreeClassifier
 from counterpoint import __version__, assess
 from counterpoint.assessment import Estimate
 from counterpoint.datasets import load
+from counterpoint.outputs import vote_credit
 
 TREES, NETWORKS = 20, 12
-NUMBERS = ("predicted", "more", "twice", "curve")
+NUMBERS = ("predicted", "more", "between", "curve")
 ROUNDING = 1e-9
 BUNDLED = {"digits": load_digits, "breast_cancer": load_breast_cancer, "wine": load_wine, "iris": load_iris}
 SEEN = (
@@ -140,25 +142,37 @@ def assessed(truth: np.ndarray, votes: np.ndarray, skipped: np.ndarray | None):
         return assess(truth.astype(str), np.where(skipped, "", votes.astype(str)), abstain="")
 
 
+def hard_vote(truth: np.ndarray, votes: np.ndarray, skipped: np.ndarray | None) -> np.ndarray:
+    """Return the credit of the vote on the samples that have one; a tie is shared."""
+    here = np.ones(votes.shape, bool) if skipped is None else ~skipped
+    labels = np.unique(np.append(truth, votes))
+    counts = np.stack([((votes == label) & here).sum(axis=0) for label in labels])
+    return vote_credit(counts, np.searchsorted(labels, truth))[here.any(axis=0)]
+
+
 def cut(truth, votes, skipped, rng: np.random.Generator) -> Iterator[tuple[str, bool, float]]:
     """Yield for one cut what was predicted, whether its interval holds, and half its width."""
     n_learners, n = votes.shape
     some, others = np.array_split(rng.permutation(n), 2)
-    order, samples, few = rng.permutation(n_learners), np.arange(n), (n_learners - 1) // 2
+    order, samples, few = rng.permutation(n_learners), np.arange(n), n_learners // 2
 
-    def judged(samples: np.ndarray, n_learners: int):
-        part = np.ix_(order[:n_learners], samples)
-        return assessed(truth[samples], votes[part], None if skipped is None else skipped[part])
+    def part(function, samples: np.ndarray, learners: np.ndarray):
+        chosen = np.ix_(learners, samples)
+        return function(truth[samples], votes[chosen], None if skipped is None else skipped[chosen])
 
-    seen, half = judged(others, n_learners).votes.hard, judged(samples, few)
-    error = (seen.high - seen.low) / 2
-    yield "predicted", *held(judged(some, n_learners).intervals.predicted, seen.value, error)
-    for name, size in (("more", few + half.prediction.added), ("twice", 2 * few + 1)):
-        grown = judged(samples, size).votes.hard.value - half.votes.hard.value
-        yield name, *held(getattr(half.prediction, name), grown, 0.0)
-    sizes, *curves = judged(some, few).prediction.sizing
-    curve = Estimate(*(float(np.interp(np.log(n_learners), np.log(sizes), one)) for one in curves))
-    yield "curve", *held(curve, seen.value, error)
+    def seen(learners: np.ndarray) -> tuple[float, float]:
+        credit = part(hard_vote, others, learners)
+        return credit.mean(), 1.96 * credit.std() / np.sqrt(len(credit))
+
+    yield "predicted", *held(part(assessed, some, order).intervals.predicted, *seen(order))
+    half = part(assessed, samples, order[:few])
+    choices = [rng.permutation(order[few:])[: half.prediction.added] for _ in range(40)]
+    grown = [part(hard_vote, samples, np.append(order[:few], more)).mean() for more in choices]
+    yield "more", *held(half.prediction.more, np.mean(grown) - half.votes.hard.value, 0.0)
+    sizes, *curves = part(assessed, some, order[:few]).prediction.sizing
+    for name, size in (("between", (3 * n_learners) // 4), ("curve", n_learners)):
+        one = Estimate(*(float(np.interp(np.log(size), np.log(sizes), curve)) for curve in curves))
+        yield name, *held(one, *seen(order[:size]))
 
 
 def held(one: Estimate, seen: float, error: float) -> tuple[bool, float]:

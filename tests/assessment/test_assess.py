@@ -569,7 +569,7 @@ def test_more_learners_are_promised_what_the_theory_says():
     low, high = (100 * found.numbers[f"one_more_{end}"] for end in ("low", "high"))
     gain = 100 * found.numbers["one_more"]
     assert (
-        f"Two more learners like these would add about {gain:.1f} points ({low:.1f} to {high:.1f})."
+        f"Two more learners like these would add about {gain:.1f} points on average ({low:.1f} to {high:.1f})."
         in found.text
     )
     assert "Two that make their own mistakes would add" in found.text
@@ -877,7 +877,7 @@ def test_nothing_is_promised_where_there_is_nothing_to_gain():
     with pytest.warns(UndefinedMeasureWarning):
         a = assess([1, 0, 0], [[0, 0, 0], [0, 0, 0], [1, 0, 0]])
     found = next(finding for finding in a.findings if finding.code == "more_learners")
-    assert "would help cannot be told" in found.text
+    assert "would help on average cannot be told" in found.text
 
 
 def test_a_mask_that_hides_nothing_changes_nothing():

@@ -178,13 +178,13 @@ def _more_learners(a: Assessment) -> Finding | None:
         told = f"{how} like these would change nothing."
     elif (-like.low if like.value > 0 else like.high) >= max(abs(like.value), _NOTHING):
         told = (
-            f"Whether {how[0].lower()}{how[1:]} like these would help cannot be told from these samples "
+            f"Whether {how[0].lower()}{how[1:]} like these would help on average cannot be told "
             f"({_range(like)} points)."
         )
     else:
         what = "add" if like.value > 0 else "cost"
         shown = like if like.value > 0 else Estimate(-like.value, -like.high, -like.low)
-        told = f"{how} like these would {what} about {points(shown.value)} ({_range(shown)})."
+        told = f"{how} like these would {what} about {points(shown.value)} on average ({_range(shown)})."
     pair = "One that" if found.added == 1 else "Two that"
     what, gain = ("add", other.value) if other.value >= 0 else ("cost", -other.value)
     text = f"{told} {pair} {verb} own mistakes would {what} {points(gain)}."

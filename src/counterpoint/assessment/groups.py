@@ -290,7 +290,8 @@ class VotePrediction:
         The vote of other numbers of learners like these, with 95 % intervals: measured up to their number, beyond it
         predicted from a mixture of easy and hard samples.
     more, twice : Estimate
-        What ``added`` more learners like these, and one more than as many again, would change in the vote's accuracy.
+        What ``added`` more learners like these, and one more than as many again, would change in the vote's accuracy,
+        on average over such learners.
     different : Estimate
         The same of ``added`` learners as accurate as these that make their own mistakes.
     added : int

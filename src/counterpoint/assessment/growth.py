@@ -104,11 +104,11 @@ class Growth:
         self.missed = abs(self.vote - float(subsets.mean[half]) - grown)
 
     def gain(self, size: int) -> Estimate:
-        """Return the change of the vote's accuracy with so many learners like these in all."""
+        """Return the change of the vote's accuracy with so many learners like these in all, on average."""
         now, then = (self._accuracies(n) for n in (self.n_learners, size))
         growth = [after - before for after, before in zip(then, now, strict=True)]
         value = self._mean(growth)
-        low, high = self._reach(growth, size)
+        low, high = self._reach(growth, size, average=True)
         return self._within_reason(Estimate(value, value - low, value + high))
 
     def different(self, added: int) -> Estimate:
@@ -170,11 +170,12 @@ class Growth:
         pairs = zip(self.levels, by_level, strict=True)
         return sum(level.share * level.mixture.mean(values) for level, values in pairs)
 
-    def _reach(self, by_level: list[FloatArray], size: int) -> tuple[float, float]:
-        """Return how far below and above its estimate a mean may be: 95 % for samples and mixtures, and for learners.
+    def _reach(self, by_level: list[FloatArray], size: int, *, average: bool = False) -> tuple[float, float]:
+        """Return how far below and above its estimate a mean over the samples may be, with 95 % confidence.
 
-        Which samples are hard is known from as many chi-squared distances as there are levels, which share the limit.
-        Beyond these learners it matters which ones join them, and what the mixture misses from half of them to all.
+        The levels share the chi-squared distance that is left to the mixtures. Beyond these learners it matters by
+        chance which ones are here, and which ones join them unless that is averaged out; and what the mixture misses
+        from half of the learners to all.
         """
         limit, n = self.limit**2 / len(self.levels), self.n_learners
         low = high = 0.0
@@ -184,7 +185,8 @@ class Growth:
             high += level.share * (ends[1] - level.mixture.mean(values))
         if size <= n:
             return low, high
-        learners = float(stdtrit(n - 1, 0.975)) * self.spread * np.sqrt(1 / n - 1 / size)
+        part = 1 / n - 1 / size  # of a learner in the vote: of these less than before, of others more
+        learners = float(stdtrit(n - 1, 0.975)) * self.spread * np.sqrt(n * part**2 if average else part)
         model = self.missed * np.log2(size / n)
         return float(np.hypot(low, learners) + model), float(np.hypot(high, learners) + model)
 
