@@ -123,8 +123,8 @@ def test_the_interval_of_the_predicted_vote_holds_what_theory_misses():
     assert np.mean(held) >= 0.75
 
 
-def test_what_cannot_be_told_is_not_promised():
-    a = assess(*panel(3, 60, np.random.default_rng(4)))
+def test_a_loss_that_is_not_sure_is_told_as_an_interval():
+    a = assess(*panel(5, 300, np.random.default_rng(0), theta=(0.4, 0.95), share=0.25))
     text = advice(a).text
     assert text.startswith("Whether two more learners like these would help on average cannot be told (")
     assert "Two that make their own mistakes would add" in text

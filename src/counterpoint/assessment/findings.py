@@ -6,6 +6,7 @@ warning; each sentence contains its number, so that the reader can judge.
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -176,7 +177,7 @@ def _more_learners(a: Assessment) -> Finding | None:
     how, verb = ("One more learner", "makes its") if found.added == 1 else ("Two more learners", "make their")
     if max(-like.low, like.high) < _NOTHING:
         told = f"{how} like these would change nothing."
-    elif (-like.low if like.value > 0 else like.high) >= max(abs(like.value), _NOTHING):
+    elif like.value < 0 < like.high:  # a loss that is not sure, where pairwise correlations promise a gain
         told = (
             f"Whether {how[0].lower()}{how[1:]} like these would help on average cannot be told "
             f"({_range(like)} points)."
