@@ -230,7 +230,7 @@ class Growth:
         for block in read.blocks():
             correct, here = read.right(block), read.present(block)
             change += correct @ (by_right - by_wrong)[cells[block]] + here @ by_wrong[cells[block]]
-        return (self.n_learners - 1) * float(np.std(change / len(place), ddof=1))
+        return float((self.n_learners - 1) * np.std(change, ddof=1) / len(place))
 
     @staticmethod
     def _variance(values: FloatArray, groups: NDArray[np.intp] | None) -> float:
@@ -238,4 +238,4 @@ class Growth:
         around = values - values.mean()
         sums = around if groups is None else np.bincount(groups, around)
         n_groups = len(values) if groups is None else len(np.unique(groups))
-        return float(sums @ sums) / len(values) ** 2 * n_groups / max(n_groups - 1, 1)
+        return float(sums @ sums * n_groups / max(n_groups - 1, 1) / len(values) ** 2)

@@ -8,7 +8,7 @@ import numpy as np
 
 from counterpoint import __version__
 from counterpoint._validation import FloatArray
-from counterpoint.assessment import Assessment, VoteComparison
+from counterpoint.assessment import Assessment, Estimate, VoteComparison
 from counterpoint.measures import MEASURES
 from counterpoint.report._coverage import coverage
 from counterpoint.report._figures import plane_figure, sizing_figure, what_if_frame
@@ -216,13 +216,21 @@ def _place(value: float, low: float, high: float) -> float | None:
     return round(100 * (value - low) / (high - low), 1) if np.isfinite([value, high]).all() else None
 
 
-def _sizes(a: Assessment) -> list[tuple[str, str, str, bool]]:
-    """Return some sizes with the predicted accuracy and its difference from that of the present size."""
-    sizes, curve, _, _ = a.prediction.sizing
+def _sizes(a: Assessment) -> list[tuple[str, str, str, str, bool]]:
+    """Return some sizes with the accuracy, its interval, and its difference from that of the present size."""
+    sizes, curve, low, high = a.prediction.sizing
+    assert low is not None
+    assert high is not None
     now = int(np.searchsorted(sizes, a.n_learners))
     wanted = np.searchsorted(sizes, sorted({1, 3, 5, 11, 25, 51, 101, 2 * a.n_learners + 1, int(sizes[-1])}))
     return [
-        (f"{sizes[k]:,}", percent(curve[k]), points(curve[k] - curve[now]), k == now)
+        (
+            f"{sizes[k]:,}",
+            percent(curve[k]),
+            interval(a.votes.hard if k == now else Estimate(curve[k], low[k], high[k])),
+            points(curve[k] - curve[now]),
+            k == now,
+        )
         for k in sorted({now, *wanted.clip(max=len(sizes) - 1).tolist()})
     ]
 
