@@ -4,13 +4,14 @@ Real ensembles, trained on a third of a table and judged on the rest, and a pane
 
 - *predicted*: the interval of the vote that theory predicts from one half of the samples, and the vote on the other;
 - *more*: what one or two more learners change in the vote of half of the learners by ``prediction.more``, and what the
-  others do change, on average over 40 choices of them, on the same samples;
+  other half do change, on average over 40 choices of them, on the same samples;
 - *curve*: ``prediction.sizing`` from half of the learners on one half of the samples, and the vote of all learners on
   the other; *between* is that of three quarters of the learners.
 
-A vote on other samples has an error of its own: it must lie within the interval widened by that, in quadrature. In a
-second run, learners skip a third of the hard samples and a twentieth of the others; a sample is hard if at least half
-of them err. The tables of ``SEEN`` were looked at while the intervals were made, those of ``UNSEEN`` were not.
+What is seen with other samples or learners has an error of its own: it must lie within the interval widened by that, in
+quadrature. In a second run, learners skip a third of the hard samples and a twentieth of the others; a sample is hard
+if at least half of them err. The tables of ``SEEN`` were looked at while the intervals were made. Those of ``UNSEEN``
+were looked at when they were done; afterwards only the numbers of votes of different parity were told apart.
 """
 
 import argparse
@@ -168,7 +169,8 @@ def cut(truth, votes, skipped, rng: np.random.Generator) -> Iterator[tuple[str, 
     half = part(assessed, samples, order[:few])
     choices = [rng.permutation(order[few:])[: half.prediction.added] for _ in range(40)]
     grown = [part(hard_vote, samples, np.append(order[:few], more)).mean() for more in choices]
-    yield "more", *held(half.prediction.more, np.mean(grown) - half.votes.hard.value, 0.0)
+    error = 1.96 * np.std(grown) / np.sqrt((n_learners - few) / half.prediction.added)
+    yield "more", *held(half.prediction.more, np.mean(grown) - half.votes.hard.value, error)
     sizes, *curves = part(assessed, some, order[:few]).prediction.sizing
     for name, size in (("between", (3 * n_learners) // 4), ("curve", n_learners)):
         one = Estimate(*(float(np.interp(np.log(size), np.log(sizes), curve)) for curve in curves))

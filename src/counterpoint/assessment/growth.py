@@ -19,10 +19,11 @@ from counterpoint.theory import VoteCurve
 from counterpoint.theory.difficulty import Difficulty, fit_difficulty, vote_by_difficulty
 from counterpoint.theory.plurality import MOST_VOTES, plurality_credit
 
-__all__ = ["MANY", "Growth"]
+__all__ = ["MANY", "Growth", "voter_numbers"]
 
 MANY = 200  # learners, to which a few more make no difference
 _LEVELS = 3  # of the number of votes
+MOST_NUMBERS, _FEW = 25, 3  # of votes on a sample that are told apart, and in much larger panels
 _LARGEST = 101  # at least so many learners are looked at, and ten times as many as there are
 _SIZES = 8  # numbers of learners between these
 _ROUND = (3, 5, 11, 25, 51, 101)
@@ -34,7 +35,7 @@ class _Level(NamedTuple):
     """Samples with about the same number of votes."""
 
     share: float
-    voters: float
+    counts: IntArray  # of its samples with 0, 1, ... votes
     mixture: Difficulty
 
 
@@ -91,7 +92,7 @@ class Growth:
         self.levels = [
             _Level(
                 float(part.mean()),
-                float(self.voters[part].mean()),
+                np.bincount(self.voters[part]),
                 fit_difficulty(self.voters[part], self.right[part], max(c, 0.0), worth * float(part.mean())),
             )
             for part in parts
@@ -152,13 +153,20 @@ class Growth:
         return sizes
 
     def _accuracies(self, size: int) -> list[FloatArray]:
-        """Return the accuracy of the vote of so many learners by difficulty, for each level."""
-        return [self._accuracy(level, level.voters * size / self.n_learners) for level in self.levels]
+        """Return the accuracy of the vote of so many learners by difficulty, for each level; as many answer as here."""
+        found = []
+        for level in self.levels:
+            # In much larger panels one vote more or less is no matter.
+            numbers, shares = voter_numbers(
+                level.counts, _FEW if size > self.n_learners + 2 else MOST_NUMBERS
+            )
+            votes = np.maximum(numbers * size / self.n_learners, 1.0)
+            found.append(shares @ [self._accuracy(level.mixture.theta, number) for number in votes.tolist()])
+        return found
 
-    def _accuracy(self, level: _Level, voters: float) -> FloatArray:
+    def _accuracy(self, theta: FloatArray, voters: float) -> FloatArray:
         """Return the accuracy of a number of votes by difficulty; it is linear between whole numbers."""
-        fewer, part = divmod(max(voters, 1.0), 1)
-        theta = level.mixture.theta
+        fewer, part = divmod(voters, 1)
         accuracy = vote_by_difficulty(theta, int(fewer), self.n_classes, self.agreement)
         if part < _EXACT:
             return accuracy
@@ -239,3 +247,20 @@ class Growth:
         sums = around if groups is None else np.bincount(groups, around)
         n_groups = len(values) if groups is None else len(np.unique(groups))
         return float(sums @ sums * n_groups / max(n_groups - 1, 1) / len(values) ** 2)
+
+
+def voter_numbers(voters: IntArray, most: int = MOST_NUMBERS) -> tuple[IntArray, FloatArray]:
+    """Return how many learners vote, and on which share of the samples that have votes; many are thinned out.
+
+    Examples
+    --------
+    >>> voter_numbers(np.array([1, 0, 2, 6]))
+    (array([2, 3]), array([0.25, 0.75]))
+    """
+    numbers = np.flatnonzero(voters[1:]) + 1
+    if len(numbers) > most:
+        order = np.repeat(numbers, voters[numbers])
+        order = order[((np.arange(most) + 0.5) / most * len(order)).astype(int)]
+        numbers, counts = np.unique(order, return_counts=True)
+        return numbers, counts / counts.sum()
+    return numbers, voters[numbers] / voters[1:].sum()

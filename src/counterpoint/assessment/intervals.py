@@ -89,7 +89,7 @@ def predicted_interval(
         for a, b in ((_STEP, 0.0), (0.0, _STEP))
     )
     gradient = np.array([by_p, by_c / slope(known.correlation, known.n_learners)])
-    half = known.limit * float(np.sqrt(gradient @ known.covariance[1:, 1:] @ gradient))
+    half = known.limit * float(np.sqrt(max(gradient @ known.covariance[1:, 1:] @ gradient, 0.0)))
     half += abs(known.vote - prediction.mixed)
     return Estimate(prediction.mixed, max(prediction.mixed - half, 0.0), min(prediction.mixed + half, 1.0))
 

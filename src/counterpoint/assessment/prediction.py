@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterpoint._validation import FloatArray, IntArray
+from counterpoint._validation import FloatArray
 from counterpoint.assessment.groups import Coverage, Estimate, SubsetVotes, VotePrediction
-from counterpoint.assessment.growth import MANY, Growth
+from counterpoint.assessment.growth import MANY, Growth, voter_numbers
 from counterpoint.assessment.weights import complete_correlations
 from counterpoint.outputs import Outputs, mean_of_pairs
 from counterpoint.theory import (
@@ -26,7 +26,6 @@ __all__ = ["predict_vote"]
 
 UNKNOWN = Estimate(np.nan, np.nan, np.nan)
 MOST_SETS = 12  # sets of voters whose vote is predicted with their own accuracies
-MOST_NUMBERS = 25  # numbers of voters
 
 
 def predict_vote(
@@ -93,23 +92,6 @@ def _growth(
         "twice": growth.gain(2 * read.n_learners + 1),
         "different": growth.different(added) if few else UNKNOWN,
     }
-
-
-def voter_numbers(voters: IntArray, most: int = MOST_NUMBERS) -> tuple[IntArray, FloatArray]:
-    """Return how many learners vote, and on which share of the samples that have votes; many are thinned out.
-
-    Examples
-    --------
-    >>> voter_numbers(np.array([1, 0, 2, 6]))
-    (array([2, 3]), array([0.25, 0.75]))
-    """
-    numbers = np.flatnonzero(voters[1:]) + 1
-    if len(numbers) > most:
-        order = np.repeat(numbers, voters[numbers])
-        order = order[((np.arange(most) + 0.5) / most * len(order)).astype(int)]
-        numbers, counts = np.unique(order, return_counts=True)
-        return numbers, counts / counts.sum()
-    return numbers, voters[numbers] / voters[1:].sum()
 
 
 def _own_less_equal(
