@@ -7,7 +7,7 @@ The accuracy of a vote rises quickly with the first learners and then hardly at 
 
 # %%
 # A forest of 21 small trees reads digits. The markers are votes of some of its trees, averaged over which ones. The
-# line is predicted from the accuracy of the trees and the correlation of their errors.
+# line is predicted for more trees like these from a mixture of easy and hard digits, in its 95% interval.
 
 import matplotlib.pyplot as plt
 from sklearn.datasets import load_digits
