@@ -294,6 +294,13 @@ def test_vote_curve_of_all_learners_is_their_vote(ensemble):
     assert display.predicted.accuracy.shape == (1,)
 
 
+def test_vote_curve_takes_sizes_in_any_order(ensemble):
+    rising, falling = (
+        VoteCurveDisplay.from_predictions(*ensemble, sizes=sizes) for sizes in ([3, 9, 21], [21, 9, 3])
+    )
+    np.testing.assert_allclose(rising.predicted.accuracy, falling.predicted.accuracy[::-1])
+
+
 def test_vote_curve_of_learners_without_errors_is_measured_but_not_predicted():
     with pytest.warns(UndefinedMeasureWarning):
         display = VoteCurveDisplay.from_predictions([0, 1], [[0, 1]] * 3)

@@ -98,9 +98,9 @@ class Growth:
             for part in parts
         ]
         self.spread = self._spread_of_learners(read, voted) if self.n_learners <= MANY else 0.0
-        self.vote, self.mixed = float(subsets.mean[-1]), self._mean(self._accuracies(self.n_learners))
+        self.vote, self.fitted = float(subsets.mean[-1]), self._mean(self._accuracies(self.n_learners))
         half = int(np.abs(subsets.sizes - self.n_learners / 2).argmin())
-        grown = self.mixed - self._mean(self._accuracies(int(subsets.sizes[half])))
+        grown = self.fitted - self._mean(self._accuracies(int(subsets.sizes[half])))
         # By how much the mixture misses the measured growth from half of the learners to all
         self.missed = abs(self.vote - float(subsets.mean[half]) - grown)
 
@@ -131,10 +131,10 @@ class Growth:
         """Return the accuracy of the vote by number of learners: measured up to these, predicted beyond."""
         known, n = self.subsets.odd(), self.n_learners
         sizes = self._sizes() if sizes is None else sizes
-        beyond = [
-            self.vote + self._mean(self._accuracies(size)) - self.mixed for size in sizes[sizes > n].tolist()
+        accuracy = np.interp(sizes, known.sizes, known.mean)
+        accuracy[sizes > n] = [
+            self.vote + self._mean(self._accuracies(size)) - self.fitted for size in sizes[sizes > n].tolist()
         ]
-        accuracy = np.append(np.interp(sizes[sizes <= n], known.sizes, known.mean), beyond)
         # The ends of a few intervals, and between them straight lines over the logarithm of the size
         largest = max(int(sizes.max()), 2 * n + 1)
         chosen = np.unique([1, n, n + 1, 2 * n + 1, int(np.sqrt(2 * n * largest)), largest])
