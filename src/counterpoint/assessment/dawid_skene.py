@@ -426,8 +426,8 @@ class _OneCoin:
         accuracy = self._accuracies(self._patterns.opinions, cells)
         if self._even:
             return accuracy, np.full(self._m, 1 / self._m)
-        named: FloatArray = np.bincount(self._patterns.label, cells * self._weights, minlength=self._m)
-        prior = named + unnamed + self._smoothing
+        named = np.bincount(self._patterns.label, cells * self._weights, minlength=self._m)
+        prior: FloatArray = named + unnamed + self._smoothing
         return accuracy, prior / prior.sum()
 
     def expect(self, learners: FloatArray, prior: FloatArray) -> tuple[tuple[FloatArray, FloatArray], float]:

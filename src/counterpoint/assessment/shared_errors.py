@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from counterpoint._validation import FloatArray
 from counterpoint.assessment.bootstrap import group_sums
 from counterpoint.assessment.estimates import Estimate
-from counterpoint.assessment.prediction import voter_numbers
+from counterpoint.assessment.growth import voter_numbers
 from counterpoint.assessment.votes import wilson_interval
 from counterpoint.measures.agreement import label_cells
 from counterpoint.outputs import ratio
