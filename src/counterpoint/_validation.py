@@ -191,7 +191,7 @@ def check_number(
     return float(number)
 
 
-def check_real(value: ArrayLike, name: str) -> FloatArray:
+def check_real(value: ArrayLike, name: str, *, copy: bool = True) -> FloatArray:
     """Return ``value`` as a float64 array without NaN; infinity is left to the range check."""
     try:
         array = np.asarray(value)
@@ -201,7 +201,7 @@ def check_real(value: ArrayLike, name: str) -> FloatArray:
     if not is_real or array.size == 0:
         raise TypeError(f"`{name}` must be a number or an array of numbers; got {short(value)}.")
     try:
-        array = array.astype(np.float64)
+        array = array.astype(np.float64, copy=copy)
     except OverflowError:  # whole numbers of any size are objects
         raise ValueError(f"`{name}` must be finite; got {short(value)}.") from None
     if (bad := np.isnan(array)).any():
@@ -215,8 +215,8 @@ def _is_real(value: Any) -> bool:
 
 
 def check_square(value: ArrayLike, name: str) -> FloatArray:
-    """Return ``value`` as a finite float array of one or more square matrices."""
-    array = check_real(value, name)
+    """Return ``value`` as a finite float array of one or more square matrices, not copied if it is one."""
+    array = check_real(value, name, copy=False)
     if array.ndim < 2 or array.shape[-1] != array.shape[-2]:
         raise ValueError(f"`{name}` must be a square matrix; got shape {array.shape}.")
     if (bad := ~np.isfinite(array)).any():

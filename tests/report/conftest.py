@@ -55,7 +55,15 @@ def thousand():
         learners=tuple(f"L{i + 1}" for i in range(1000)),
         correlations=replace(ten_times(hundred.correlations, "r_tl_learners"), matrix=matrix),
         effective=ten_times(hundred.effective, "worth"),
-        votes=ten_times(hundred.votes, "accuracies", "weights", "without", "without_error"),
+        votes=ten_times(
+            hundred.votes,
+            "accuracies",
+            "accuracy_low",
+            "accuracy_high",
+            "weights",
+            "without",
+            "without_error",
+        ),
         probabilities=ten_times(hundred.probabilities, "learner_log_losses"),
     )
 

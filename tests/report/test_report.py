@@ -649,7 +649,8 @@ def test_a_model_card_has_the_numbers_of_the_assessment(five):
     assert places == sorted(places)
     assert f"| Accuracy of the vote | {percent(five.vote.value)} | {interval(five.vote)} |" in text
     assert escape(five.verdict, quote=False) in text
-    counts = five.by_class.confusion - np.diag(np.diag(five.by_class.confusion))
+    counts = five.by_class.confusion.table(five.n_classes)
+    np.fill_diagonal(counts, 0)
     truth, said = np.unravel_index(counts.argmax(), counts.shape)
     right, wrong = (escape(five.classes[place], quote=False) for place in (truth, said))
     assert f"- It takes {right} for {wrong}: " in text

@@ -39,6 +39,7 @@ from counterpoint.assessment.groups import (
     Challenge,
     Changes,
     ClassSummary,
+    Confusion,
     CorrelationSummary,
     Coverage,
     Difference,
@@ -77,6 +78,7 @@ __all__ = [
     "Challenge",
     "Changes",
     "ClassSummary",
+    "Confusion",
     "ConsensusBounds",
     "CorrelationSummary",
     "Coverage",
@@ -191,8 +193,8 @@ def assess(
     abstain : label or sequence of labels, optional
         Labels that mean no vote, such as "skip"; by default none.
     groups : array-like of shape (n_samples,), optional
-        Which samples belong together, such as several items of one document. All intervals but those of the accuracies
-        of single learners then allow for it; by default samples are independent.
+        Which samples belong together, such as several items of one document. All intervals then
+        allow for it; by default samples are independent.
     name : str, default="ensemble"
         The name of the ensemble.
     progress : bool, default=False

@@ -19,9 +19,9 @@ from counterpoint.assessment.groups import (
     Certificates,
     Challenge,
     ClassSummary,
+    Confusion,
     CorrelationSummary,
     Coverage,
-    Estimate,
     Intervals,
     ProbabilitySummary,
     SubsetVotes,
@@ -30,14 +30,22 @@ from counterpoint.assessment.groups import (
 from counterpoint.assessment.intervals import UNKNOWN, correlation_intervals, predicted_interval
 from counterpoint.assessment.prediction import predict_vote
 from counterpoint.assessment.subsets import subset_votes
-from counterpoint.assessment.uncertainty import Uncertainty, interval_limit, uncertainty
-from counterpoint.assessment.votes import CountedVotes, count_votes, wilson_interval
+from counterpoint.assessment.uncertainty import interval_limit, uncertainty
+from counterpoint.assessment.votes import CountedVotes, count_votes
 from counterpoint.assessment.weights import vote_weights
 from counterpoint.measures import MEASURES
 from counterpoint.measures.certificates import c_bound_from_moments, tandem_bound_from_counts
-from counterpoint.measures.correlation import shared_correlations
+from counterpoint.measures.correlation import MeanCorrelations, mean_correlations, truth_correlations
 from counterpoint.measures.pairwise import correctness_correlations
-from counterpoint.outputs import Correctness, Outputs, mean_defined, mean_of_pairs, sufficient_statistics
+from counterpoint.outputs import (
+    Columns,
+    Correctness,
+    Outputs,
+    mean_defined,
+    mean_of_pairs,
+    ratio,
+    sufficient_statistics,
+)
 from counterpoint.theory import learner_correlation_bounds, optimality, truth_correlation_bounds
 
 Report = Callable[[str, int, int], None]
@@ -58,54 +66,41 @@ def compute(
     columns, correctness = statistics.columns, statistics.correctness
     assert columns is not None
     assert correctness is not None
-    by_class, pairs_by_class = shared_correlations(columns)  # (N, m), (m, N, N)
-    r_tl, matrix = mean_defined(by_class, axis=1), mean_defined(pairs_by_class, axis=0)
+    measures = {
+        name: measure.from_statistics(statistics) if read.n_learners > 1 else np.nan
+        for name, measure in MEASURES.items()
+    }
+    del statistics  # of many learners, the counts of labels are large
     errors = correctness_correlations(correctness)
-    weights, ceiling = vote_weights(r_tl, matrix)
-    counted = count_votes(read, voting, _phase(report, "votes"))
+    counted = count_votes(read, voting, _phase(report, "votes"), groups)
     coverage = _coverage(correctness, counted, None if groups is None else int(groups.max()) + 1)
     accuracies = correctness.right / correctness.answered
     agreement = wrong_agreement(correctness, len(read.classes))
-    correlations = _correlations(by_class, pairs_by_class, errors, ceiling, _overlap(correctness))
-    families = connected(error_families(correctness, group_design(read, correctness, groups)))
-    correlations = replace(correlations, families=families)
     subsets = subset_votes(read)
     prediction = predict_vote(read, accuracies, errors, agreement, coverage, subsets, groups)
+    found = mean_correlations(columns)
+    weights, ceiling = vote_weights(found.r_tl, found.r_ll)
+    correlations = _correlations(columns, found, mean_of_pairs(errors), ceiling, _overlap(correctness))
+    families = connected(error_families(correctness, group_design(read, correctness, groups)))
+    correlations = replace(correlations, families=families)
     known = None
     if read.n_learners > 1 and not np.isnan(correlations.error_correlation):
         known = uncertainty(read, correctness, errors, groups, coverage, counted.estimates["hard"].value)
-        if groups is not None:
-            counted = replace(counted, estimates=_by_group(counted.estimates, known, coverage.n_voted))
     return {
         "correlations": correlations,
         "votes": _votes(accuracies, weights, counted, subsets, challenge(read, voting, groups)),
         "coverage": coverage,
-        "by_class": _by_class(counted.confusion),
+        "by_class": _by_class(counted.confusion, len(read.classes)),
         "changes": judge_changes(read, voting, groups),
         "effective": effective_votes(read, voting, groups, names, known, coverage),
         "prediction": prediction,
         "intervals": Intervals(
-            *correlation_intervals(
-                read, by_class, pairs_by_class, correlations, groups, interval_limit(read, groups)
-            ),
+            *correlation_intervals(read, columns, correlations, groups, interval_limit(read, groups)),
             UNKNOWN if known is None else predicted_interval(prediction, known, coverage, len(read.classes)),
         ),
         "certificates": _certificates(correctness, counted, new_data=samples == "held_out"),
         "probabilities": _probabilities(counted),
-        "measures": {
-            name: measure.from_statistics(statistics) if read.n_learners > 1 else np.nan
-            for name, measure in MEASURES.items()
-        },
-    }
-
-
-def _by_group(estimates: dict[str, Estimate], known: Uncertainty, n: int) -> dict[str, Estimate]:
-    """Return the votes with the intervals of as many samples as the groups are worth."""
-    spread, vote = float(known.covariance[0, 0]), known.vote
-    worth = min(vote * (1 - vote) / spread, n) if spread > 0 else known.freedom + 1
-    return {
-        way: one if np.isnan(one.value) else Estimate(one.value, *wilson_interval(one.value, worth))
-        for way, one in estimates.items()
+        "measures": measures,
     }
 
 
@@ -131,26 +126,26 @@ def _certificates(counts: Correctness, counted: CountedVotes, *, new_data: bool)
 
 
 def _correlations(
-    by_class: FloatArray,
-    pairs_by_class: FloatArray,
-    errors: FloatArray,
+    columns: Columns,
+    found: MeanCorrelations,
+    error_correlation: float,
     ceiling: float,
     overlap: tuple[IntArray, IntArray],
 ) -> CorrelationSummary:
-    r_tl_learners, matrix = mean_defined(by_class, axis=1), mean_defined(pairs_by_class, axis=0)
-    r_tl, r_ll = float(mean_defined(r_tl_learners)), mean_of_pairs(matrix)
-    bound, share = _bound_and_optimality(r_tl, r_ll, int(np.sum(~np.isnan(r_tl_learners))))
+    r_tl, r_ll = float(mean_defined(found.r_tl)), mean_of_pairs(found.r_ll)
+    bound, share = _bound_and_optimality(r_tl, r_ll, int(np.sum(~np.isnan(found.r_tl))))
     return CorrelationSummary(
+        pooled=found.pooled,
         r_tl=r_tl,
         r_ll=r_ll,
         bound=bound,
         optimality=share,
         ceiling=ceiling,
-        error_correlation=mean_of_pairs(errors),
-        r_tl_learners=r_tl_learners,
-        r_tl_classes=mean_defined(by_class, axis=0),
-        r_ll_classes=np.array([mean_of_pairs(pairs) for pairs in pairs_by_class]),
-        matrix=matrix,
+        error_correlation=error_correlation,
+        r_tl_learners=found.r_tl,
+        r_tl_classes=mean_defined(truth_correlations(columns), axis=0),
+        r_ll_classes=columns.averages.by_class,
+        matrix=found.r_ll,
         same_errors=overlap[0],
         any_errors=overlap[1],
     )
@@ -160,13 +155,15 @@ def _overlap(counts: Correctness) -> tuple[IntArray, IntArray]:
     """Return for each pair the samples with the same wrong label, and those on which at least one errs."""
     assert counts.same_wrong is not None
     assert counts.both_right is not None
-    return counts.same_wrong, counts.shared - counts.both_right
+    kind = counts.both_right.dtype
+    return counts.same_wrong, np.subtract(counts.shared, counts.both_right, dtype=kind, casting="same_kind")
 
 
-def _by_class(confusion: FloatArray) -> ClassSummary:
-    counts = confusion.sum(axis=1)
-    shares = counts / counts.sum()
-    recalls = np.divide(np.diagonal(confusion), counts, out=np.full(len(counts), np.nan), where=counts > 0)
+def _by_class(confusion: Confusion, n_classes: int) -> ClassSummary:
+    counts = np.bincount(confusion.true, confusion.counts, minlength=n_classes)
+    right = confusion.true == confusion.chosen
+    found = np.bincount(confusion.true[right], confusion.counts[right], minlength=n_classes)
+    shares, recalls = counts / counts.sum(), ratio(found, counts)
     return ClassSummary(
         shares=shares,
         recalls=recalls,
@@ -198,6 +195,8 @@ def _votes(
 ) -> VoteSummary:
     return VoteSummary(
         accuracies=accuracies,
+        accuracy_low=counted.accuracy_low,
+        accuracy_high=counted.accuracy_high,
         hard=counted.estimates["hard"],
         soft=counted.estimates["soft"],
         geometric=counted.estimates["geometric"],

@@ -19,7 +19,7 @@ from counterpoint.assessment.bootstrap import FEW_GROUPS, stratified_parts
 from counterpoint.assessment.comparison import error_of_mean
 from counterpoint.assessment.groups import Changes, Difference
 from counterpoint.assessment.weights import vote_weights
-from counterpoint.measures.correlation import shared_correlations
+from counterpoint.measures.correlation import mean_correlations
 from counterpoint.outputs import Outputs, RunningVote, mean_defined, sufficient_statistics
 
 __all__ = ["judge_changes"]
@@ -166,8 +166,8 @@ def _by_gain(choice: tuple[float, tuple[int, ...]]) -> float:
 def _correlations(read: Outputs) -> tuple[FloatArray, FloatArray]:
     columns = sufficient_statistics(read, columns=True).columns
     assert columns is not None
-    by_class, pairs_by_class = shared_correlations(columns)
-    return mean_defined(by_class, axis=1), mean_defined(pairs_by_class, axis=0)
+    found = mean_correlations(columns)
+    return found.r_tl, found.r_ll
 
 
 def _difference(cuts: Sequence[FloatArray], groups: NDArray[np.intp] | None) -> Difference:

@@ -46,6 +46,7 @@ def challenge(read: Outputs, voting: str, groups: NDArray[np.intp] | None) -> Ch
     the most accurate without a fifth of the samples are ahead on that fifth; if they are not always the same one, the
     p-value is multiplied by their number.
     """
+    read = read.compact if voting == "hard" else read
     assert read.truth_codes is not None
     right, here = np.zeros((2, read.n_learners, read.n_samples), dtype=bool)
     credit = np.empty(read.n_samples)
@@ -127,7 +128,7 @@ def decide(a: Any) -> Finding:
             f"({_points(at.difference)})."
         )
         return Finding("use_best", "warning", text, numbers)
-    if n > 1 and a.n_classes > 1 and not a.vote.low > a.by_class.baseline and a.by_class.baseline < 1:
+    if n > 1 and a.n_classes > 1 and a.vote.least <= a.by_class.baseline and a.by_class.baseline < 1:
         often = a.classes[int(np.argmax(a.by_class.shares))]
         text = (
             f"Do not rely on the vote yet: it is right on {_percent(a.vote.value)}, and always answering {often} would "

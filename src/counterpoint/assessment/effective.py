@@ -333,8 +333,8 @@ def wrong_agreement(counts: Correctness, n_classes: int) -> float:
     assert counts.both_right is not None
     assert counts.same_wrong is not None
     least = 1 / max(n_classes - 1, 1)
-    pairs = ~np.eye(len(counts.right), dtype=bool)
-    both_wrong = counts.shared - counts.shared_right - counts.shared_right.T + counts.both_right
-    total = int(both_wrong[pairs].sum())
-    found = counts.same_wrong[pairs].sum() / total if total else least
+    # Over all pairs of different learners; sums of whole matrices need no others beside them.
+    wrong = int((counts.answered - counts.right).sum())
+    total = int(counts.shared.sum() - 2 * counts.shared_right.sum() + counts.both_right.sum()) - wrong
+    found = (int(counts.same_wrong.sum()) - wrong) / total if total else least
     return float(np.clip(found, least, 1.0))

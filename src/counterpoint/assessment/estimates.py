@@ -30,6 +30,11 @@ class Estimate(NamedTuple):
         ends = "" if math.isnan(self.low) else f" ({self.low:.3f} to {self.high:.3f})"
         return f"{self.value:.3f}{ends}"
 
+    @property
+    def least(self) -> float:
+        """The lower end, or the number itself where that is not known."""
+        return self.value if math.isnan(self.low) else self.low
+
     def as_percent(self) -> str:
         """Return a share as text, in percent."""
         if math.isnan(self.low):

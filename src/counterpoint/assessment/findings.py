@@ -74,7 +74,7 @@ def _leave_out(a: Assessment) -> Finding | None:
 def _baseline(a: Assessment) -> Finding | None:
     """Find a vote that is not surely better than always choosing the most frequent class."""
     found = a.by_class
-    if a.n_classes < 2 or found.baseline == 1 or a.vote.low > found.baseline:
+    if a.n_classes < 2 or found.baseline == 1 or a.vote.least > found.baseline:
         return None
     often = a.classes[int(np.argmax(found.shares))]
     text = (
@@ -268,8 +268,8 @@ def _limit(a: Assessment) -> float:
 def _chance(a: Assessment) -> float:
     """Return three standard errors of the error correlation of independent learners."""
     # The correlations of the pairs have a standard deviation of 1 / sqrt(n).
-    pairs = np.triu_indices(a.n_learners, 1)
-    return float(3 / np.sqrt(a.coverage.shared[pairs].sum()))
+    shared = a.coverage.shared
+    return float(3 / np.sqrt((shared.sum() - np.trace(shared)) / 2))
 
 
 def _least_correlation(a: Assessment) -> float:

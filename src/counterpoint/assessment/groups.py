@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from counterpoint._validation import FloatArray, IntArray
 from counterpoint.assessment.coverage import Coverage
 from counterpoint.assessment.estimates import Difference, Estimate
@@ -19,6 +21,7 @@ __all__ = [
     "Challenge",
     "Changes",
     "ClassSummary",
+    "Confusion",
     "CorrelationSummary",
     "Coverage",
     "Difference",
@@ -129,9 +132,13 @@ class CorrelationSummary:
 
     Attributes
     ----------
+    pooled : bool
+        Whether correlations are pooled over the classes. They are averages over the classes that occur in the truth
+        unless, for a learner or for two of them, the classes with a correlation hold less than 90 % of the samples: of
+        free text only the answers that all hit would count. :func:`counterpoint.measures.truth_learner_correlation`
+        has both.
     r_tl, r_ll : float
-        Mean truth-learner and learner-learner correlation, over learners or pairs and over the classes that occur in
-        the truth.
+        Mean truth-learner and learner-learner correlation, over learners or pairs.
     bound, optimality : float
         The highest ``r_tl`` possible at this ``r_ll`` (Theorem 2), and ``r_tl`` as a share of it. With learners that
         are constant in some classes, ``r_tl`` may exceed the theorem; ``bound`` is then ``abs(r_tl)``.
@@ -144,7 +151,7 @@ class CorrelationSummary:
     r_tl_classes, r_ll_classes : array, shape (n_classes,)
         The two means, class by class.
     matrix : array, shape (n_learners, n_learners)
-        The correlation of every two learners, averaged over classes.
+        The correlation of every two learners, averaged over classes or pooled.
     same_errors, any_errors : array of int, shape (n_learners, n_learners)
         Samples on which two learners give the same wrong label, and samples on which at least one of them errs.
     families : tuple of tuples of int
@@ -159,6 +166,7 @@ class CorrelationSummary:
     r_TL 0.53, r_LL 0.19, at most 0.68
     """
 
+    pooled: bool
     r_tl: float
     r_ll: float
     bound: float
@@ -182,6 +190,8 @@ class VoteSummary:
     ----------
     accuracies : array, shape (n_learners,)
         Each learner's accuracy, on the samples that it answered.
+    accuracy_low, accuracy_high : array, shape (n_learners,)
+        Their 95 % intervals, Wilson's; samples that belong together are allowed for. NaN with fewer than five groups.
     hard, soft, geometric : Estimate
         Accuracy of the plurality vote, of the mean and of the geometric mean of the probabilities (NaN for labels). A
         tie is shared. Votes are over those who voted.
@@ -205,6 +215,8 @@ class VoteSummary:
     """
 
     accuracies: FloatArray
+    accuracy_low: FloatArray
+    accuracy_high: FloatArray
     hard: Estimate
     soft: Estimate
     geometric: Estimate
@@ -213,6 +225,42 @@ class VoteSummary:
     without_error: FloatArray
     against_best: Challenge
     subsets: SubsetVotes
+
+
+class Confusion(NamedTuple):
+    """True classes by the classes that the vote chose, where a sample is: with many classes a table is mostly zeros.
+
+    Attributes
+    ----------
+    true, chosen : array of int, shape (n_entries,)
+        Positions of the classes, ordered by the true one.
+    counts : array, shape (n_entries,)
+        Samples; a tie is shared.
+
+    Examples
+    --------
+    >>> from counterpoint import assess
+    >>> found = assess(list("00001111"), [list("00011110"), list("00101101"), list("01011111")]).by_class
+    >>> found.confusion.table(2)
+    array([[3., 1.],
+           [0., 4.]])
+    """
+
+    true: IntArray
+    chosen: IntArray
+    counts: FloatArray
+
+    def table(self, n_classes: int) -> FloatArray:
+        """Return it as a matrix, true classes by chosen ones, (n_classes, n_classes)."""
+        table = np.zeros((n_classes, n_classes))
+        table[self.true, self.chosen] = self.counts
+        return table
+
+    def errors(self) -> "Confusion":
+        """Return the entries where the vote is wrong, the most frequent first."""
+        order = np.argsort(-self.counts, kind="stable")
+        order = order[self.true[order] != self.chosen[order]]
+        return Confusion(*(values[order] for values in self))
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,8 +273,8 @@ class ClassSummary:
         The share of the samples in each class.
     recalls : array, shape (n_classes,)
         The share of each class that the vote finds; NaN for a class without samples.
-    confusion : array, shape (n_classes, n_classes)
-        Samples of each class (rows) by the class that the vote chose (columns). A tie is shared.
+    confusion : Confusion
+        Samples by their class and the class that the vote chose; ``confusion.table(n_classes)`` is the matrix.
     baseline : float
         Accuracy of always choosing the most frequent class.
     balanced_accuracy : float
@@ -242,7 +290,7 @@ class ClassSummary:
 
     shares: FloatArray
     recalls: FloatArray
-    confusion: FloatArray
+    confusion: Confusion
     baseline: float
     balanced_accuracy: float
 

@@ -24,7 +24,6 @@ from counterpoint.assessment.groups import (
     VotePrediction,
     VoteSummary,
 )
-from counterpoint.assessment.votes import wilson_interval
 
 __all__ = ["SAMPLES", "SCHEMA", "Assessment", "check_names"]
 
@@ -169,10 +168,9 @@ class Assessment(AssessmentBase):
         """What to do, how good the vote is, and what the learners are worth."""
         vote = self.vote
         samples = self.counted.replace(" ", " training ") if self.samples == "training" else self.counted
-        right = (
-            f"is right on {100 * vote.value:.1f} % of {samples} "
-            f"(95 % interval {100 * vote.low:.1f} to {100 * vote.high:.1f})"
-        )
+        right = f"is right on {100 * vote.value:.1f} % of {samples}"
+        if not np.isnan(vote.low):
+            right += f" (95 % interval {100 * vote.low:.1f} to {100 * vote.high:.1f})"
         if self.n_learners == 1:
             return f"{self.learners[0]}, the only learner, {right}.{self._baseline()}"
         mean = f"a learner on {100 * self.accuracies.mean():.1f} % on average"
@@ -254,16 +252,18 @@ class Assessment(AssessmentBase):
 
     def _learner_estimates(self) -> list[Estimate]:
         """Return the accuracy of each learner with its interval."""
-        pairs = zip(self.accuracies.tolist(), self.coverage.answered.tolist(), strict=True)
-        return [Estimate(share, *wilson_interval(share, n)) for share, n in pairs]
+        found = self.votes
+        ends = zip(found.accuracies, found.accuracy_low, found.accuracy_high, strict=True)
+        return [Estimate(*map(float, one)) for one in ends]
 
     def summary(self) -> list[tuple[str, str]]:
         """Return the main numbers as (label, text), in reading order."""
+        pooled = ", pooled" if self.correlations.pooled else ""
         return [
             ("learners x samples, classes", f"{self.n_learners} x {self.n_samples}, {self.n_classes}"),
             *self._coverage_rows(),
-            ("truth-learner correlation r_TL", _interval(self.intervals.r_tl, self.r_tl)),
-            ("learner-learner correlation r_LL", _interval(self.intervals.r_ll, self.r_ll)),
+            (f"truth-learner correlation r_TL{pooled}", _interval(self.intervals.r_tl, self.r_tl)),
+            (f"learner-learner correlation r_LL{pooled}", _interval(self.intervals.r_ll, self.r_ll)),
             ("highest r_TL at this r_LL (Theorem 2)", _digits(self.correlations.bound)),
             ("optimality: r_TL over that bound", _interval(self.intervals.optimality, self.optimality)),
             (

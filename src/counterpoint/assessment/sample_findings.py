@@ -24,7 +24,7 @@ def _sample(a: Assessment) -> Finding | None:
     """Find too few samples for firm conclusions."""
     wide = noise(a.vote)
     n = a.coverage.n_voted
-    if n >= 100 and wide <= 0.05:
+    if np.isnan(wide) or (n >= 100 and wide <= 0.05):
         return None
     text = (
         f"With {a.counted} the vote's accuracy is known to within {points(wide)} only; "
@@ -50,13 +50,24 @@ def _never_true(a: Assessment) -> Finding | None:
     """Find labels that are never true: they may mean no vote."""
     spelt = {label for group in spellings(a.classes) for label in group}
     labels = [str(a.classes[k]) for k in np.flatnonzero(a.by_class.shares == 0) if a.classes[k] not in spelt]
-    if a.outputs != "labels" or not labels or a.n_samples < FEW:
+    if a.outputs != "labels" or not labels or a.n_samples < FEW or len(labels) > _NAMED:  # many: free text
         return None
     text = (
         f"No sample has the truth {listed([repr(one) for one in labels])}: a vote for it counts as wrong. If it means "
         "no vote, say so with `abstain`."
     )
     return Finding("never_true", "info", text, {"labels": labels})
+
+
+def _pooled(a: Assessment) -> Finding | None:
+    """Report that correlations are pooled, since averages over classes would leave out samples."""
+    if not a.correlations.pooled:
+        return None
+    text = (
+        "Correlations are pooled over the classes: averages over the classes that every learner gives and the truth "
+        "takes would leave out more than 10 % of the samples."
+    )
+    return Finding("pooled_correlations", "info", text, {"n_classes": a.n_classes})
 
 
 def _missing(a: Assessment) -> Finding | None:
@@ -133,6 +144,7 @@ SAMPLE_RULES: Sequence[Callable[[Assessment], Finding | None]] = (
     _never_true,
     _few_shared,
     _few_groups,
+    _pooled,
     _no_errors,
     _sample,
     _correlation_sample,

@@ -39,7 +39,7 @@ def subset_votes(read: Outputs) -> SubsetVotes:
     >>> found.sizes.tolist(), found.mean.tolist()
     ([1, 2, 3], [0.75, 0.75, 1.0])
     """
-    n = read.n_learners
+    n, read = read.n_learners, read.compact
     spaced = np.geomspace(1, n, _MOST_SIZES).astype(np.int64) | 1
     sizes = np.arange(1, n + 1) if n <= _MOST_SIZES else np.unique([*spaced[spaced < n], n])
     rng = np.random.default_rng(0)

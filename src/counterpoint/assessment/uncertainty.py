@@ -117,9 +117,11 @@ class Uncertainty(NamedTuple):
 
 
 def interval_limit(read: Outputs, groups: NDArray[np.intp] | None) -> float:
-    """Return half the width of a 95 % interval over samples or groups, in standard errors."""
-    n_groups = read.n_samples if groups is None else int(groups.max()) + 1
-    return _limit(max(n_groups - 1, 1))
+    """Return half the width of a 95 % interval over samples or groups, in standard errors; NaN for fewer than five."""
+    if groups is None:
+        return _limit(max(read.n_samples - 1, 1))
+    n_groups = int(groups.max()) + 1
+    return _limit(n_groups - 1) if n_groups >= FEWEST_GROUPS else np.nan
 
 
 def _limit(freedom: int) -> float:
@@ -170,6 +172,7 @@ def uncertainty(
     vote : float
         The accuracy of the hard vote.
     """
+    read = read.compact
     c, p = mean_of_pairs(errors), float((counts.right / counts.answered).mean())
     defined = ~np.isnan(errors) & ~np.eye(len(errors), dtype=bool)
     n_defined = int(defined.any(axis=1).sum())
@@ -194,14 +197,26 @@ def uncertainty(
 def _joint(counts: Correctness, defined: NDArray[np.bool_]) -> tuple[float, float]:
     """Return how often pairs of learners err together, or are right together, and what one more adds to c."""
     assert counts.both_right is not None
-    pairs = np.triu(defined)
-    shared, both_right, right, other = (
-        counted[pairs].astype(np.float64)
-        for counted in (counts.shared, counts.both_right, counts.shared_right, counts.shared_right.T)
-    )
-    both_wrong = shared - right - other + both_right
-    spread = np.sqrt(right * (shared - right) * other * (shared - other)) / shared
-    return float(min(both_right.sum(), both_wrong.sum())), float(np.mean(1 / spread) / len(shared))
+    n = len(defined)
+    right_together = wrong_together = inverse = 0.0
+    number, width = 0, max(2**22 // n, 1)
+    for start in range(0, n, width):  # some learners at a time: a few matrices of many learners are large
+        rows = slice(start, min(start + width, n))
+        pairs = defined[rows] & (np.arange(n) > np.arange(n)[rows, None])
+        shared, both_right, right, other = (
+            counted[pairs].astype(np.float64)
+            for counted in (
+                counts.shared[rows],
+                counts.both_right[rows],
+                counts.shared_right[rows],
+                counts.shared_right.T[rows],
+            )
+        )
+        spread = np.sqrt(right * (shared - right) * other * (shared - other)) / shared
+        right_together += both_right.sum()
+        wrong_together += (shared - right - other + both_right).sum()
+        inverse, number = inverse + (1 / spread).sum(), number + len(shared)
+    return float(min(right_together, wrong_together)), float(inverse / number / number)
 
 
 def _without_each_group(

@@ -21,8 +21,12 @@ def vote_weights(r: FloatArray, matrix: FloatArray) -> tuple[FloatArray, float]:
     defined = np.flatnonzero(~np.isnan(r))
     if not len(defined):
         return np.full(len(r), 1 / len(r)), np.nan
-    r, matrix = r[defined], complete_correlations(matrix[np.ix_(defined, defined)])
-    whole = np.block([[np.ones((1, 1)), r[None]], [r[:, None], matrix]])
+    whole = np.ones((len(defined) + 1, len(defined) + 1))
+    whole[0, 1:] = whole[1:, 0] = r = r[defined]
+    whole[1:, 1:] = matrix if len(defined) == len(weights) else matrix[np.ix_(defined, defined)]
+    matrix = whole[1:, 1:]
+    np.copyto(matrix, 0.0, where=np.isnan(matrix))
+    np.fill_diagonal(matrix, 1.0)
     if not is_correlation_matrix(whole):  # averages over different classes need not fit together
         whole = nearest_correlation_matrix(whole)
         r, matrix = whole[0, 1:], whole[1:, 1:]

@@ -10,13 +10,12 @@ from numpy.typing import ArrayLike
 
 from counterpoint._validation import FloatArray, check_choice
 from counterpoint.measures import pairwise, pooled
-from counterpoint.measures.correlation import learner_correlations, learner_learner_correlation
+from counterpoint.measures.correlation import learner_learner_correlation
 from counterpoint.measures.decomposition import ambiguity_decomposition, ambiguity_of
 from counterpoint.measures.labels import label_kappa, label_kappa_from_counts
 from counterpoint.outputs import (
     Outputs,
     Statistics,
-    mean_defined,
     mean_of_pairs,
     sufficient_statistics,
     warn_undefined,
@@ -117,7 +116,7 @@ def diversity(
 def _pairwise(formula: Callable[[pairwise.Contingency], FloatArray]) -> Callable[[Statistics], float]:
     def from_statistics(gathered: Statistics) -> float:
         assert gathered.correctness is not None
-        return mean_of_pairs(formula(pairwise.contingency_from_counts(gathered.correctness)))
+        return pairwise.mean_over_pairs(formula, gathered.correctness)
 
     return from_statistics
 
@@ -133,7 +132,7 @@ def _pooled(formula: Callable[[Any], float]) -> Callable[[Statistics], float]:
 
 def _correlation(gathered: Statistics) -> float:
     assert gathered.columns is not None
-    return mean_of_pairs(mean_defined(learner_correlations(gathered.columns), axis=0))
+    return gathered.columns.averages.every_class
 
 
 def _label_kappa(gathered: Statistics) -> float:

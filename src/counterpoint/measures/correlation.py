@@ -4,13 +4,14 @@ Notation: :math:`T_k` is the truth and :math:`L_{ik}` the output of learner i in
 k, one-hot for labels and as given for probabilities; r_tl and r_ll are their Pearson correlations.
 """
 
+from typing import NamedTuple
+
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from counterpoint._validation import FloatArray, check_flag
 from counterpoint.measures.pairwise import correctness_correlations
 from counterpoint.outputs import (
-    FEWEST_SHARED,
     Columns,
     Outputs,
     mean_defined,
@@ -21,11 +22,12 @@ from counterpoint.outputs import (
 )
 
 __all__ = [
+    "MeanCorrelations",
     "constant_columns",
     "error_correlations",
     "learner_correlations",
     "learner_learner_correlation",
-    "shared_correlations",
+    "mean_correlations",
     "truth_correlations",
     "truth_learner_correlation",
 ]
@@ -36,6 +38,7 @@ def truth_learner_correlation(
     outputs: ArrayLike,
     *,
     per_class: bool = False,
+    pooled: bool = False,
     labels: ArrayLike | None = None,
 ) -> FloatArray:
     r"""Correlate each learner with the truth.
@@ -48,6 +51,9 @@ def truth_learner_correlation(
         Labels, or probabilities.
     per_class : bool, default=False
         Keep the classes apart instead of averaging over them.
+    pooled : bool, default=False
+        Pool the classes instead of averaging over them: covariances and variances are summed first, so that classes
+        without a correlation count too, as answers in free text need.
     labels : array-like of shape (n_classes,), optional
         The classes, in the order of the columns of probabilities. By default the sorted labels of
         ``y_true``, and of ``outputs`` where those are labels.
@@ -74,17 +80,21 @@ def truth_learner_correlation(
     >>> truth_learner_correlation(y_true, votes).round(3)
     array([0.577, 0.577])
     """
-    check_flag(per_class, "per_class")
+    _check_flags(per_class, pooled)
     read = Outputs(outputs, y_true, labels)
     columns = sufficient_statistics(read, columns=True, pairs=False).columns
     assert columns is not None
+    if pooled:
+        found = _pooled_truth(columns)
+        warn_undefined("truth_learner_correlation", [f"learner {i}" for i in np.flatnonzero(np.isnan(found))])
+        return found
     warn_undefined("truth_learner_correlation", constant_columns(columns, read.classes.tolist()))
     correlations = truth_correlations(columns)
     return correlations if per_class else mean_defined(correlations, axis=1)
 
 
 def learner_learner_correlation(
-    outputs: ArrayLike, *, per_class: bool = False, labels: ArrayLike | None = None
+    outputs: ArrayLike, *, per_class: bool = False, pooled: bool = False, labels: ArrayLike | None = None
 ) -> FloatArray:
     r"""Correlate every two learners.
 
@@ -94,6 +104,9 @@ def learner_learner_correlation(
         Labels, or probabilities, of at least two learners.
     per_class : bool, default=False
         Keep the classes apart instead of averaging over them.
+    pooled : bool, default=False
+        Pool the classes instead of averaging over them: covariances and variances are summed first, so that classes
+        without a correlation count too, as answers in free text need.
     labels : array-like of shape (n_classes,), optional
         The classes, in the order of the columns of probabilities. By default the sorted labels of
         ``outputs``, or the numbers of its columns.
@@ -120,13 +133,14 @@ def learner_learner_correlation(
            [ 0.577,  1.   , -0.577],
            [ 0.   , -0.577,  1.   ]])
     """
-    check_flag(per_class, "per_class")
+    _check_flags(per_class, pooled)
     read = Outputs(outputs, labels=labels, at_least=2)
     columns = sufficient_statistics(read, columns=True).columns
     assert columns is not None
+    if pooled:
+        return warn_undefined_pairs("learner_learner_correlation", _pooled_pairs(columns))
     warn_undefined("learner_learner_correlation", constant_columns(columns, read.classes.tolist()))
-    correlations = learner_correlations(columns)
-    return correlations if per_class else mean_defined(correlations, axis=0)
+    return learner_correlations(columns) if per_class else columns.averages.matrix
 
 
 def error_correlations(
@@ -193,16 +207,8 @@ def truth_correlations(columns: Columns) -> FloatArray:
            [0.577, 0.577]])
     """
     assert columns.cross is not None
-    assert columns.truth_means is not None
-    if columns.shared is None:
-        truth_spread = columns.n_samples * columns.truth_means * (1 - columns.truth_means)
-    else:
-        truth, answered = columns.shared.truth_means, np.diagonal(columns.shared.counts)[:, None]
-        assert truth is not None
-        enough = answered >= min(FEWEST_SHARED, columns.n_samples)
-        truth_spread = np.where(enough, answered * truth * (1 - truth), 0.0)
-    scale = np.sqrt(columns.spread * truth_spread)
-    scale[columns.constant | _truth_constant(columns)] = 0.0
+    scale = np.sqrt(columns.spread * _truth_spread(columns))
+    scale[columns.constant | ~columns.varied] = 0.0
     return np.clip(ratio(columns.cross, scale), -1.0, 1.0)
 
 
@@ -228,57 +234,120 @@ def learner_correlations(columns: Columns) -> FloatArray:
     array([[1.   , 0.333],
            [0.333, 1.   ]])
     """
-    assert columns.scatter is not None
-    root = np.where(columns.constant, 0.0, np.sqrt(columns.spread)).T  # (m, N)
-    scale = root[:, :, None] * root[:, None, :]
-    if columns.shared is not None:
-        both = np.sqrt(columns.shared.spread)
-        enough = columns.shared.counts >= min(FEWEST_SHARED, columns.n_samples)
-        scale = np.where(enough, both * both.swapaxes(1, 2), 0.0)
-    correlations = np.clip(ratio(columns.scatter, scale), -1.0, 1.0)
-    diagonal = np.arange(root.shape[1])
-    correlations[:, diagonal, diagonal] = np.where(root > 0, 1.0, np.nan)
+    assert columns.pairs is not None
+    n, m = columns.means.shape
+    correlations = np.empty((m, n, n))
+    for slab in columns.pairs.slabs():
+        correlations[slab.classes, slab.rows] = slab.correlations()
     return correlations
 
 
-def shared_correlations(columns: Columns) -> tuple[FloatArray, FloatArray]:
-    """Return both correlations in the classes that Theorem 2 compares: those where the truth varies.
+class MeanCorrelations(NamedTuple):
+    """Correlations with the truth and of every two learners, each as one number.
+
+    Attributes
+    ----------
+    r_tl : ndarray of shape (n_learners,)
+        The correlations with the truth; NaN where undefined.
+    r_ll : ndarray of shape (n_learners, n_learners)
+        The correlations of every two learners.
+    pooled : bool
+        Whether they are pooled over the classes instead of averaged.
+
+    Examples
+    --------
+    >>> from counterpoint.outputs import Outputs, sufficient_statistics
+    >>> read = Outputs([["c", "e", "b", "d"], ["a", "b", "c", "f"]], ["a", "b", "b", "d"])
+    >>> found = mean_correlations(sufficient_statistics(read, columns=True).columns)
+    >>> found.pooled, found.r_tl.round(2)
+    (True, array([0.46, 0.46]))
+    """
+
+    r_tl: FloatArray
+    r_ll: FloatArray
+    pooled: bool
+
+
+def mean_correlations(columns: Columns, *, pooled: bool | None = None) -> MeanCorrelations:
+    r"""Return the correlations with the truth and of every two learners, averaged over classes or pooled.
 
     Parameters
     ----------
     columns : Columns
         Moments, with a truth and with pairs.
+    pooled : bool, optional
+        Whether to pool; by default only where averages over classes would leave out more than 10 % of the samples.
 
     Returns
     -------
-    r_tl : ndarray of shape (n_learners, n_classes)
-        The correlations with the truth; NaN where undefined.
-    r_ll : ndarray of shape (n_classes, n_learners, n_learners)
-        The correlations of every two learners, NaN in classes where the truth is constant. The diagonal is kept: it
-        shows which learners vary. If the truth is constant in every class, r_ll is kept.
+    MeanCorrelations
+        Both correlations, over the same classes: those where the truth varies, or all.
 
     Notes
     -----
-    Theorem 2 holds class by class, so both averages must be over the same classes.
+    A class has no correlation for a learner that never gives it, or where the truth never takes it; the average over
+    the other classes then says nothing about its samples. With answers in free text only the answers that every learner
+    hit would be left. The pooled correlation of two learners, or of a learner and the truth, is that of all columns at
+    once, each about its own mean:
+
+    .. math::
+
+        r(x, y) = \frac{\sum_k \operatorname{Cov}_k(x, y)}
+                  {\sqrt{\sum_k \operatorname{Var}_k(x) \sum_k \operatorname{Var}_k(y)}}.
+
+    It is undefined only for a learner whose output never varies. Theorem 2 holds for averages over classes, since it
+    holds class by class. It holds for pooled correlations too, because :math:`\sum_k \operatorname{Cov}_k` is an inner
+    product of the columns side by side: with :math:`z_i` a learner scaled by its pooled standard deviation and
+    :math:`S = \sum_i z_i`, Cauchy-Schwarz gives :math:`N r_{TL} = \langle S, T \rangle \le |S| = \sqrt{N + N (N - 1)
+    r_{LL}}`. With two classes, the columns of which are each other's complement, both are the same.
 
     Examples
     --------
     >>> from counterpoint.outputs import Outputs, sufficient_statistics
     >>> read = Outputs([[0, 0, 1, 0], [0, 1, 1, 1]], [0, 0, 1, 1])
-    >>> r_tl, r_ll = shared_correlations(sufficient_statistics(read, columns=True).columns)
-    >>> r_tl[:, 0].round(3), float(r_ll[0, 0, 1].round(3))
-    (array([0.577, 0.577]), 0.333)
+    >>> mean_correlations(sufficient_statistics(read, columns=True).columns).r_tl.round(3)
+    array([0.577, 0.577])
     """
-    by_class, pairs = truth_correlations(columns), learner_correlations(columns)
-    absent = _truth_constant(columns)
-    if absent.any() and not absent.all():
-        pairs[absent[:, None, None] & ~np.eye(pairs.shape[1], dtype=bool)] = np.nan
-    return by_class, pairs
+    if pooled is None:
+        pooled = not columns.covered
+    if not pooled:
+        return MeanCorrelations(
+            mean_defined(truth_correlations(columns), axis=1), columns.averages.matrix, pooled
+        )
+    return MeanCorrelations(_pooled_truth(columns), _pooled_pairs(columns), pooled)
 
 
-def _truth_constant(columns: Columns) -> NDArray[np.bool_]:
+def _pooled_truth(columns: Columns) -> FloatArray:
+    """Return the pooled correlation of each learner with the truth, (N,)."""
+    assert columns.cross is not None
+    spread = np.where(columns.constant, 0.0, columns.spread).sum(axis=1)
+    scale = np.sqrt(spread * _truth_spread(columns).sum(axis=-1))
+    return np.clip(ratio(columns.cross.sum(axis=1), scale), -1.0, 1.0)
+
+
+def _pooled_pairs(columns: Columns) -> FloatArray:
+    """Return the pooled correlation of every two learners, (N, N)."""
+    assert columns.pairs is not None
+    pooled: FloatArray = columns.pairs.pooled().correlations()[0]
+    return pooled
+
+
+def _truth_spread(columns: Columns) -> FloatArray:
+    """Return the sum of squared deviations of the truth in each class, where outputs are missing by learner."""
     assert columns.truth_means is not None
-    return np.isin(columns.truth_means, (0.0, 1.0))
+    if columns.shared is None:
+        spread: FloatArray = columns.n_samples * columns.truth_means * (1 - columns.truth_means)
+        return spread
+    truth, answered = columns.shared.truth_means, np.diagonal(columns.shared.counts)[:, None]
+    assert truth is not None
+    return np.where(columns.enough[:, None], answered * truth * (1 - truth), 0.0)
+
+
+def _check_flags(per_class: bool, pooled: bool) -> None:
+    check_flag(per_class, "per_class")
+    check_flag(pooled, "pooled")
+    if per_class and pooled:
+        raise ValueError("`pooled` must be False where `per_class` is True; got True.")
 
 
 def constant_columns(columns: Columns, classes: list[object]) -> list[str]:
@@ -306,4 +375,4 @@ def constant_columns(columns: Columns, classes: list[object]) -> list[str]:
     places = [f"learner {i} in class {classes[k]!r}" for i, k in np.argwhere(columns.constant)]
     if columns.truth_means is None:
         return places
-    return [f"the truth in class {classes[k]!r}" for k in np.flatnonzero(_truth_constant(columns))] + places
+    return [f"the truth in class {classes[k]!r}" for k in np.flatnonzero(~columns.varied)] + places

@@ -203,20 +203,22 @@ def bias_variance_diversity(
 
 def ambiguity_of(columns: Columns, weights: FloatArray) -> AmbiguityDecomposition:
     """Return the decomposition from moments that were gathered before."""
-    assert columns.scatter is not None
+    assert columns.pairs is not None
     assert columns.cross is not None
     assert columns.truth_means is not None
     if columns.shared is not None:
         return _ambiguity_of_pairs(columns, columns.shared, weights)
     n, truth = columns.n_samples, columns.truth_means
     truth_variance = truth * (1 - truth)
-    together = np.einsum("i,kij,j->k", weights, columns.scatter, weights, optimize=True) / n
+    together = float(weights @ columns.pairs.pooled().scatter[0] @ weights) / n
     mean = weights @ columns.means
-    ensemble = together + truth_variance - 2 * weights @ columns.cross / n + (mean - truth) ** 2
+    ensemble = truth_variance - 2 * weights @ columns.cross / n + (mean - truth) ** 2
     single = columns.spread + n * truth_variance - 2 * columns.cross
     average = weights @ (single / n + (columns.means - truth) ** 2)
-    ambiguity = weights @ (columns.spread / n + (columns.means - mean) ** 2) - together
-    return AmbiguityDecomposition(*(float(part.sum()) for part in (ensemble, average, ambiguity)))
+    ambiguity = weights @ (columns.spread / n + (columns.means - mean) ** 2)
+    return AmbiguityDecomposition(
+        float(ensemble.sum()) + together, float(average.sum()), float(ambiguity.sum()) - together
+    )
 
 
 def _ambiguity_of_pairs(
@@ -226,15 +228,15 @@ def _ambiguity_of_pairs(
 
     The ambiguity of complete outputs is half that distance, averaged over all pairs of learners.
     """
-    assert columns.scatter is not None
+    assert columns.pairs is not None
     assert columns.cross is not None
     assert shared.truth_means is not None
     answered, truth = np.diagonal(shared.counts)[:, None], shared.truth_means
     single = (columns.spread - 2 * columns.cross) / answered + truth * (1 - truth)
     average = float(weights @ (single + (columns.means - truth) ** 2).sum(axis=1))
-    spread, means = shared.spread, shared.means
-    apart = (spread + spread.swapaxes(1, 2) - 2 * columns.scatter).sum(axis=0)
-    distance = ratio(apart, shared.counts) + ((means - means.swapaxes(1, 2)) ** 2).sum(axis=0)
+    both = columns.pairs.pooled()
+    assert both.gaps is not None
+    distance = ratio((both.spread + both.other_spread - 2 * both.scatter)[0], shared.counts) + both.gaps[0]
     known = np.outer(weights, weights) * ~np.isnan(distance)
     ambiguity = float((known * np.nan_to_num(distance)).sum() / known.sum() / 2)
     return AmbiguityDecomposition(average - ambiguity, average, ambiguity)

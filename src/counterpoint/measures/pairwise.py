@@ -30,10 +30,14 @@ __all__ = [
     "correlation_rho",
     "disagreement",
     "double_fault",
+    "mean_over_pairs",
     "pairwise_measures",
     "q_statistic",
     "ratio_errors",
 ]
+
+
+_MOST_HELD = 2**22  # pairs of learners that are looked at at once
 
 
 class Contingency(NamedTuple):
@@ -323,12 +327,60 @@ def contingency_from_counts(counts: Correctness) -> Contingency:
     array([[0, 1],
            [1, 0]])
     """
+    return _contingency_of_rows(counts, slice(None))
+
+
+def _contingency_of_rows(counts: Correctness, rows: slice) -> Contingency:
+    """Return the table of some learners with all, (n_rows, n_learners)."""
     assert counts.both_right is not None
-    both, only_row = counts.both_right, counts.shared_right - counts.both_right
-    table = Contingency(both, only_row, only_row.T, counts.shared - counts.shared_right.T - only_row)
-    few = counts.shared < min(FEWEST_SHARED, counts.n_samples)
-    np.fill_diagonal(few, val=False)
-    return Contingency(*(np.where(few, 0, part) for part in table)) if few.any() else table
+    both = counts.both_right[rows].astype(np.int64)
+    shared, right = counts.shared[rows], counts.shared_right
+    only_row, only_column = right[rows] - both, right.T[rows] - both
+    table = Contingency(both, only_row, only_column, shared - right[rows] - only_column)
+    few = shared < min(FEWEST_SHARED, counts.n_samples)
+    if not few.any():
+        return table
+    first = np.arange(counts.shared.shape[0])[rows]
+    few[np.arange(len(first)), first] = False
+    return Contingency(*(np.where(few, 0, part) for part in table))
+
+
+def mean_over_pairs(formula: Callable[[Contingency], FloatArray], counts: Correctness) -> float:
+    """Return the mean of a measure over the pairs of different learners for which it is defined.
+
+    Parameters
+    ----------
+    formula : callable
+        Returns the measure from a contingency table, such as those of ``FORMULAS``.
+    counts : Correctness
+        Counts of right votes, with pairs.
+
+    Returns
+    -------
+    float
+        The mean; NaN if it is defined for no pair.
+
+    Examples
+    --------
+    >>> from counterpoint.outputs import Outputs, sufficient_statistics
+    >>> read = Outputs([[0, 0, 1, 0], [0, 1, 1, 1]], [0, 0, 1, 1])
+    >>> mean_over_pairs(FORMULAS["disagreement"], sufficient_statistics(read, correctness=True).correctness)
+    0.5
+    """
+    n = len(counts.right)
+    total, number = 0.0, 0
+    for rows in _row_parts(n):
+        found = formula(_contingency_of_rows(counts, rows))
+        values = found[np.arange(n) > np.arange(n)[rows, None]]
+        values = values[~np.isnan(values)]
+        total, number = total + float(values.sum()), number + len(values)
+    return total / number if number else np.nan
+
+
+def _row_parts(n_learners: int) -> list[slice]:
+    """Return slices of learners whose tables with all learners are not too large."""
+    width = max(_MOST_HELD // n_learners, 1)
+    return [slice(start, min(start + width, n_learners)) for start in range(0, n_learners, width)]
 
 
 def correctness_correlations(counts: Correctness) -> FloatArray:
@@ -352,7 +404,11 @@ def correctness_correlations(counts: Correctness) -> FloatArray:
     array([[ 1.   , -0.333],
            [-0.333,  1.   ]])
     """
-    return _rho(contingency_from_counts(counts))
+    n = len(counts.right)
+    found = np.empty((n, n))
+    for rows in _row_parts(n):
+        found[rows] = _rho(_contingency_of_rows(counts, rows), rows.start)
+    return found
 
 
 def _q(table: Contingency) -> FloatArray:
@@ -360,12 +416,14 @@ def _q(table: Contingency) -> FloatArray:
     return ratio(alike - apart, alike + apart)
 
 
-def _rho(table: Contingency) -> FloatArray:
+def _rho(table: Contingency, start: int = 0) -> FloatArray:
+    """Return the correlations; of a table of some rows, ``start`` is the first."""
     n11, n10, n01, n00 = table
     row = np.sqrt((n11 + n10) * (n01 + n00))
     column = np.sqrt((n11 + n01) * (n10 + n00))
     rho = np.clip(ratio(n11 * n00 - n10 * n01, row * column), -1.0, 1.0)
-    np.fill_diagonal(rho, np.where(np.diagonal(row) > 0, 1.0, np.nan))  # not off by rounding
+    own = np.arange(len(rho)), np.arange(start, start + len(rho))
+    rho[own] = np.where(row[own] > 0, 1.0, np.nan)  # not off by rounding
     return rho
 
 
@@ -387,7 +445,7 @@ def _ratio_errors(table: Contingency) -> FloatArray:
     return ratio(table.n10 + table.n01, table.n00)
 
 
-FORMULAS: dict[str, Callable[[Contingency], FloatArray]] = {
+FORMULAS: dict[str, Callable[..., FloatArray]] = {
     "correctness_kappa": _kappa,
     "correlation_rho": _rho,
     "disagreement": _disagreement,

@@ -11,7 +11,14 @@ A learner without an output for a sample gives no score to any class.
 
 from counterpoint.outputs.coded import CodedVotes, code_votes, split_truth, two_class_probabilities
 from counterpoint.outputs.missing import split_missing
-from counterpoint.outputs.moments import Columns, LabelCounts, SharedColumns
+from counterpoint.outputs.moments import (
+    FEWEST_SHARED,
+    ClassAverages,
+    Columns,
+    LabelCounts,
+    SharedColumns,
+    Slab,
+)
 from counterpoint.outputs.outputs import (
     BLOCK_ENTRIES,
     Outputs,
@@ -30,7 +37,7 @@ from counterpoint.outputs.pool import (
     vote_probabilities,
     vote_scores,
 )
-from counterpoint.outputs.statistics import FEWEST_SHARED, Correctness, Statistics, sufficient_statistics
+from counterpoint.outputs.statistics import Correctness, Statistics, sufficient_statistics
 from counterpoint.outputs.undefined import (
     listed,
     mean_defined,
@@ -52,6 +59,7 @@ __all__ = [
     "BLOCK_ENTRIES",
     "FEWEST_SHARED",
     "VOTINGS",
+    "ClassAverages",
     "CodedVotes",
     "Columns",
     "Correctness",
@@ -59,6 +67,7 @@ __all__ = [
     "Outputs",
     "RunningVote",
     "SharedColumns",
+    "Slab",
     "Statistics",
     "as_array",
     "check_classes",

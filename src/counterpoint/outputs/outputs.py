@@ -17,6 +17,8 @@ from counterpoint._validation import FloatArray, check_labels, check_probabiliti
 BLOCK_ENTRIES = 2**24
 # Labels within so narrow a range are tested one by one, which is faster than sorting.
 _NARROW = 256
+# Votes for more classes are counted sample by sample and pair by pair, not class by class.
+_MANY_CLASSES = 32
 
 
 class Outputs:
@@ -124,6 +126,62 @@ class Outputs:
         if self.missing is not None:
             votes[self.missing] = -1
         return votes
+
+    @property
+    def has_many_classes(self) -> bool:
+        """Whether there are so many classes that going through them one by one would take long."""
+        return len(self.classes) > _MANY_CLASSES
+
+    @cached_property
+    def codes(self) -> NDArray[Any]:
+        """The position among the classes of the label each learner votes for; -1 where it is missing."""
+        kind = np.min_scalar_type(-len(self.classes))
+        if self._coded:
+            return self.votes.astype(kind)
+        codes = np.empty((self.n_learners, self.n_samples), dtype=kind)
+        for learner, rows in enumerate(self._given):
+            codes[learner] = label_codes(rows, self.classes)
+        return codes
+
+    @cached_property
+    def compact(self) -> "Outputs":
+        """The same votes with few classes, numbered anew on each sample; the outputs themselves if there are few.
+
+        Who votes alike, who is right and which class has most votes stay; what a class is does not. Class 0 is that
+        with the lowest code of those that are true or voted for on the sample; ``compact_classes`` holds them.
+        """
+        if not self.has_many_classes:
+            return self
+        order, rank = self._ranks
+        rank = np.where(order < 0, -1, rank)
+        truth = ... if self._truth is None else rank[-1]
+        votes = rank if self._truth is None else rank[:-1]
+        classes = np.arange(int(rank.max()) + 1)
+        missing = None if self.missing is None else votes < 0
+        return Outputs(np.where(votes < 0, 0, votes), truth, classes, missing=missing)
+
+    @cached_property
+    def compact_classes(self) -> NDArray[Any]:
+        """The codes of the classes of ``compact``, (n_classes of it, n_samples); -1 where a sample has fewer."""
+        codes, rank = self._ranks
+        table = np.full((int(rank.max()) + 1, self.n_samples), -1, dtype=codes.dtype)
+        known = codes >= 0
+        table[rank[known], np.nonzero(known)[1]] = codes[known]
+        return table
+
+    @property
+    def _ranks(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the codes of votes and truth, and their ranks among those of the sample, both (N + 1, n)."""
+        codes = self.codes
+        if self.truth_codes is not None:
+            codes = np.vstack([codes, self.truth_codes[None].astype(codes.dtype)])
+        order = np.argsort(codes, axis=0, kind="stable")
+        ordered = np.take_along_axis(codes, order, axis=0)
+        new = np.zeros(codes.shape, dtype=np.int32)
+        new[1:] = (ordered[1:] != ordered[:-1]) & (ordered[:-1] >= 0)
+        rank = np.empty_like(new)
+        np.put_along_axis(rank, order, new.cumsum(axis=0, dtype=np.int32), axis=0)
+        return codes, rank
 
     @property
     def _coded(self) -> bool:

@@ -4,7 +4,8 @@ Notation: N learners, n samples, m classes. Column k of a learner is its one-hot
 or its probability of it. A *scatter* is n times a covariance.
 
 Every measure is a function of `Statistics`, so an assessment reads its data once. The cost is
-:math:`O(N^2 n m)` operations and :math:`O(N^2 m)` memory beside one block of samples.
+:math:`O(N^2 n m)` operations and :math:`O(N^2 m)` memory beside one block of samples; with more than 32 classes the
+votes are held as small whole numbers, and the cost is :math:`O(N^2 (n + m))`.
 
 Where outputs are missing, what concerns two learners is over the samples that both answered.
 """
@@ -14,20 +15,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from counterpoint._validation import FloatArray, IntArray
+from counterpoint._validation import IntArray
 from counterpoint.outputs.moments import (
     Columns,
     LabelCounts,
-    SharedMoments,
-    VoteMoments,
+    LabelMoments,
     count_labels,
     gather_moments,
+    pair_counts,
 )
 from counterpoint.outputs.outputs import Outputs
 
 Progress = Callable[[int, int], None]
-FEWEST_SHARED = 10  # samples that two learners must share for a measure of the pair
 
 
 @dataclass(frozen=True)
@@ -147,13 +148,9 @@ def sufficient_statistics(
     inferred = columns and pairs and outputs.probabilities is None
     two = inferred and len(outputs.classes) == 2 and outputs.missing is None
     counts = _Counts(outputs, pairs and not two, same_wrong and not inferred) if correctness else None
-    given: VoteMoments | SharedMoments | None = None
+    given: LabelMoments | None = None
     if labels:  # the moments of votes count the same
-        given = (
-            moments
-            if inferred and isinstance(moments, VoteMoments | SharedMoments)
-            else count_labels(outputs)
-        )
+        given = moments if inferred and isinstance(moments, LabelMoments) else count_labels(outputs)
     for block in outputs.blocks():
         if moments is not None:
             moments.add(block)
@@ -163,8 +160,9 @@ def sufficient_statistics(
             counts.add(block)
         if progress is not None:
             progress(block.stop, outputs.n_samples)
-    if counts is not None and isinstance(moments, VoteMoments | SharedMoments) and inferred:
-        agreement = moments.agreement()
+    label_counts = None if given is None else given.labels()
+    if counts is not None and inferred and (two or same_wrong) and isinstance(moments, LabelMoments):
+        agreement = moments.agreement() if label_counts is None else label_counts.alike
         if two:
             counts.infer_pairs(agreement)
         if same_wrong:
@@ -173,7 +171,7 @@ def sufficient_statistics(
         n_learners=outputs.n_learners,
         columns=None if moments is None else moments.result(),
         correctness=None if counts is None else counts.result(),
-        labels=None if given is None else given.labels(),
+        labels=label_counts,
     )
 
 
@@ -183,11 +181,13 @@ class _Counts:
     def __init__(self, outputs: Outputs, pairs: bool, same_wrong: bool) -> None:
         n = outputs.n_learners
         self.outputs = outputs
-        self.same_wrong = np.zeros((n, n), dtype=np.int64) if same_wrong else None
+        kind = pair_counts(n, outputs.n_samples)
+        self.same_wrong: NDArray[Any] | None = np.zeros((n, n), dtype=kind) if same_wrong else None
         self.right = np.zeros(n, dtype=np.int64)
-        self.both_right = np.zeros((n, n), dtype=np.int64) if pairs else None
+        self.both_right: NDArray[Any] | None = np.zeros((n, n), dtype=kind) if pairs else None
         self.histogram = np.zeros(n + 1, dtype=np.int64)
-        self.shared, self.shared_right = np.zeros((2, n, n), dtype=np.int64)
+        size = 0 if outputs.missing is None else n
+        self.shared, self.shared_right = np.zeros((2, size, size), dtype=np.int64)
 
     def add(self, block: slice) -> None:
         right = self.outputs.right(block)
@@ -202,35 +202,41 @@ class _Counts:
         self.histogram += np.bincount(together[answered_by_all], minlength=len(self.histogram))
         self.right += right.sum(axis=1).astype(np.int64)
         if self.both_right is not None:
-            self.both_right += (right @ right.T).astype(np.int64)
+            self.both_right += (right @ right.T).astype(self.both_right.dtype)
         if self.same_wrong is not None:
             some_wrong = block.start + np.flatnonzero(together < len(right))
-            self.same_wrong += self._same_wrong(some_wrong)
+            self.same_wrong += self._same_wrong(some_wrong).astype(self.same_wrong.dtype)
 
     def _same_wrong(self, samples: IntArray) -> IntArray:
-        votes = self.outputs.votes[:, samples]
-        wrong = votes != self.outputs.truth[samples]
+        read = self.outputs.compact
+        votes = read.votes[:, samples]
+        wrong = votes != read.truth[samples]
         found = np.zeros((len(votes), len(votes)))
-        for symbol in self.outputs.symbols:
+        for symbol in read.symbols:
             same = ((votes == symbol) & wrong).astype(np.float32)
             found += same @ same.T
         return found.astype(np.int64)
 
-    def infer_same_wrong(self, agreement: FloatArray) -> None:
+    def infer_same_wrong(self, agreement: NDArray[Any]) -> None:
         """Fill in the same wrong labels: those who agree and are not both right."""
         assert self.both_right is not None
-        self.same_wrong = agreement.astype(np.int64) - self.both_right
+        self.same_wrong = agreement - self.both_right
 
-    def infer_pairs(self, agreement: FloatArray) -> None:
+    def infer_pairs(self, agreement: NDArray[Any]) -> None:
         """Fill in the pairs: those who agree are both right or both wrong."""
-        surplus = agreement.astype(np.int64) - self.outputs.n_samples
-        self.both_right = (surplus + self.right[:, None] + self.right) // 2
+        surplus = agreement - self.outputs.n_samples
+        right = self.right.astype(surplus.dtype)
+        surplus += right[:, None]
+        surplus += right
+        surplus //= 2
+        self.both_right = surplus
 
     def result(self) -> Correctness:
         n = self.outputs.n_samples
         if self.outputs.missing is None:
-            self.shared = np.broadcast_to(np.int64(n), self.shared.shape)
-            self.shared_right = np.broadcast_to(self.right[:, None], self.shared.shape)
+            shape = len(self.right), len(self.right)
+            self.shared = np.broadcast_to(np.int64(n), shape)
+            self.shared_right = np.broadcast_to(self.right[:, None], shape)
         return Correctness(
             n_samples=n,
             right=self.right,

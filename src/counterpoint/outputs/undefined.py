@@ -11,6 +11,7 @@ from counterpoint._validation import FloatArray
 from counterpoint.exceptions import UndefinedMeasureWarning
 
 _NAMED = 3
+_MOST_HELD = 2**22  # entries of a matrix of pairs that are looked at at once
 
 
 def ratio(numerator: NDArray[Any], denominator: NDArray[Any]) -> FloatArray:
@@ -82,7 +83,15 @@ def mean_of_pairs(matrix: FloatArray) -> float:
     >>> mean_of_pairs(np.array([[1.0, 0.2, 0.4], [0.2, 1.0, np.nan], [0.4, np.nan, 1.0]])).__round__(3)
     0.3
     """
-    return float(mean_defined(matrix[~np.tri(len(matrix), dtype=bool)]))
+    n = len(matrix)
+    width = max(_MOST_HELD // max(n, 1), 1)
+    total, number = 0.0, 0
+    for start in range(0, n, width):
+        rows = np.arange(start, min(start + width, n))
+        values = matrix[rows][np.arange(n) > rows[:, None]]
+        values = values[~np.isnan(values)]
+        total, number = total + float(values.sum()), number + len(values)
+    return total / number if number else np.nan
 
 
 def listed(names: Sequence[str], most: int = _NAMED) -> str:

@@ -108,7 +108,8 @@ class RunningVote:
     Attributes
     ----------
     scores : ndarray of shape (n_classes, n_samples)
-        The weighted sum of the scores of the learners that have joined.
+        The weighted sum of the scores of the learners that have joined; of the hard vote for many classes only those
+        that occur on a sample, as ``outputs.compact`` numbers them.
     cast : ndarray of shape (n_samples,) or None
         The summed weight of those who voted; None if outputs are complete.
 
@@ -124,7 +125,8 @@ class RunningVote:
     """
 
     def __init__(self, outputs: Outputs, voting: str, weights: FloatArray | None = None) -> None:
-        self.outputs, self.voting = outputs, voting
+        self.whole, self.voting = outputs, voting
+        self.outputs = outputs = outputs.compact if voting == "hard" else outputs
         self.scores = np.zeros((len(outputs.classes), outputs.n_samples))
         self.cast = None if outputs.missing is None else np.zeros(outputs.n_samples)
         if weights is not None:
@@ -141,6 +143,15 @@ class RunningVote:
         """Return the credit on each sample, NaN where nobody voted."""
         credit = self._credit(self.scores)
         return credit if self.cast is None else np.where(self.cast > ROUNDING, credit, np.nan)
+
+    def first_winners(self) -> NDArray[np.intp]:
+        """Return the position of the class that wins each sample, the first if several tie."""
+        first: NDArray[np.intp] = winners(self.scores).argmax(axis=0)
+        if self.outputs is self.whole:
+            return first
+        # Scores are not negative, and each sample has a vote: the first of the winners is a class of the sample.
+        codes: NDArray[np.intp] = self.whole.compact_classes[first, np.arange(len(first))].astype(np.intp)
+        return codes
 
     def accuracies_with(self, learners: IntArray) -> FloatArray:
         """Return the accuracy of the vote after adding each of the learners by itself."""

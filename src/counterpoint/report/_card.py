@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from counterpoint import __version__
-from counterpoint.assessment import Assessment, Estimate, RegressionAssessment, wilson_interval
+from counterpoint.assessment import Assessment, Estimate, RegressionAssessment
 from counterpoint.report._learners import classes
 from counterpoint.report._probabilities import probabilities
 from counterpoint.report._words import interval, number, percent, shorten
@@ -62,7 +62,7 @@ def _measures(a: Assessment) -> list[tuple[str, str, str]]:
 
 
 def _span(a: Assessment, learner: int) -> tuple[float, float]:
-    return wilson_interval(float(a.accuracies[learner]), int(a.coverage.answered[learner]))
+    return float(a.votes.accuracy_low[learner]), float(a.votes.accuracy_high[learner])
 
 
 def _between(one: Estimate, digits: int) -> str:
@@ -75,14 +75,12 @@ def _between(one: Estimate, digits: int) -> str:
 
 def _confusions(a: Assessment) -> list[str]:
     """Return the three most frequent errors in words."""
-    counts = a.by_class.confusion.copy()
-    np.fill_diagonal(counts, 0)
-    order = np.argsort(-counts, axis=None, kind="stable")[:3].tolist()
-    pairs = [(*divmod(place, a.n_classes), counts.flat[place]) for place in order if counts.flat[place] > 0]
+    errors = a.by_class.confusion.errors()
+    total = errors.counts.sum()
     return [
         f"It takes {shorten(str(a.classes[i]), 60)} for {shorten(str(a.classes[j]), 60)}: "
-        f"{percent(n / counts.sum(), 0)} of its errors."
-        for i, j, n in pairs
+        f"{percent(n / total, 0)} of its errors."
+        for i, j, n in list(zip(*errors, strict=True))[:3]
     ]
 
 

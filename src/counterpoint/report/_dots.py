@@ -1,5 +1,6 @@
 """The learners as dots on an axis of accuracies or of errors, beside the ensemble."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -60,8 +61,10 @@ def ranked_figure(
 ) -> dict[str, Any]:
     """Return a line for each learner in an order: its value with its interval, beside the ensemble.
 
-    A learner whose interval is not known has its value as both ends.
+    A learner, or an ensemble, whose interval is not known has its value as both ends.
     """
+    if math.isnan(ensemble.low):
+        ensemble = Estimate(ensemble.value, ensemble.value, ensemble.value)
     low = min(ensemble.low, *(span[0] for span in spans))
     high = max(ensemble.high, *(span[1] for span in spans))
     short = [shorten(names[i], _LABEL) for i in order]

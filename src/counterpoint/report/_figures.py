@@ -180,7 +180,9 @@ def sizing_figure(a: Assessment) -> dict[str, Any] | None:
             for size, mean, low, high in zip(*(values.tolist() for values in subsets), strict=True)
         ],
         measured=(frame.at_x(a.n_learners), frame.at_y(measured.value)),
-        measured_interval=(frame.at_y(measured.low), frame.at_y(measured.high)),
+        measured_interval=tuple(
+            frame.at_y(measured.value if math.isnan(end) else end) for end in (measured.low, measured.high)
+        ),
         measured_title=f"{a.n_learners} learners: hard vote measured {percent(measured.value)} "
         f"(95 % interval {interval(measured)})",
         marks=[

@@ -37,7 +37,7 @@ def lead(a: Assessment) -> list[Sentence]:
 
 def _is_informative(a: Assessment) -> bool:
     """Return whether the vote is surely better than always answering the most frequent class."""
-    return a.n_classes < 2 or a.vote.low > a.by_class.baseline
+    return a.n_classes < 2 or a.vote.least > a.by_class.baseline
 
 
 def _decision(a: Assessment) -> Sentence:
@@ -57,7 +57,12 @@ def _vote(a: Assessment) -> Sentence:
     told = [
         (f"{learners} voted on {samples}, and {vote} is right on ", False),
         (percent(a.vote.value), True),
-        (f" of them (95 % confidence: {_range(a.vote.low, a.vote.high)})", False),
+        (
+            " of them"
+            if math.isnan(a.vote.low)
+            else f" of them (95 % confidence: {_range(a.vote.low, a.vote.high)})",
+            False,
+        ),
     ]
     if a.n_learners == 1:
         told.append((".", False))

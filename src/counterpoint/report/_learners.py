@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from counterpoint._validation import FloatArray
-from counterpoint.assessment import Assessment, wilson_interval
+from counterpoint.assessment import Assessment
 from counterpoint.report._dots import ACCURACY, ranked_figure, strip_figure
 from counterpoint.report._words import minus, number, percent, points, shorten
 
@@ -23,7 +23,9 @@ def learners(a: Assessment, most_rows: int, most_dots: int) -> dict[str, Any]:
     """Return the table of the learners, of their spread if they are many, and the figure."""
     p, named = a.accuracies, 1 < a.n_learners <= MOST_NAMED
     order = np.argsort(-p, kind="stable").tolist()
-    spans = [wilson_interval(float(accuracy), a.n_samples) for accuracy in p]
+    told = ~np.isnan(a.votes.accuracy_low)
+    low, high = np.where(told, a.votes.accuracy_low, p), np.where(told, a.votes.accuracy_high, p)
+    spans = list(zip(low.tolist(), high.tolist(), strict=True))
     strip = None if named else strip_figure(p, a.learners, a.vote.value, most_dots, ACCURACY)
     columns: list[Column] = [
         ("Right\N{NO-BREAK SPACE}on", p, percent),
@@ -90,7 +92,7 @@ def learner_table(
 def classes(a: Assessment) -> dict[str, Any]:
     """Return what the vote finds of each class, and the correlations; the class that is found least comes first."""
     found = a.by_class
-    order = np.argsort(np.nan_to_num(found.recalls, nan=np.inf), kind="stable").tolist()
+    order = np.argsort(np.nan_to_num(found.recalls, nan=np.inf), kind="stable")[:_MOST_CLASSES].tolist()
     rows = [
         {
             "name": str(a.classes[k]),
@@ -100,17 +102,19 @@ def classes(a: Assessment) -> dict[str, Any]:
         }
         for k in order
     ]
-    return {"rows": rows[:_MOST_CLASSES], "left_out": max(len(rows) - _MOST_CLASSES, 0)}
+    return {"rows": rows, "left_out": a.n_classes - len(rows)}
 
 
 def _taken_for(a: Assessment, k: int) -> str:
     """Return the class that the vote chooses most often where it misses class k, with the share of class k."""
-    counts = a.by_class.confusion[k].copy()
-    total, counts[k] = counts.sum(), 0.0
-    if not counts.any():
+    found = a.by_class.confusion
+    own = found.true == k
+    chosen, counts = found.chosen[own], found.counts[own]
+    wrong = np.where(chosen == k, 0.0, counts)
+    if not wrong.any():
         return ""
-    other = int(np.argmax(counts))
-    return f"{shorten(str(a.classes[other]), 24)} ({percent(counts[other] / total)})"
+    most = int(np.argmax(wrong))
+    return f"{shorten(str(a.classes[chosen[most]]), 24)} ({percent(wrong[most] / counts.sum())})"
 
 
 def _notable(quality: FloatArray, changes: FloatArray, most: int) -> list[int]:

@@ -6,11 +6,10 @@ from typing import Protocol
 import numpy as np
 
 from counterpoint._validation import FloatArray, IntArray
-from counterpoint.measures.correlation import shared_correlations
+from counterpoint.measures.correlation import mean_correlations
 from counterpoint.outputs import (
     Outputs,
     RunningVote,
-    mean_defined,
     sufficient_statistics,
     vote_accuracies,
     warn_undefined,
@@ -67,8 +66,7 @@ class Greedy:
         columns = sufficient_statistics(read, columns=True).columns
         assert columns is not None
         self.diversity, self.n_learners = diversity, read.n_learners
-        by_class, pairs = shared_correlations(columns)
-        self.r_tl, self.r_ll = mean_defined(by_class, axis=1), mean_defined(pairs, axis=0)
+        self.r_tl, self.r_ll, _ = mean_correlations(columns)
         self.pool = np.flatnonzero(~np.isnan(self.r_tl))
 
     def check(self, read: Outputs) -> None:

@@ -186,6 +186,7 @@ class CrossFit:
 
 def panel_credits(read: Outputs, voting: str, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the credit of each panel on each sample, and the squared error of its probabilities, both (P, n)."""
+    read = read.compact if voting == "hard" else read
     codes = read.truth_codes
     assert codes is not None
     credit, errors = np.empty((2, len(weights), read.n_samples))

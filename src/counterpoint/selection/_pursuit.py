@@ -29,7 +29,7 @@ class Moments(NamedTuple):
     @classmethod
     def of(cls, read: Outputs, voting: str) -> Self:
         """Read the samples once."""
-        n = read.n_learners
+        n, read = read.n_learners, read.compact if voting == "hard" else read
         products, with_truth = np.zeros((n, n)), np.zeros(n)
         assert read.truth_codes is not None
         for block in read.blocks():

@@ -13,7 +13,7 @@ from counterpoint._notebook import html_block, html_table
 from counterpoint._plain import plain
 from counterpoint._validation import FloatArray, IntArray, check_json
 from counterpoint.assessment import FEW_GROUPS, FEWEST_GROUPS, Estimate
-from counterpoint.outputs import Outputs, RunningVote, as_array, winners
+from counterpoint.outputs import Outputs, RunningVote, as_array
 
 _PRINTED = 20  # learners that a printed selection shows
 _HEADER = ("learner", "weight", "without it, points")
@@ -180,7 +180,7 @@ class Selection:
         read = Outputs(self.take(outputs), labels=labels)
         if self.voting != "hard" and read.probabilities is None:
             raise ValueError(f"`outputs` must be probabilities for the {self.voting} vote; got labels.")
-        first = winners(RunningVote(read, self.voting, self.weights).scores).argmax(axis=0)
+        first = RunningVote(read, self.voting, self.weights).first_winners()
         labels_won: NDArray[Any] = read.classes[first]
         return labels_won
 

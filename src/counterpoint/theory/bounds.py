@@ -198,9 +198,13 @@ def is_correlation_matrix(matrix: ArrayLike) -> Any:
     a = check_square(matrix, "matrix")
     transpose = np.swapaxes(a, -1, -2)
     slack = ROUNDING * a.shape[-1]
-    symmetric = np.all(np.abs(a - transpose) <= slack, axis=(-1, -2))
+    apart = a - transpose
+    symmetric = np.all(np.abs(apart, out=apart) <= slack, axis=(-1, -2))
+    del apart  # of many learners, a matrix is large
     unit = np.all(np.abs(np.diagonal(a, axis1=-2, axis2=-1) - 1) <= slack, axis=-1)
-    nonnegative = _has_no_negative_eigenvalue((a + transpose) / 2, slack)
+    mean = a + transpose
+    mean /= 2
+    nonnegative = _has_no_negative_eigenvalue(mean, slack)
     verdict = symmetric & unit & nonnegative
     return bool(verdict) if verdict.ndim == 0 else verdict
 
@@ -208,12 +212,12 @@ def is_correlation_matrix(matrix: ArrayLike) -> Any:
 def _has_no_negative_eigenvalue(symmetric: FloatArray, slack: float) -> Any:
     """Return True where no eigenvalue is below ``-slack``; eigenvalues are found only where Cholesky fails."""
     if symmetric.ndim == 2:
-        shifted = symmetric.copy()
-        shifted[np.diag_indices_from(shifted)] += slack
+        diagonal = np.diagonal(symmetric).copy()
+        np.fill_diagonal(symmetric, diagonal + slack)
         try:
-            np.linalg.cholesky(shifted)
+            np.linalg.cholesky(symmetric)
         except np.linalg.LinAlgError:
-            pass
+            np.fill_diagonal(symmetric, diagonal)
         else:
             return np.True_
     return np.linalg.eigvalsh(symmetric)[..., 0] >= -slack

@@ -27,6 +27,7 @@ __all__ = ["mixed_vote_accuracy"]
 _CELLS = 4000  # number of distinct values of the score; larger for many learners
 _BLOCK = 256  # learners whose score is found one by one; blocks of them are joined by Fourier transforms
 _NOISE = 1e-15  # what a Fourier transform leaves where a probability is zero
+_MOST_HELD = 2**22  # pairs of learners that are looked at at once
 _FEW = 12  # so few learners that every set of them can be looked at
 
 
@@ -90,12 +91,15 @@ def mixed_vote_accuracy(
         raise ValueError(f"`weights` must be None for more than two classes; got {n_classes} classes.")
     spread_of_wrong = check_agreement(agreement, n_classes)
     w = check_weights(weights, "weights", len(p_))
-    covariance = _check_correlations(c, p_) * np.sqrt(np.outer(p_ * (1 - p_), p_ * (1 - p_)))
+    covariance, spread = _check_correlations(c, p_), np.sqrt(p_ * (1 - p_))
+    covariance *= spread[:, None]
+    covariance *= spread
     if 2 * w.max() > w.sum() * (1 + 1e-9):
         return float(p_[w.argmax()])  # more than half of the weight decides the vote
     w = _whole(w / w.max())
     keep = w > 0  # a vote without weight does not count
-    p_, w, covariance = p_[keep], w[keep], covariance[np.ix_(keep, keep)]
+    if not keep.all():
+        p_, w, covariance = p_[keep], w[keep], covariance[np.ix_(keep, keep)]
     if (c_ := _common_correlation(p_, w, covariance)) is not None:
         if n_classes > 2:
             return float(
@@ -167,11 +171,19 @@ def _check_correlations(c: ArrayLike, p: FloatArray) -> FloatArray:
                 "`c` must be a correlation matrix; got one that is not (see `nearest_correlation_matrix`)."
             )
     varies = (p > 0) & (p < 1)
-    matrix = np.where(np.outer(varies, varies), matrix, np.eye(n))
+    matrix = matrix.copy()
+    matrix[~varies] = matrix[:, ~varies] = 0.0
+    np.fill_diagonal(matrix, 1.0)
     log_odds = np.where(varies, special.logit(np.where(varies, p, 0.5)), 0.0)
-    most = np.exp(-np.abs(log_odds[:, None] - log_odds) / 2)  # one is right whenever the other is
-    least = -np.exp(-np.abs(log_odds[:, None] + log_odds) / 2)  # one is right whenever the other is wrong
-    return check_interval(matrix, "c", least, most, because="two learners with these accuracies")
+    width = max(_MOST_HELD // n, 1)
+    for start in range(0, n, width):  # many learners some at a time
+        own, rows = log_odds[start : start + width, None], slice(start, start + width)
+        most = np.exp(-np.abs(own - log_odds) / 2)  # one is right whenever the other is
+        least = -np.exp(-np.abs(own + log_odds) / 2)  # one is right whenever the other is wrong
+        matrix[rows] = check_interval(
+            matrix[rows], "c", least, most, because="two learners with these accuracies"
+        )
+    return matrix
 
 
 def _loadings(p: FloatArray, w: FloatArray, covariance: FloatArray) -> FloatArray:
