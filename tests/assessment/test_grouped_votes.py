@@ -1,6 +1,7 @@
 """Intervals of votes and learners whose samples belong together."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ from scipy.stats import norm
 
 from counterpoint import assess
 from counterpoint.assessment.votes import grouped_interval, wilson_interval
+from counterpoint.report import EnsembleReport
 
 RECORD = Path(__file__).parents[2] / "results" / "coverage_of_optimality.json"
 
@@ -89,3 +91,11 @@ def test_the_interval_of_optimality_holds_as_recorded():
         else:
             assert cell["coverage"] > (0.93 if cell["shared"] == 0 else 0.88) - noise, cell
     assert max(cell["high"] for cell in cells if not cell["shared"]) < 0.05
+
+
+def test_without_intervals_no_text_says_nan():
+    truth, votes = panel(3)
+    a = assess(truth, votes, groups=np.arange(300) // 75)
+    report = EnsembleReport(a)
+    for text in (str(a), report.html(), report.markdown()):
+        assert not re.search(r"\bnan\b", text)

@@ -71,7 +71,8 @@ class Difference(NamedTuple):
     error: float
 
     def __str__(self) -> str:
-        return f"{100 * self.value:+.1f} ± {100 * self.error:.1f} points"
+        error = "" if math.isnan(self.error) else f" ± {100 * self.error:.1f}"
+        return f"{100 * self.value:+.1f}{error} points"
 
     @property
     def is_gain(self) -> bool:

@@ -36,7 +36,7 @@ def _scale(a: Assessment) -> Finding | None:
     numbers = all(isinstance(label, int) and not isinstance(label, bool) for label in a.classes)
     if not numbers or a.n_classes not in _POINTS:
         return None
-    wrong = np.array(a.by_class.confusion, dtype=np.float64)
+    wrong = a.by_class.confusion.table(a.n_classes)
     np.fill_diagonal(wrong, 0)
     if not (total := wrong.sum()) >= _FEWEST:
         return None

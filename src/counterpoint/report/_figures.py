@@ -148,7 +148,7 @@ def sizing_figure(a: Assessment) -> dict[str, Any] | None:
     sizes, curve, lowest, highest = sizes[more], curve[more], lowest[more], highest[more]
     measured, subsets = a.votes.hard, a.votes.subsets.odd()
     values = np.concatenate([lowest, highest, subsets.low, subsets.high, measured[1:]])
-    low, high = float(values.min()), float(values.max())
+    low, high = float(np.nanmin(values)), float(np.nanmax(values))
     room = max(0.08 * (high - low), 0.005)
     frame = Frame(
         (1.0, float(sizes[-1])),
