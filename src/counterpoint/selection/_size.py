@@ -17,6 +17,7 @@ def first_best(scores: FloatArray) -> int:
 def within_noise(credit: FloatArray, errors: float, groups: IntArray | None = None) -> IntArray:
     """Return the panels within so many standard errors, of the paired difference, of the most accurate one."""
     loss = credit[first_best(credit.mean(axis=1))] - credit
-    allowed = errors * np.array([error_of_mean(one, groups) for one in loss])
+    # The error of a single sample or group is unknown: then no panel but the best is allowed.
+    allowed = errors * np.nan_to_num([error_of_mean(one, groups) for one in loss])
     found: IntArray = np.flatnonzero(loss.mean(axis=1) <= allowed + ROUNDING)
     return found
