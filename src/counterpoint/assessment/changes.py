@@ -30,7 +30,7 @@ MOST_LEARNERS = 60  # of larger ensembles no group is worth naming
 FEWEST_PER_LEARNER = 10  # samples, to fit anything
 CUTS = 5
 SURE = 2.6  # standard errors that make a gain, as for `Difference.is_gain`
-MOST_COUNTS = 5 * 10**7  # votes times classes in all cuts; with more there are fewer cuts
+MOST_CUT = 5 * 10**7  # votes in all cuts; with more there are fewer cuts
 PAIRED = 8  # learners that are left out in pairs too: of an odd number one alone brings little, since votes then tie
 
 _UNDEFINED = Difference(np.nan, np.nan)
@@ -68,7 +68,7 @@ def judge_changes(read: Outputs, voting: str, groups: NDArray[np.intp] | None = 
     read, groups = _some(read, groups)
     if groups is not None and groups.max() + 1 < FEW_GROUPS:
         return Changes((), _UNDEFINED, _UNDEFINED)
-    small, voted = n_learners <= MOST_LEARNERS, _with_few_labels(read, voting)
+    small, voted = n_learners <= MOST_LEARNERS, read.compact if voting == "hard" else read
     dropped: list[FloatArray] = []
     weighted: list[FloatArray] = []
     for cut in _cuts(read, groups):
@@ -98,24 +98,11 @@ def _some(read: Outputs, groups: NDArray[np.intp] | None) -> tuple[Outputs, NDAr
     return read.take(some), None if groups is None else np.unique(groups[some], return_inverse=True)[1]
 
 
-def _with_few_labels(read: Outputs, voting: str) -> Outputs:
-    """Return outputs with the same votes in at most N + 1 labels: 0 is right, others say who agrees with whom."""
-    n_learners = read.n_learners
-    if voting != "hard" or n_learners > MOST_LEARNERS or len(read.classes) <= n_learners + 1:
-        return read
-    labels = np.zeros(read.votes.shape, dtype=np.int8)
-    for i in reversed(range(n_learners)):
-        labels[read.votes == read.votes[i]] = i + 1
-    labels[read.votes == read.truth] = 0
-    truth = np.zeros(read.n_samples, dtype=np.int8)
-    return Outputs(labels, truth, np.arange(n_learners + 1), missing=read.missing)
-
-
 def _cuts(read: Outputs, groups: NDArray[np.intp] | None) -> Iterator[tuple[IntArray, IntArray]]:
     """Yield the samples of two halves, cut in several ways."""
     assert read.truth_codes is not None
-    counts = read.n_samples * read.n_learners * len(read.classes)
-    for cut in range(int(np.clip(MOST_COUNTS // counts, 1, CUTS))):
+    n_votes = read.n_samples * read.n_learners
+    for cut in range(int(np.clip(MOST_CUT // n_votes, 1, CUTS))):
         half = stratified_parts(read.truth_codes, groups, 2, seed=cut)
         yield np.flatnonzero(half == 0), np.flatnonzero(half == 1)
 
