@@ -70,6 +70,16 @@ def test_networks_that_fit_their_data_gain_nothing():
     assert re.search(r"learners of 64 hidden units \S+ % more", page)
 
 
+def test_the_six_judges_are_worth_what_the_record_says():
+    judges = result("panels.json")["data"]["judges of answers"]
+    votes = judges["effective"]
+    assert judges["best_learner"] > judges["vote"]["value"]
+    said = (
+        f"worth {votes['value']:.1f} of that judge (95 % interval {votes['low']:.1f} to {votes['high']:.1f})"
+    )
+    assert said in README
+
+
 def test_it_fits_on_a_screen_and_has_one_table_and_two_pictures():
     lines = README.splitlines()
     assert len(lines) <= 80

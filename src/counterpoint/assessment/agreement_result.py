@@ -177,7 +177,7 @@ class ConsensusBounds:
         right, c = self.consensus, self.correlation
         return (
             f"between {100 * right.low:.0f} and {100 * right.high:.0f} %, if their errors are correlated by "
-            f"{c.low:.2f} to {c.high:.2f}"
+            f"{c.low:.2g} to {c.high:.2g}"
         )
 
 
@@ -270,9 +270,12 @@ class AgreementAssessment(AssessmentBase):
             cannot += f": their consensus on {bounds.in_words()}"
         if np.isnan(found.value):
             return f"No two of the {self.n_learners} learners voted on the same sample. {cannot}."
+        known_to = f"95 % interval {100 * found.low:.1f} to {100 * found.high:.1f}"
+        if np.isnan(found.low):
+            known_to = "of too few groups for an interval"
         return (
-            f"Two of the {self.n_learners} learners agree on {100 * found.value:.1f} % of the samples (95 % interval "
-            f"{100 * found.low:.1f} to {100 * found.high:.1f}{beyond}). {cannot}."
+            f"Two of the {self.n_learners} learners agree on {100 * found.value:.1f} % of the samples "
+            f"({known_to}{beyond}). {cannot}."
         )
 
     def __repr__(self) -> str:
@@ -311,7 +314,7 @@ class AgreementAssessment(AssessmentBase):
         if not np.isnan(bounds.consensus.low):
             low, high = bounds.correlation.low, bounds.correlation.high
             rows.append(
-                (f"errors correlated by {low:.2f} to {high:.2f}: a learner right", _between(bounds.learner))
+                (f"errors correlated by {low:.2g} to {high:.2g}: a learner right", _between(bounds.learner))
             )
             rows.append(("  and the consensus", _between(bounds.consensus)))
         return rows

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln, logsumexp, stdtrit
 
 from counterpoint._validation import FloatArray, IntArray
+from counterpoint.assessment.bootstrap import FEWEST_GROUPS
 from counterpoint.assessment.groups import Coverage, EffectiveVotes, Estimate
 from counterpoint.assessment.shares import EDGE, Products, Sampling, Sums, output_blocks, pooled_correlation
 from counterpoint.assessment.uncertainty import Uncertainty
@@ -29,11 +30,11 @@ from counterpoint.theory import learner_correlation_bounds, signal_from_correlat
 __all__ = ["BestLevel", "best_level", "effective_votes", "no_votes", "wrong_agreement"]
 
 CLOSE = 0.05  # half the width of the interval of c that is worth labelling for
-FEWEST_GROUPS = 5  # for an interval
 _FEWEST_ANSWERS = 10  # of a learner that may be the best
 _FEWEST_PER_LEARNER = 10  # samples, to fit weights
 _MOST_WEIGHTED = 60  # learners, to fit weights
 _PARTS = 5  # for the best weights
+_MANY = 100  # times as many independent learners
 _JACKKNIFE = 20  # parts
 _DRAWS = 4000  # of the two z
 
@@ -129,9 +130,10 @@ def _from_correlation(known: Uncertainty, n: int, n_samples: int, coverage: Cove
     c = known.correlation_interval()
     lowest, voters = float(learner_correlation_bounds(n).low), coverage.mean_voters
     value, most, least = (voters / (1 + (voters - 1) * max(one, lowest + 1e-6)) for one in c)
+    known_independence = value <= _MANY * n  # errors that exclude each other have no such number
     return replace(
         no_votes(n, ""),
-        independence=Estimate(value, least, most),
+        independence=Estimate(value, least, most) if known_independence else _UNKNOWN,
         error_correlation=c,
         mean_accuracy=known.accuracy_interval(),
         samples_needed=float(np.ceil(n_samples * (Z * known.correlation_error() / CLOSE) ** 2)),

@@ -104,7 +104,13 @@ def _families(a: Assessment) -> Finding | None:
         inside, across = _same_errors(a, first, first), _same_errors(a, first, others)
         beside = "" if np.isnan(across) else f", with the others on {100 * across:.0f} %"
         n_more = len(groups) - 1
-        more = "" if not n_more else " Another family does so too." if n_more == 1 else f" {n_more} others do so too."
+        more = (
+            ""
+            if not n_more
+            else " Another family does so too."
+            if n_more == 1
+            else f" {n_more} others do so too."
+        )
         text = (
             f"{name_learners(a.learners, first)} make more errors together than the rest of the panel has in common "
             f"(where one of two errs, both give the same wrong label on {100 * inside:.0f} %{beside}): they count for "

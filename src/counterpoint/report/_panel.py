@@ -82,9 +82,7 @@ def _labels_lead(a: AgreementAssessment) -> list[Sentence]:
     right, c = a.bounds.consensus, a.bounds.correlation
     if math.isfinite(right.low):
         second += [(". Their consensus is right on between ", False), (_ends_percent(right), True)]
-        second.append(
-            (f", if their errors are correlated by {number(c.low, 2)} to {number(c.high, 2)}", False)
-        )
+        second.append((f", if their errors are correlated by {c.low:.2g} to {c.high:.2g}", False))
     return [[*told, (".", False)], [*second, (".", False)]]
 
 
@@ -117,11 +115,7 @@ def _labels_tiles(a: AgreementAssessment) -> list[tuple[str, str, str]]:
     found, alpha = a.agreement.observed, a.agreement.krippendorff_alpha
     right, c = a.bounds.consensus, a.bounds.correlation
     between = _ends_percent(right, " to ") if math.isfinite(right.low) else percent(math.nan)
-    if_shared = (
-        f"if errors are correlated by {number(c.low, 2)} to {number(c.high, 2)}"
-        if math.isfinite(c.low)
-        else ""
-    )
+    if_shared = f"if errors are correlated by {c.low:.2g} to {c.high:.2g}" if math.isfinite(c.low) else ""
     return [
         ("Agreement of two learners", percent(found.value), f"95 % interval {interval(found)}"),
         ("Krippendorff's alpha", number(alpha.value, 2), f"{_CHANCE}; 95 % interval {_ends(alpha, 2)}"),
