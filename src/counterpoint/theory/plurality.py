@@ -21,6 +21,7 @@ from counterpoint.theory._jury import binomial, factor_angle, least_error_correl
 __all__ = ["MOST_VOTES", "plurality_accuracy", "plurality_credit"]
 
 _ALIKE = 0.999  # an agreement above it is 1
+_MOST_HELD = 2**19  # numbers of votes, for all numbers of right ones, that are looked at at once
 _NODES = 401  # of the common factor
 _TERMS = 18  # of a series whose terms fall like 1 / (j + 1)!
 _EVEN = 1e-12  # a spread below it is none
@@ -139,7 +140,8 @@ def plurality_credit(n: int, n_classes: int, agreement: float) -> FloatArray:
         few = (votes > 0) & (2 * votes <= n)
         credit[few] = 0.0
         few &= n - votes <= votes * n_wrong  # else some wrong class has more
-        credit[few] = _credit_of_spread(votes[few], n, n_wrong, agreement)
+        parts = np.array_split(votes[few], np.count_nonzero(few) * n // _MOST_HELD + 1)
+        credit[few] = np.concatenate([_credit_of_spread(part, n, n_wrong, agreement) for part in parts])
     return credit
 
 
