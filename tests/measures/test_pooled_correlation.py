@@ -6,6 +6,7 @@ from hypothesis import assume, given
 
 from counterpoint.exceptions import UndefinedMeasureWarning
 from counterpoint.measures import learner_learner_correlation, truth_learner_correlation
+from counterpoint.outputs import Outputs, sufficient_statistics
 from counterpoint.theory import truth_correlation_bounds
 from tests.measures.references import ensembles, random_probabilities, random_votes, soft_ensembles
 
@@ -63,3 +64,12 @@ def test_a_constant_learner_has_none():
 def test_pooled_is_refused_class_by_class():
     with pytest.raises(ValueError, match="`pooled` must be False where `per_class` is True; got True"):
         truth_learner_correlation([0, 1], [[0, 1]], pooled=True, per_class=True)
+
+
+def test_nine_tenths_of_the_samples_are_enough_for_averages():
+    y_true = np.repeat([0, 1, 2], [45, 45, 10])
+    votes = np.where(y_true == 2, 0, y_true)
+    columns = sufficient_statistics(Outputs([votes, y_true], y_true), columns=True).columns
+    assert columns.covered
+    y_true[0] = 2
+    assert not sufficient_statistics(Outputs([votes, y_true], y_true), columns=True).columns.covered

@@ -1,5 +1,8 @@
 """Votes for many classes: the path that goes pair by pair and sample by sample, against that class by class."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -181,3 +184,15 @@ def test_memory_does_not_grow_with_the_square_of_the_classes():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 20e6  # a table of classes by classes, or by samples, takes 128 MB
+
+
+def test_time_and_memory_are_recorded_within_bounds():
+    path = Path(__file__).parents[2] / "results" / "bench_many_classes.json"
+    rows = json.loads(path.read_text(encoding="utf-8"))["panels"]
+    found = {(row["learners"], row["classes"]): row["now"] for row in rows}
+    assert found[3, 4_000]["cpu_seconds"] < 2
+    assert found[3, 100_000]["cpu_seconds"] < 10
+    assert found[3, 100_000]["peak_gb"] < 1
+    assert found[3, None]["cpu_seconds"] < 1
+    assert max(found[5_000, 2]["peak_gb"], found[5_000, 10]["peak_gb"]) < 2
+    assert all(row["ratio"] < 1 for row in rows if "ratio" in row)

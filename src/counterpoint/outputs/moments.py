@@ -225,7 +225,7 @@ class Columns:
             return True
         known = ~self.constant & varied
         some = known[self.enough & ~self.constant.all(axis=1)]
-        least = COVERED * self.truth_means[varied].sum()
+        least = COVERED * self.truth_means[varied].sum() - 1e-9  # rounding
         if some[:, varied].all():
             return True
         if (some @ self.truth_means < least).any():
@@ -234,8 +234,7 @@ class Columns:
             return True
         held = some * np.sqrt(self.truth_means)
         return all(
-            bool((row @ held.T >= least - 1e-12).all())
-            for row in np.array_split(held, max(len(held) // 1000, 1))
+            bool((row @ held.T >= least).all()) for row in np.array_split(held, max(len(held) // 1000, 1))
         )
 
 
