@@ -48,7 +48,9 @@ def test_a_long_file_with_abstentions_is_assessed(panel, capsys):
     expected = assess(truth, votes, learners=list("abcd"), name="long")
     assert " ".join(expected.verdict.split()) in printed
     votes_worth = expected.effective.votes
-    assert f"effective votes: judges as good as {expected.effective.best} {votes_worth.as_count()}" in printed
+    assert (
+        f"effective votes: learners as good as {expected.effective.best} {votes_worth.as_count()}" in printed
+    )
     assert "One more learner like these would" in printed
     assert "of the votes are missing" in printed
     assert "1 sample is without any vote" in printed

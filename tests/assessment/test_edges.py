@@ -30,7 +30,9 @@ def test_a_vote_that_is_never_wrong_has_a_worth():
             f"The 5 are worth {votes.value:.1f} independent learners as good as {a.effective.best}"
             in a.verdict
         )
-        assert dict(a.summary())[f"effective votes: judges as good as {a.effective.best}"] == votes.as_count()
+        assert (
+            dict(a.summary())[f"effective votes: learners as good as {a.effective.best}"] == votes.as_count()
+        )
         assert Assessment.from_json(a.to_json()).effective.votes == votes
         assert a.effective.best in EnsembleReport(a).html()
 
