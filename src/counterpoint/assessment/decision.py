@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterpoint._validation import FloatArray
+from counterpoint._validation import FloatArray, IntArray
+from counterpoint.assessment.bootstrap import stratified_parts
 from counterpoint.assessment.comparison import paired_difference, paired_test
 from counterpoint.assessment.groups import Challenge, Estimate, Finding
 from counterpoint.assessment.sample_findings import name_learners
 from counterpoint.assessment.votes import best_learner
-from counterpoint.outputs import Outputs, vote_credit, vote_scores
+from counterpoint.outputs import Outputs, ratio, vote_credit, vote_scores
 
 __all__ = ["UNDECIDED", "challenge", "decide"]
 
@@ -48,47 +49,49 @@ def challenge(read: Outputs, voting: str, groups: NDArray[np.intp] | None) -> Ch
     """
     read = read.compact if voting == "hard" else read
     assert read.truth_codes is not None
-    right, here = np.zeros((2, read.n_learners, read.n_samples), dtype=bool)
+    parts = stratified_parts(read.truth_codes, groups, _PARTS)
+    credit, right, answered = _count(read, voting, parts)
+    best = _best(right.sum(axis=0), answered.sum(axis=0))
+    elsewhere = [
+        _best(right.sum(axis=0) - right[k], answered.sum(axis=0) - answered[k]) for k in range(_PARTS)
+    ]
+    rows = _less(read, credit, sorted({best, *elsewhere}))
+    difference, p = paired_difference(rows[best], groups), paired_test(rows[best], groups)
+    if difference.value < 0:
+        d = np.select([parts == k for k in range(_PARTS)], [rows[learner] for learner in elsewhere])
+        behind = not np.isnan(d).all() and np.nanmean(d) < 0
+        p = min(paired_test(d, groups) * len(set(elsewhere)), 1.0) if behind else 1.0
+    known = ~np.isnan(rows[best])
+    n_groups = int(known.sum()) if groups is None else len(np.unique(groups[known]))
+    return Challenge(best, difference, p, n_groups)
+
+
+def _count(read: Outputs, voting: str, parts: IntArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the credit of the vote, (n,), and of each part how often learners are right and answer, (P, N)."""
+    assert read.truth_codes is not None
     credit = np.empty(read.n_samples)
+    right, answered = np.zeros((2, _PARTS, read.n_learners))
     for block in read.blocks():
         scores = vote_scores(read, np.ones((1, read.n_learners)), block, (voting,))[voting][0]
         credit[block] = vote_credit(scores, read.truth_codes[block])
-        right[:, block], here[:, block] = read.right(block), read.present(block)
-    answered = here.sum(axis=1)
-    learner = best_learner(right.sum(axis=1) / answered, answered)
-    d = _less(credit, right, here, learner)
-    difference, p = paired_difference(d, groups), paired_test(d, groups)
-    if difference.value < 0:
-        p = _judged_elsewhere(credit, right, here, groups)
-    known = ~np.isnan(d)
-    n_groups = int(known.sum()) if groups is None else len(np.unique(groups[known]))
-    return Challenge(learner, difference, p, n_groups)
+        inside = (parts[block] == np.arange(_PARTS)[:, np.newaxis]).astype(np.float32)
+        right += inside @ read.right(block).T
+        answered += inside @ read.present(block).astype(np.float32).T
+    return credit, right, answered
 
 
-def _judged_elsewhere(
-    credit: FloatArray, right: NDArray[np.bool_], here: NDArray[np.bool_], groups: NDArray[np.intp] | None
-) -> float:
-    """Return the p-value where learners are chosen on other samples; 1 if they are not behind the vote there."""
-    units = np.arange(len(credit)) if groups is None else groups
-    parts = np.random.default_rng(0).permutation(int(units.max()) + 1)[units] % _PARTS
-    d, chosen = np.full(len(credit), np.nan), set()
-    for part in range(_PARTS):
-        rest, judged = parts != part, parts == part
-        answered = here[:, rest].sum(axis=1)
-        accuracies = np.divide(
-            right[:, rest].sum(axis=1), answered, out=np.zeros(len(here)), where=answered > 0
+def _best(right: FloatArray, answered: FloatArray) -> int:
+    return best_learner(np.nan_to_num(ratio(right, answered)), np.maximum(answered, 1))
+
+
+def _less(read: Outputs, credit: FloatArray, learners: list[int]) -> dict[int, FloatArray]:
+    """Return the credit of the vote less that of each learner, NaN where this one has no answer."""
+    rows = np.empty((len(learners), read.n_samples))
+    for block in read.blocks():
+        rows[:, block] = np.where(
+            read.present(block)[learners], credit[block] - read.right(block)[learners], np.nan
         )
-        learner = best_learner(accuracies, np.maximum(answered, 1))
-        d[judged] = _less(credit, right, here, learner)[judged]
-        chosen.add(learner)
-    if np.isnan(d).all() or np.nanmean(d) >= 0:
-        return 1.0
-    return min(paired_test(d, groups) * len(chosen), 1.0)
-
-
-def _less(credit: FloatArray, right: NDArray[np.bool_], here: NDArray[np.bool_], learner: int) -> FloatArray:
-    """Return the credit of the vote less that of a learner, NaN where this one has no answer."""
-    return np.where(here[learner], credit - right[learner], np.nan)
+    return dict(zip(learners, rows, strict=True))
 
 
 def decide(a: Any) -> Finding:
