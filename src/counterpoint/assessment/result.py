@@ -207,7 +207,7 @@ class Assessment(AssessmentBase):
         return f"<Assessment {self.name!r}: {self.n_learners} learners, {self.voting} vote {self.vote}>"
 
     def learner_rows(self, most: int = _SHOWN) -> list[tuple[str, ...]]:
-        """Return name, accuracy, worth, weight and change of the vote without each learner as text, the best first.
+        """Return name, accuracy, worth and weight of the learners as text, the best first.
 
         Where votes are missing, the share of the samples that it answered follows.
 
@@ -220,18 +220,9 @@ class Assessment(AssessmentBase):
         if len(order) > most:
             order = np.concatenate([order[: most // 2], order[-(most // 2) :]])
         complete, right = self.coverage.complete, self._learner_estimates()
-        header = (
-            "learner",
-            "right (95 % interval)",
-            "worth",
-            "weight",
-            "vote without it",
-            *([] if complete else ["answered"]),
-        )
+        header = ("learner", "right (95 % interval)", "worth", "weight", *([] if complete else ["answered"]))
         rows: list[tuple[str, ...]] = [header]
         for i in order.tolist():
-            change = Difference(float(self.votes.without[i]), float(self.votes.without_error[i]))
-            without = "" if np.isnan(change.value) else str(change)
             share = f"{100 * self.coverage.answered[i] / self.n_samples:.1f} %"
             worth, error = self.effective.worth[i], self.effective.worth_error[i]
             known = "" if np.isnan(error) else f" ± {error:.2f}"
@@ -242,7 +233,6 @@ class Assessment(AssessmentBase):
                     right[i].as_percent(),
                     "" if np.isnan(worth) else f"{worth:+.2f}{known}",
                     f"{weight:.2f}",
-                    without,
                     *([] if complete else [share]),
                 )
             )

@@ -120,10 +120,10 @@ def _few_groups(a: Assessment) -> Finding | None:
 def _correlation_sample(a: Assessment) -> Finding | None:
     """Report how many samples would tell how much the learners err together."""
     needed = a.effective.samples_needed
-    if a.n_samples < FEW or not needed > a.n_samples:
+    size = float(f"{needed:.2g}")  # an estimate itself
+    if a.n_samples < FEW or not size > a.n_samples:
         return None
     known = CLOSE * float(np.sqrt(needed / a.n_samples))
-    size = float(f"{needed:.2g}")  # an estimate itself
     text = (
         f"With {a.n_samples:,} samples the correlation of being correct is known to ± {known:.2f}; about {size:,.0f} "
         f"would bring it to ± {CLOSE}."
