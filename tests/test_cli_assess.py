@@ -286,7 +286,7 @@ def test_costs_come_as_pairs_or_from_a_file_and_are_shown(form, votes_csv, data,
         (tmp_path / given).write_text(text)
     assert main([*arguments(votes_csv, "select"), "--costs", given]) == 0
     words = " ".join(capsys.readouterr().out.split())
-    assert "cost size vote against the best panel" in words
+    assert "cost per vote size vote against the best panel" in words
     assert main([*arguments(votes_csv, "select"), "--costs", given, "--json"]) == 0
     read = Selection.from_json(capsys.readouterr().out)
     assert read.to_json() == select(*data, learners=LEARNERS, costs=COSTS).to_json()

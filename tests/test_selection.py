@@ -421,7 +421,7 @@ def test_a_selection_refuses_another_pool_and_another_text():
         words = f"`text` must be the JSON of a Selection; got {text!r}."
         with pytest.raises(ValueError, match=f"^{re.escape(words)}$"):
             Selection.from_json(text)
-    with pytest.raises(ValueError, match=r"^`data` must be a Selection with schema 3; got schema 1\.$"):
+    with pytest.raises(ValueError, match=r"^`data` must be a Selection with schema 4; got schema 1\.$"):
         Selection.from_dict(selection.to_dict() | {"schema": 1})
     with pytest.raises(
         ValueError, match=r"^`data` must have the fields of Selection; got none named 'path'\.$"
@@ -659,3 +659,27 @@ def test_groups_stay_in_one_part_whatever_the_method(method, monkeypatch):
     assert seen
     for some in seen:
         assert (np.bincount(groups[some], minlength=50) % 4 == 0).all()
+
+
+@pytest.mark.parametrize("n_classes", [2, 100])
+def test_panels_of_independent_equals_are_worth_their_number_and_cost_as_much_a_vote(n_classes):
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, n_classes, 4000)
+    wrong = (truth + rng.integers(1, n_classes, (4, 4000))) % n_classes
+    votes = np.where(rng.random((4, 4000)) < 0.8, truth, wrong)
+    coin = rng.integers(0, n_classes, 4000)
+    selection = select(truth, [*votes, coin], "largest", costs=[2, 2, 2, 2, 1])
+    for panel in selection.panels:
+        if 4 in panel.indices:  # the coin, at best without a weight
+            assert panel.votes < len(panel.indices) - 0.8
+        else:
+            assert panel.votes == pytest.approx(len(panel.indices), rel=0.12)
+            assert panel.cost_per_vote == pytest.approx(2, rel=0.12)
+    assert Selection.from_json(selection.to_json()).panels[-1].votes == selection.panels[-1].votes
+
+
+def test_effective_votes_of_a_panel_are_undefined_without_samples_to_judge_them():
+    few = select([0, 1, 0, 1], [[0, 1, 0, 1], [0, 1, 1, 1], [1, 0, 0, 1]])
+    assert all(np.isnan(panel.votes) and np.isnan(panel.cost_per_vote) for panel in few.panels)
+    perfect = np.arange(100) % 2
+    assert np.isnan(select(perfect, [perfect, 1 - perfect, perfect]).panels[0].votes)

@@ -204,15 +204,17 @@ def _print_panels(screen: Console, selection: Selection) -> None:
     for panel in panels:
         names = ", ".join(selection.learners[i] for i in panel.indices.tolist())
         here = "bold" if set(panel.indices.tolist()) == mine else ""
-        cost = [as_text(f"{panel.cost:g}", style=here)] if with_costs else []
+        each = "" if np.isnan(panel.cost_per_vote) else f"{panel.cost_per_vote:.3g}"
+        cost = [as_text(text, style=here) for text in (f"{panel.cost:g}", each)] if with_costs else []
         cells = (str(len(panel.indices)), f"{100 * panel.accuracy.value:.1f} %", points(panel.behind), names)
         rows.append([*cost, *(as_text(cell, style=here) for cell in cells)])
-    costs = ["cost"] if with_costs else []
+    costs = ["cost", "per vote"] if with_costs else []
     _print_rows(screen, [*costs, "size", "vote", "against the best", "panel"], rows)
     screen.print(
         as_text(
             "chosen: how often a learner is chosen if a fifth of the samples is left out. All accuracies are on "
-            "samples that did not choose; the chosen panel is in bold.",
+            "samples that did not choose; the chosen panel is in bold."
+            + (" Per vote: the cost of one effective vote." if with_costs else ""),
             style="dim",
         )
     )

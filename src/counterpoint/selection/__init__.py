@@ -21,7 +21,7 @@ from counterpoint.assessment import (
 from counterpoint.outputs import VOTINGS, Outputs
 from counterpoint.selection._choosers import Greedy
 from counterpoint.selection._crossfit import Choice, CrossFit, Settings, panel_credits
-from counterpoint.selection._effects import UNDEFINED, judge_choice
+from counterpoint.selection._effects import UNDEFINED, judge_choice, panel_votes
 from counterpoint.selection._size import first_best
 from counterpoint.selection.result import Panel, Selection, points, reverse
 
@@ -158,7 +158,7 @@ def select(
         learners=names,
         **_chosen(choice),
         **worth._asdict(),
-        panels=_panels(choice, settings.costs, cross.groups_without()),
+        panels=_panels(choice, settings.costs, cross.groups_without(), panel_votes(cross, choice)),
         costs=settings.costs,
         fitted_accuracy=float(panel_credits(read, settings.voting, choice.weights[np.newaxis])[0].mean()),
         path=np.array(choice.fit.picks[-1], dtype=np.int64),
@@ -189,7 +189,9 @@ def _members(picks: Sequence[int], weights: FloatArray) -> dict[str, Any]:
     return {"indices": indices, "weights": weights[indices]}
 
 
-def _panels(choice: Choice, costs: FloatArray, groups: IntArray | None) -> tuple[Panel, ...]:
+def _panels(
+    choice: Choice, costs: FloatArray, groups: IntArray | None, votes: FloatArray
+) -> tuple[Panel, ...]:
     """Return the panels of a fit, each set of learners once, with what is known of them on other samples."""
     found: dict[tuple[int, ...], Panel] = {}
     credit = choice.credit
@@ -202,9 +204,8 @@ def _panels(choice: Choice, costs: FloatArray, groups: IntArray | None) -> tuple
             behind = paired_difference(credit[at] - best, groups)
         key = tuple(sorted(members["indices"].tolist()))
         if key not in found or at <= choice.at:
-            found[key] = Panel(
-                **members, cost=float(costs[list(key)].sum()), accuracy=accuracy, behind=behind
-            )
+            cost = float(costs[list(key)].sum())
+            found[key] = Panel(**members, cost=cost, accuracy=accuracy, behind=behind, votes=float(votes[at]))
     return tuple(found.values())
 
 

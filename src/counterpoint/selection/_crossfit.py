@@ -7,7 +7,7 @@ that choice too, the same is done without one more part. Every fit is made once.
 Notation: N learners, P panels from small to large (or from cheap to dear), n samples.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ from counterpoint.selection._choosers import Caruana, Chooser, Greedy
 from counterpoint.selection._pursuit import Moments, Pursuit
 from counterpoint.selection._size import within_noise
 
-__all__ = ["PARTS", "Choice", "CrossFit", "Settings", "panel_credits"]
+__all__ = ["PARTS", "Choice", "CrossFit", "Settings", "padded", "panel_credits", "panel_scores"]
 
 PARTS = 5
 _FEWEST = 20  # samples, to judge anything on a part of them
@@ -123,8 +123,8 @@ class CrossFit:
         """Return the credit of the panels on every part, fitted without it, (P, n), and the squared error, (P,)."""
         n = len(self.fits(left)[which].weights)
         found = [self._judged(left | {k}, k, which) for k in range(PARTS) if k not in left]
-        credit = np.concatenate([_padded(credit, n) for credit, _ in found], axis=1)
-        errors = np.concatenate([_padded(errors, n) for _, errors in found], axis=1)
+        credit = np.concatenate([padded(credit, n) for credit, _ in found], axis=1)
+        errors = np.concatenate([padded(errors, n) for _, errors in found], axis=1)
         return credit, errors.mean(axis=1)
 
     def _judge(self, left: Left, k: int, which: int) -> tuple[FloatArray, FloatArray]:
@@ -184,22 +184,28 @@ class CrossFit:
         return Moments.of(self.read.take(np.flatnonzero(self.parts == k)), self.settings.voting)
 
 
-def panel_credits(read: Outputs, voting: str, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the credit of each panel on each sample, and the squared error of its probabilities, both (P, n)."""
-    read = read.compact if voting == "hard" else read
-    codes = read.truth_codes
-    assert codes is not None
-    credit, errors = np.empty((2, len(weights), read.n_samples))
+def panel_scores(read: Outputs, voting: str, weights: FloatArray) -> Iterator[tuple[slice, int, FloatArray]]:
+    """Yield the scores of the vote of each panel block by block: the samples, the panel, and (m, B)."""
     used = np.flatnonzero(weights.any(axis=0))  # few of a large pool
     width = max(1, 2**22 // (max(len(weights), len(used)) * len(read.symbols)))
     for start in range(0, read.n_samples, width):
         block = slice(start, min(start + width, read.n_samples))
         given = np.stack([learner_scores(read, i, block, voting) for i in used.tolist()])
         for i, scores in enumerate(np.tensordot(weights[:, used], given.astype(np.float64), 1)):
-            credit[i, block] = vote_credit(scores, codes[block])
-            proba = scores_to_probabilities(scores, voting)
-            true = proba[codes[block], np.arange(proba.shape[1])]
-            errors[i, block] = (proba**2).sum(axis=0) - 2 * true + 1
+            yield block, i, scores
+
+
+def panel_credits(read: Outputs, voting: str, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the credit of each panel on each sample, and the squared error of its probabilities, both (P, n)."""
+    read = read.compact if voting == "hard" else read
+    codes = read.truth_codes
+    assert codes is not None
+    credit, errors = np.empty((2, len(weights), read.n_samples))
+    for block, i, scores in panel_scores(read, voting, weights):
+        credit[i, block] = vote_credit(scores, codes[block])
+        proba = scores_to_probabilities(scores, voting)
+        true = proba[codes[block], np.arange(proba.shape[1])]
+        errors[i, block] = (proba**2).sum(axis=0) - 2 * true + 1
     return credit, errors
 
 
@@ -210,6 +216,6 @@ def _spent(walk: Sequence[int], costs: FloatArray) -> FloatArray:
     return spent
 
 
-def _padded(rows: FloatArray, count: int) -> FloatArray:
+def padded(rows: FloatArray, count: int) -> FloatArray:
     """Return so many rows; where a fit had fewer learners to pick from, its last panel stands for larger ones."""
     return rows[np.minimum(np.arange(count), len(rows) - 1)]

@@ -15,7 +15,9 @@ from counterpoint.assessment import (
     error_of_mean,
     paired_difference,
 )
-from counterpoint.selection._crossfit import PARTS, Choice, CrossFit, panel_credits
+from counterpoint.outputs import Outputs, ratio, scores_to_probabilities
+from counterpoint.selection._crossfit import PARTS, Choice, CrossFit, padded, panel_credits, panel_scores
+from counterpoint.theory import signal_from_correlation
 
 _MOST_LEARNERS = 200  # of larger pools, only learners that a part chose have an effect
 
@@ -85,3 +87,66 @@ def _on_part(cross: CrossFit, k: int, choice: Choice, learners: list[int]) -> Fl
     has = weights[learners] > 0
     gains = np.where(has[:, np.newaxis], credit[0] - credit[2:], credit[2:] - credit[0])
     return np.concatenate([credit[:2], gains])
+
+
+def panel_votes(cross: CrossFit, choice: Choice) -> FloatArray:
+    """Return the effective votes of each panel of a fit, (P,); NaN where nothing could be judged.
+
+    Panels and the best learner are those of the other parts.
+    """
+    n = len(choice.fit.weights)
+    if choice.credit is None:
+        return np.full(n, np.nan)
+    which = next(at for at, fit in enumerate(cross.fits(frozenset())) if fit is choice.fit)
+    right = np.stack([_right(cross.part(k)) for k in range(PARTS)])
+    answered = np.array([cross.part(k).n_samples for k in range(PARTS)])
+    sums = _SignalSums(n + 1, len(cross.read.classes))
+    for k in range(PARTS):
+        best = int(np.argmax((right.sum(axis=0) - right[k]) / (answered.sum() - answered[k])))
+        weights = padded(cross.fits(frozenset({k}))[which].weights, n)
+        alone = np.eye(1, cross.read.n_learners, best)
+        sums.add(cross.part(k), cross.settings.voting, np.vstack([weights, alone]))
+    *panels, best_signal = sums.signals().tolist()
+    single = np.count_nonzero(choice.fit.weights, axis=1) == 1  # no learner is better than the best
+    best_signal = max([best_signal, *np.array(panels)[single]])
+    return np.array(panels) / best_signal if 0 < best_signal < np.inf else np.full(n, np.nan)
+
+
+def _right(read: Outputs) -> FloatArray:
+    right = np.zeros(read.n_learners)
+    for block in read.blocks():
+        right += read.right(block).sum(axis=1)
+    return right
+
+
+class _SignalSums:
+    """What the correlation of the outputs of some panels with the truth follows from, pooled over the classes."""
+
+    def __init__(self, n_panels: int, n_classes: int) -> None:
+        self.right, self.square = np.zeros((2, n_panels))
+        self.mean, self.truth = np.zeros((n_panels, n_classes)), np.zeros(n_classes)
+
+    def add(self, read: Outputs, voting: str, weights: FloatArray) -> None:
+        few = read.compact if voting == "hard" else read
+        assert read.truth_codes is not None
+        assert few.truth_codes is not None
+        m = len(self.truth)
+        self.truth += np.bincount(read.truth_codes, minlength=m)
+        for block, i, scores in panel_scores(few, voting, weights):
+            proba = scores_to_probabilities(scores, voting)
+            true = few.truth_codes[block]
+            self.right[i] += proba[true, np.arange(len(true))].sum()
+            self.square[i] += (proba**2).sum()
+            if few is read:
+                self.mean[i] += proba.sum(axis=1)
+            else:
+                codes = read.compact_classes[:, block]
+                self.mean[i] += np.bincount(codes[codes >= 0], proba[codes >= 0], minlength=m)
+
+    def signals(self) -> FloatArray:
+        """Return the ratio of signal to noise of each panel, (P,)."""
+        n = self.truth.sum()
+        mean, truth = self.mean / n, self.truth / n
+        spread = np.sqrt(np.maximum(self.square / n - (mean**2).sum(axis=1), 0) * (1 - truth @ truth))
+        r = ratio(self.right / n - mean @ truth, spread)
+        return signal_from_correlation(np.nan_to_num(r).clip(-1, 1))

@@ -17,7 +17,7 @@ from counterpoint.outputs import Outputs, RunningVote, as_array
 
 _PRINTED = 20  # learners that a printed selection shows
 _HEADER = ("learner", "weight", "without it, points")
-_SCHEMA = 3  # of the JSON; raise it whenever a field changes
+_SCHEMA = 4  # of the JSON; raise it whenever a field changes
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +36,9 @@ class Panel:
         Accuracy of the vote, on samples that did not choose the panel. NaN if there are too few.
     behind : Estimate
         ``accuracy`` less that of the most accurate panel, with its paired 95 % interval.
+    votes : float
+        Effective votes: how many learners as good as the best, erring independently, the panel is worth, on samples
+        that chose neither the panel nor the best learner. NaN if there are too few, or if that learner is never wrong.
 
     Examples
     --------
@@ -51,6 +54,12 @@ class Panel:
     cost: float
     accuracy: Estimate
     behind: Estimate
+    votes: float
+
+    @property
+    def cost_per_vote(self) -> float:
+        """The cost of each effective vote; NaN if the panel is worth nothing."""
+        return self.cost / self.votes if self.votes > 0 else np.nan
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -294,6 +303,8 @@ def _restored(data: Mapping[str, Any], kind: Any) -> Any:
             value = np.array([np.nan if one is None else one for one in value], dtype)
         elif field.type is Estimate:
             value = _estimate(value)
+        elif field.name == "votes":
+            value = np.nan if value is None else value
         elif field.name == "effects":
             value = tuple(map(_estimate, value))
         elif field.name == "panels":
