@@ -1,17 +1,20 @@
 """Bootstrap of means over samples, or over groups of samples that belong together; parts that keep groups whole."""
 
 from collections.abc import Callable
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import stdtrit
 
-from counterpoint._validation import FloatArray, IntArray
+from counterpoint._validation import ROUNDING, FloatArray, IntArray
 from counterpoint.assessment.groups import Estimate, Finding
 from counterpoint.outputs import split_truth
 
 __all__ = [
     "FEWEST_GROUPS",
     "FEW_GROUPS",
+    "GroupSums",
     "bootstrap_estimates",
     "check_groups",
     "few_groups",
@@ -203,3 +206,43 @@ def stratified_parts(
     part = np.empty(n_groups, dtype=np.int64)
     part[order[within]] = places % n_parts
     return part if groups is None else part[groups]
+
+
+class GroupSums(NamedTuple):
+    """Sums over groups of samples that belong together, and the sizes of the groups, (G,)."""
+
+    sums: FloatArray
+    sizes: FloatArray
+    square: float  # variance of the values
+
+    @classmethod
+    def of(cls, values: FloatArray, codes: IntArray) -> Self:
+        """Add up values by their groups."""
+        sizes = np.bincount(codes).astype(np.float64)
+        sums: FloatArray = np.bincount(codes, values).astype(np.float64)
+        return cls(sums, sizes, float(values.var()))
+
+    def with_a_win_each(self) -> Self:
+        """Return the sums with two groups more, which one vote each wins by as much as other groups differ."""
+        differ = np.abs(self.sums[np.abs(self.sums) > ROUNDING])
+        win = float(differ.mean() if len(differ) else self.sizes.mean())
+        return self._replace(sums=np.append(self.sums, [win, -win]), sizes=np.append(self.sizes, [win, win]))
+
+    def variance(self, mean: float) -> float:
+        """Return the variance of the mean, corrected for the leverage of large groups."""
+        n = self.sizes.sum()
+        return float(((self.sums - self.sizes * mean) ** 2 / (1 - self.sizes / n)).sum() / n**2)
+
+    def limit(self, tail: float = 0.975) -> float:
+        """Return a quantile of Student's t.
+
+        Its degrees of freedom are those of a sum of the groups' variances. These grow with the size of a group, by as
+        much as its samples are alike.
+        """
+        n, sizes = self.sizes.sum(), self.sizes
+        around = ((self.sums - sizes * self.sums.sum() / n) ** 2).sum()
+        others = (sizes * (sizes - 1)).sum()
+        alike = np.clip((around / self.square - n) / others, 0, 1) if self.square * others > 0 else 1.0
+        variances = sizes * (1 + (sizes - 1) * alike)
+        freedom = variances.sum() ** 2 / (variances**2).sum() - 1
+        return float(stdtrit(max(freedom, 1.0), tail))

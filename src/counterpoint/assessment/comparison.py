@@ -6,12 +6,12 @@ Notation: n samples in G groups that belong together; d is the credit of one vot
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.fft import irfft, next_fast_len
-from scipy.special import ndtr, ndtri, stdtrit
+from scipy.special import ndtr, ndtri
 
 from counterpoint._notebook import html_block, html_list, html_table
 from counterpoint._plain import plain
@@ -23,7 +23,7 @@ from counterpoint._validation import (
     check_interval,
     check_number,
 )
-from counterpoint.assessment.bootstrap import FEW_GROUPS, FEWEST_GROUPS, check_groups
+from counterpoint.assessment.bootstrap import FEW_GROUPS, FEWEST_GROUPS, GroupSums, check_groups
 from counterpoint.assessment.groups import Estimate
 from counterpoint.assessment.learners import abstentions, named_outputs
 from counterpoint.assessment.votes import Z, wilson_interval
@@ -108,7 +108,7 @@ def credit_estimate(
     share, n = float(values.mean()), float(len(values))
     spread, limit, most = share * (1 - share) / n, Z, n
     if codes is not None:
-        sums = _GroupSums.of(values, codes)
+        sums = GroupSums.of(values, codes)
         if len(sums.sizes) < FEWEST_GROUPS:
             return Estimate(share, np.nan, np.nan)
         spread, limit = sums.variance(share), sums.limit()
@@ -170,7 +170,7 @@ def paired_difference(
         middle, limit = d.sum() / n, ndtri(tail)
         spread = max((d**2).sum() + 2 - n * middle**2, 0) / n**2
     else:
-        sums = _GroupSums.of(d, codes)
+        sums = GroupSums.of(d, codes)
         if len(sums.sizes) < FEWEST_GROUPS:
             return Estimate(float(d.mean()), np.nan, np.nan)
         more = sums.with_a_win_each()
@@ -214,7 +214,7 @@ def paired_test(differences: ArrayLike, groups: ArrayLike | None = None) -> floa
     0.0117
     """
     d, codes = _defined(differences, groups)
-    sums = d if codes is None else _GroupSums.of(d, codes).sums
+    sums = d if codes is None else GroupSums.of(d, codes).sums
     if codes is not None and len(sums) < FEWEST_GROUPS:
         return float("nan")
     return _sign_flip_test(sums[np.abs(sums) > ROUNDING])
@@ -249,48 +249,9 @@ def error_of_mean(values: ArrayLike, groups: ArrayLike | None = None, *, sure: f
         codes = np.arange(len(known))
     if len(np.unique(codes)) < 2:
         return float("nan")
-    sums = _GroupSums.of(known, codes)
+    sums = GroupSums.of(known, codes)
     wider = 1.0 if sure is None or groups is None else sums.limit(float(ndtr(sure))) / sure
     return wider * float(np.sqrt(sums.variance(float(known.mean()))))
-
-
-class _GroupSums(NamedTuple):
-    """Sums over groups of samples that belong together, and the sizes of the groups, (G,)."""
-
-    sums: FloatArray
-    sizes: FloatArray
-    square: float  # variance of the values
-
-    @classmethod
-    def of(cls, values: FloatArray, codes: IntArray) -> Self:
-        sizes = np.bincount(codes).astype(np.float64)
-        sums: FloatArray = np.bincount(codes, values).astype(np.float64)
-        return cls(sums, sizes, float(values.var()))
-
-    def with_a_win_each(self) -> Self:
-        """Return the sums with two groups more, which one vote each wins by as much as other groups differ."""
-        differ = np.abs(self.sums[np.abs(self.sums) > ROUNDING])
-        win = float(differ.mean() if len(differ) else self.sizes.mean())
-        return self._replace(sums=np.append(self.sums, [win, -win]), sizes=np.append(self.sizes, [win, win]))
-
-    def variance(self, mean: float) -> float:
-        """Return the variance of the mean, corrected for the leverage of large groups."""
-        n = self.sizes.sum()
-        return float(((self.sums - self.sizes * mean) ** 2 / (1 - self.sizes / n)).sum() / n**2)
-
-    def limit(self, tail: float = 0.975) -> float:
-        """Return a quantile of Student's t.
-
-        Its degrees of freedom are those of a sum of the groups' variances. These grow with the size of a group, by as
-        much as its samples are alike.
-        """
-        n, sizes = self.sizes.sum(), self.sizes
-        around = ((self.sums - sizes * self.sums.sum() / n) ** 2).sum()
-        others = (sizes * (sizes - 1)).sum()
-        alike = np.clip((around / self.square - n) / others, 0, 1) if self.square * others > 0 else 1.0
-        variances = sizes * (1 + (sizes - 1) * alike)
-        freedom = variances.sum() ** 2 / (variances**2).sum() - 1
-        return float(stdtrit(max(freedom, 1.0), tail))
 
 
 def _defined(values: ArrayLike, groups: ArrayLike | None) -> tuple[FloatArray, IntArray | None]:

@@ -8,14 +8,14 @@ for many classes only those that occur on a sample have scores (``Outputs.compac
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from counterpoint._validation import FloatArray, IntArray
-from counterpoint.assessment.bootstrap import FEWEST_GROUPS
+from counterpoint.assessment.bootstrap import FEWEST_GROUPS, GroupSums
 from counterpoint.assessment.groups import Confusion, Estimate
 from counterpoint.measures.probability import ProbabilityScores
 from counterpoint.outputs import (
@@ -29,9 +29,6 @@ from counterpoint.outputs import (
     vote_scores,
     winners,
 )
-
-if TYPE_CHECKING:
-    from counterpoint.assessment.comparison import _GroupSums
 
 Z = 1.959964  # two-sided 95 %
 
@@ -103,15 +100,13 @@ def grouped_interval(sums: FloatArray, sizes: FloatArray, square: float | None =
     return wilson_interval(share, worth, found.limit())
 
 
-def _group_sums(sums: FloatArray, sizes: FloatArray, square: float | None = None) -> "_GroupSums | None":
+def _group_sums(sums: FloatArray, sizes: FloatArray, square: float | None = None) -> GroupSums | None:
     """Return sums over the groups that have samples, or None of fewer than five."""
-    from counterpoint.assessment.comparison import _GroupSums  # which imports this module
-
     some = sizes > 0
     if np.count_nonzero(some) < FEWEST_GROUPS:
         return None
     share = float(sums.sum() / sizes.sum())
-    return _GroupSums(sums[some], sizes[some], share * (1 - share) if square is None else square)
+    return GroupSums(sums[some], sizes[some], share * (1 - share) if square is None else square)
 
 
 def best_learner(accuracies: FloatArray, answered: IntArray) -> int:
