@@ -150,7 +150,8 @@ def test_a_learner_is_judged_on_what_it_answered():
     here = ~missing[0]
     some = assess(truth[here], np.ma.masked_array(votes, missing)[:, here])
     vote = 100 * some.vote.value
-    assert f"the vote of all 5 on {vote:.1f} % on what it answered (difference " in a.decision.text
+    assert f"the vote of all 5 on {vote:.1f} % (difference " in a.decision.text
+    assert a.decision.text.endswith(", on the samples that L1 answered).")
     assert a.votes.against_best.difference == pytest.approx(some.votes.against_best.difference)
     assert a.votes.against_best.n_groups == here.sum()
 
@@ -274,3 +275,14 @@ def test_the_decision_follows_the_comparison():
         allowed = {"worse": {"use_best", "leave_out"}, "better": {"keep_vote", "leave_out", "unclear"}}
         assert a.decision.code in allowed.get(says, {"no_difference", "unclear", "leave_out"})
         assert re.fullmatch(r"[A-Z].*\.", a.decision.text)
+
+
+def test_a_constant_learner_is_not_advised_though_it_is_right_more_often_than_the_vote():
+    rng = np.random.default_rng(0)
+    truth = (rng.random(2000) < 0.05).astype(int)
+    guesses = np.where(rng.random((4, 2000)) < 0.6, truth, 1 - truth)
+    a = assess(truth, np.vstack([np.zeros(2000, dtype=int), guesses]))
+    assert a.votes.against_best.learner == 0
+    assert a.votes.against_best.says == "worse"
+    assert a.decision.code == "unclear"
+    assert "always answering 0 would be right on" in a.decision.text

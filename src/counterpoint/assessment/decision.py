@@ -118,26 +118,28 @@ def decide(a: Any) -> Finding:
     }
     who, n = a.learners[at.learner], a.n_learners
     every = "both" if n == 2 else f"all {n:,}"
-    some = "" if a.coverage.complete else " on what it answered"
+    some = "" if a.coverage.complete else f", on the samples that {who} answered"
     if n == 1:
         return Finding("unclear", "info", "There is one learner, so there is nothing to decide.", numbers)
     if a.samples == "training":
         text = "What to use cannot be told from samples that the learners were trained on."
         return Finding("unclear", "info", text, numbers)
-    drop = 0 < len(a.changes.leave_out) < n - 1 and gain.is_gain and not best > vote + gain.value
-    if at.says == "worse" and not drop:
-        text = (
-            f"Use {who} alone: it is right on {_percent(best)}, the vote of {every} on {_percent(vote)}{some} "
-            f"({_points(at.difference)})."
-        )
-        return Finding("use_best", "warning", text, numbers)
-    if n > 1 and a.n_classes > 1 and a.vote.least <= a.by_class.baseline and a.by_class.baseline < 1:
+    baseline = a.by_class.baseline
+    alone = at.says == "worse" and a.votes.accuracy_low[at.learner] > (baseline if a.n_classes > 1 else 0)
+    if not alone and a.n_classes > 1 and a.vote.least <= baseline < 1:
         often = a.classes[int(np.argmax(a.by_class.shares))]
         text = (
             f"Do not rely on the vote yet: it is right on {_percent(a.vote.value)}, and always answering {often} would "
-            f"be right on {_percent(a.by_class.baseline)}."
+            f"be right on {_percent(baseline)}."
         )
         return Finding("unclear", "warning", text, numbers)
+    drop = 0 < len(a.changes.leave_out) < n - 1 and gain.is_gain and not best > vote + gain.value
+    if alone and not drop:
+        text = (
+            f"Use {who} alone: it is right on {_percent(best)}, the vote of {every} on {_percent(vote)} "
+            f"({_points(at.difference)}{some})."
+        )
+        return Finding("use_best", "warning", text, numbers)
     if drop:
         out = list(a.changes.leave_out)
         rest = n - len(out)
@@ -149,18 +151,18 @@ def decide(a: Any) -> Finding:
     if at.says == "better":
         text = (
             f"Keep the vote of {every}: it is right on {_percent(vote)}, the best learner, {who}, on "
-            f"{_percent(best)}{some} ({_points(at.difference)})."
+            f"{_percent(best)} ({_points(at.difference)}{some})."
         )
         return Finding("keep_vote", "good", text, numbers)
     wide = not (at.difference.high - at.difference.low) / 2 <= WIDE
     if wide or at.n_groups < FEW_GROUPS or a.coverage.n_voted < FEW:
         text = (
-            f"Not clear yet: the vote is right on {_percent(vote)} and {who} on {_percent(best)}{some}, and "
-            f"{a.counted} do not tell which is better ({_points(at.difference)})."
+            f"Not clear yet: the vote is right on {_percent(vote)} and {who} on {_percent(best)}, and "
+            f"{a.counted} do not tell which is better ({_points(at.difference)}{some})."
         )
         return Finding("unclear", "info", text, numbers)
     saved = f"{_WORDS[n - 1]} of {_WORDS[n]} answers" if n < len(_WORDS) else f"{n - 1:,} of {n:,} answers"
-    text = f"The vote and {who} cannot be told apart ({_points(at.difference)}): {who} alone saves {saved}."
+    text = f"The vote and {who} cannot be told apart ({_points(at.difference)}{some}): {who} alone saves {saved}."
     return Finding("no_difference", "info", text, numbers)
 
 
