@@ -277,6 +277,7 @@ def test_the_decision_follows_the_comparison():
         assert re.fullmatch(r"[A-Z].*\.", a.decision.text)
 
 
+@pytest.mark.filterwarnings("ignore::counterpoint.exceptions.UndefinedMeasureWarning")
 def test_a_constant_learner_is_not_advised_though_it_is_right_more_often_than_the_vote():
     rng = np.random.default_rng(0)
     truth = (rng.random(2000) < 0.05).astype(int)
