@@ -557,7 +557,9 @@ def test_a_panel_may_be_worth_less_than_one_learner_or_more_than_all(votes, fill
     widths = [patch.get_width() for patch in ax.patches if isinstance(patch, Rectangle)]
     assert sum(widths) / 0.84 == pytest.approx(filled)
     assert sum(isinstance(patch, Circle) for patch in ax.patches) == circles
-    assert ax.get_title(loc="left").startswith(f"4 judges are worth {votes:.1f} of their best")
+    assert ax.get_title(loc="left").startswith(
+        f"4 judges are worth {votes:.{1 if votes > 0.5 else 2}f} of their best"
+    )
 
 
 def test_effective_votes_that_are_unknown_are_not_drawn():

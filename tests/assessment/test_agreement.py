@@ -307,3 +307,13 @@ def test_undefined_numbers_do_not_warn_without_a_truth():
     with warnings.catch_warnings():
         warnings.simplefilter("error", UndefinedMeasureWarning)
         assess([[0, 0, 0], [0, 0, 0]])
+
+
+def test_the_bounds_allow_for_two_families_that_contradict_each_other():
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 10, 1000)
+    noisy = [np.where(rng.random(1000) < 0.95, x, rng.integers(0, 10, 1000)) for x in (truth, truth)]
+    votes = [*noisy, *((one + 1) % 10 for one in noisy)]
+    bounds, measured = assess(votes).bounds, assess(truth, votes)
+    assert bounds.consensus.low <= measured.vote.value <= bounds.consensus.high + 0.03
+    assert bounds.learner.low <= measured.accuracies.mean() <= bounds.learner.high + 0.03

@@ -323,3 +323,18 @@ def test_a_vote_that_is_worse_by_the_margin_is_called_no_worse_in_one_run_of_twe
         said += paired_difference(better - worse, groups, confidence=0.9).high < 0.05
     assert said / n_runs <= 0.05 + 2.75 * np.sqrt(0.05 * 0.95 / n_runs)
     assert said / n_runs >= 0.02
+
+
+def test_votes_without_a_common_sample_are_refused_in_one_sentence():
+    truth = np.tile([0, 1], 50)
+    votes = np.array([truth, truth], dtype=float)
+    votes[0, :50], votes[1, 50:] = np.nan, np.nan
+    with pytest.raises(
+        ValueError, match=r"`ensembles` must have votes on a common sample; a and b have none\."
+    ):
+        compare_votes(truth, {"a": votes[:1], "b": votes[1:]})
+
+
+def test_votes_that_never_differ_are_known_to_be_alike_in_few_groups_too():
+    interval = paired_difference(np.zeros(300), np.arange(300) % 7)
+    assert -0.05 < interval.low < 0 < interval.high < 0.05

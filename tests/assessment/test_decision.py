@@ -9,6 +9,7 @@ from counterpoint import Assessment, assess
 from counterpoint.assessment import Challenge, Estimate, paired_difference, paired_test
 from counterpoint.assessment.decision import challenge
 from counterpoint.outputs import Outputs
+from counterpoint.report import EnsembleReport
 from tests.assessment.test_effective import draw
 
 pytestmark = pytest.mark.filterwarnings("ignore::counterpoint.exceptions.UndefinedMeasureWarning")
@@ -73,7 +74,7 @@ def test_thirty_samples_do_not_tell_unless_they_do():
     a = assess(truth, votes)
     assert (a.decision.code, a.decision.severity) == ("unclear", "info")
     assert a.decision.text.startswith("Not clear yet: the vote is right on ")
-    assert "and 30 samples do not tell which is better (difference " in a.decision.text
+    assert "and 30 samples cannot tell which is better (difference " in a.decision.text
     truth, votes = draw(1, [0.97, 0.5, 0.5, 0.5, 0.5], 60)
     assert assess(truth, votes).decision.code == "use_best"
 
@@ -151,7 +152,7 @@ def test_a_learner_is_judged_on_what_it_answered():
     some = assess(truth[here], np.ma.masked_array(votes, missing)[:, here])
     vote = 100 * some.vote.value
     assert f"the vote of all 5 on {vote:.1f} % (difference " in a.decision.text
-    assert a.decision.text.endswith(", on the samples that L1 answered).")
+    assert a.decision.text.endswith(" % of the samples that L1 answered).")
     assert a.votes.against_best.difference == pytest.approx(some.votes.against_best.difference)
     assert a.votes.against_best.n_groups == here.sum()
 
@@ -287,3 +288,51 @@ def test_a_constant_learner_is_not_advised_though_it_is_right_more_often_than_th
     assert a.votes.against_best.says == "worse"
     assert a.decision.code == "unclear"
     assert "always answering 0 would be right on" in a.decision.text
+
+
+def test_a_learner_that_leaves_out_hard_samples_is_neither_the_best_nor_advised():
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 2, 600)
+    hard = rng.random(600) < 0.6
+    votes = np.where(rng.random((5, 600)) < np.where(hard, 0.6, 0.97), truth, 1 - truth).astype(float)
+    votes[0, hard] = np.nan
+    a = assess(truth, votes)
+    assert a.effective.best != "L1"
+    assert a.votes.against_best.learner != 0
+    assert a.effective.votes.value > 2
+
+
+def test_a_group_that_holds_most_samples_widens_the_interval_of_effective_votes():
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 2, 200)
+    votes = np.where(rng.random((5, 200)) < 0.75, truth, 1 - truth)
+    even, uneven = np.arange(200) // 4, np.concatenate([np.zeros(150, dtype=int), np.arange(1, 51)])
+    narrow, wide = (assess(truth, votes, groups=groups).effective.votes for groups in (even, uneven))
+    assert np.isnan(wide.low) or wide.high - wide.low > 1.5 * (narrow.high - narrow.low)
+
+
+def test_numbers_do_not_depend_on_what_groups_are_called():
+    rng = np.random.default_rng(0)
+    truth, groups = rng.integers(0, 2, 200), np.arange(200) // 10
+    votes = np.where(rng.random((5, 200)) < 0.75, truth, 1 - truth)
+    one, other = (
+        assess(truth, votes, groups=names).to_dict() for names in (groups, [f"g{19 - i}" for i in groups])
+    )
+    assert one == other
+
+
+def test_a_name_with_a_colon_stays_whole_in_the_first_words_of_the_page():
+    truth, votes = draw(0, [0.95, 0.5, 0.5, 0.5, 0.5], 500)
+    a = assess(truth, votes, learners=["llama3:8b", *"bcde"])
+    assert "<strong>Use llama3:8b alone:</strong>" in EnsembleReport(a).html()
+
+
+def test_more_learners_are_not_promised_for_a_vote_that_the_theory_is_not_about():
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 2, 600)
+    right = np.clip(0.5 + 0.3 * (2 * truth - 1) + 0.35 * rng.normal(size=(5, 600)), 0, 1)
+    codes = {
+        voting: {f.code for f in assess(truth, np.stack([1 - right, right], axis=-1), voting=voting).findings}
+        for voting in ("hard", "soft")
+    }
+    assert "more_learners" in codes["hard"] - codes["soft"]

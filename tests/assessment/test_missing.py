@@ -278,7 +278,7 @@ def test_the_text_says_who_answered():
     assert [row[-1] for row in a.learner_rows() if row[0] == "f"] == [share]
     assert f"f answered least, {share} of the samples" in _finding(a, "missing_votes").text
     assert f"{a.learners[a.best_learner]}, on" in a.verdict
-    assert f", on the samples that {a.learners[a.best_learner]} answered)" in a.verdict
+    assert f" % of the samples that {a.learners[a.best_learner]} answered)" in a.verdict
     assert Assessment.from_json(a.to_json()).to_dict() == a.to_dict()
     page = EnsembleReport(a)
     assert "Who answered" in page.html()

@@ -199,9 +199,27 @@ def _bounds(
         copies=unclear,
     )
     nothing = Estimate(np.nan, np.nan, np.nan)
+    if defined:  # learners may be unequal, and the most frequent labels be right
+        correlation, learner, consensus = bounds
+        most = _leading_share(opinions)
+        bounds = (
+            correlation,
+            learner._replace(high=max(learner.high, most)),
+            consensus._replace(high=max(consensus.high, most)),
+        )
     return ConsensusBounds(
         len(opinions), moments.unanimous, bool(shared), *(bounds if defined else [nothing] * 3)
     )
+
+
+def _leading_share(codes: NDArray[np.int32]) -> float:
+    """Return the share of the votes for the most frequent label of a sample, on average."""
+    learner, sample = np.nonzero(codes >= 0)
+    keys, counts = np.unique(sample * (int(codes.max()) + 1) + codes[learner, sample], return_counts=True)
+    most = np.zeros(codes.shape[1])
+    np.maximum.at(most, keys // (int(codes.max()) + 1), counts)
+    voters = (codes >= 0).sum(axis=0)
+    return float((most[voters > 0] / voters[voters > 0]).mean())
 
 
 def _lowered(confidence: FloatArray, unknown: NDArray[np.bool_], target: float) -> FloatArray:

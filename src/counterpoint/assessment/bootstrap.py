@@ -144,7 +144,7 @@ def check_groups(groups: ArrayLike | None, n_samples: int) -> NDArray[np.intp] |
     Examples
     --------
     >>> check_groups(["b", "a", "b"], 3)
-    array([1, 0, 1])
+    array([0, 1, 0])
     """
     if groups is None:
         return None
@@ -155,7 +155,8 @@ def check_groups(groups: ArrayLike | None, n_samples: int) -> NDArray[np.intp] |
         )
     if (unknown := split_truth(groups)[1]) is not None:
         raise ValueError(f"`groups` must name the group of each sample; got none at [{np.argmax(unknown)}].")
-    codes = np.unique(values, return_inverse=True)[1].astype(np.intp)
+    _, first, found = np.unique(values, return_index=True, return_inverse=True)
+    codes = np.argsort(np.argsort(first))[found].astype(np.intp)  # whatever the groups are called
     if codes.max() == 0:
         raise ValueError("`groups` must hold at least two groups; got one.")
     return codes
@@ -223,9 +224,12 @@ class GroupSums(NamedTuple):
         return cls(sums, sizes, float(values.var()))
 
     def with_a_win_each(self) -> Self:
-        """Return the sums with two groups more, which one vote each wins by as much as other groups differ."""
+        """Return the sums with two groups more, which one vote each wins by as much as other groups differ.
+
+        Where none does, they are a single sample.
+        """
         differ = np.abs(self.sums[np.abs(self.sums) > ROUNDING])
-        win = float(differ.mean() if len(differ) else self.sizes.mean())
+        win = float(differ.mean() if len(differ) else 1.0)
         return self._replace(sums=np.append(self.sums, [win, -win]), sizes=np.append(self.sizes, [win, win]))
 
     def variance(self, mean: float) -> float:
@@ -234,15 +238,17 @@ class GroupSums(NamedTuple):
         return float(((self.sums - self.sizes * mean) ** 2 / (1 - self.sizes / n)).sum() / n**2)
 
     def limit(self, tail: float = 0.975) -> float:
-        """Return a quantile of Student's t.
+        """Return a quantile of Student's t."""
+        return float(stdtrit(self.freedom(), tail))
 
-        Its degrees of freedom are those of a sum of the groups' variances. These grow with the size of a group, by as
-        much as its samples are alike.
+    def freedom(self) -> float:
+        """Return the degrees of freedom of a sum of the groups' variances, at least 1.
+
+        These variances grow with the size of a group, by as much as its samples are alike.
         """
         n, sizes = self.sizes.sum(), self.sizes
         around = ((self.sums - sizes * self.sums.sum() / n) ** 2).sum()
         others = (sizes * (sizes - 1)).sum()
         alike = np.clip((around / self.square - n) / others, 0, 1) if self.square * others > 0 else 1.0
         variances = sizes * (1 + (sizes - 1) * alike)
-        freedom = variances.sum() ** 2 / (variances**2).sum() - 1
-        return float(stdtrit(max(freedom, 1.0), tail))
+        return float(max(variances.sum() ** 2 / (variances**2).sum() - 1, 1.0))

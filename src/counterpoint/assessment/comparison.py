@@ -403,6 +403,10 @@ class VoteComparison:
         Samples on which some vote has no credit, because nobody voted, are left out.
         """
         known = ~np.isnan(np.array(list(by_name.values()))).any(axis=0)
+        if not known.any():
+            raise ValueError(
+                f"`ensembles` must have votes on a common sample; {' and '.join(by_name)} have none."
+            )
         codes = check_groups(groups, len(known))
         by_name, n = {name: credit[known] for name, credit in by_name.items()}, int(known.sum())
         codes = None if codes is None else codes[known]

@@ -118,7 +118,8 @@ def decide(a: Any) -> Finding:
     }
     who, n = a.learners[at.learner], a.n_learners
     every = "both" if n == 2 else f"all {n:,}"
-    some = "" if a.coverage.complete else f", on the samples that {who} answered"
+    share = float(a.coverage.answered[at.learner] / a.n_samples)
+    some = "" if a.coverage.complete else f", on the {_percent(share)} of the samples that {who} answered"
     if n == 1:
         return Finding("unclear", "info", "There is one learner, so there is nothing to decide.", numbers)
     if a.samples == "training":
@@ -155,10 +156,13 @@ def decide(a: Any) -> Finding:
         )
         return Finding("keep_vote", "good", text, numbers)
     wide = not (at.difference.high - at.difference.low) / 2 <= WIDE
-    if wide or at.n_groups < FEW_GROUPS or a.coverage.n_voted < FEW:
+    known = int(a.coverage.answered[at.learner])
+    many = "1 sample" if known == 1 else f"{known:,} samples"
+    informed = a.n_classes < 2 or a.votes.accuracy_low[at.learner] > baseline or baseline == 1
+    if wide or at.n_groups < FEW_GROUPS or known < FEW or not informed:
         text = (
             f"Not clear yet: the vote is right on {_percent(vote)} and {who} on {_percent(best)}, and "
-            f"{a.counted} do not tell which is better ({_points(at.difference)}{some})."
+            f"{many} cannot tell which is better ({_points(at.difference)}{some})."
         )
         return Finding("unclear", "info", text, numbers)
     saved = f"{_WORDS[n - 1]} of {_WORDS[n]} answers" if n < len(_WORDS) else f"{n - 1:,} of {n:,} answers"

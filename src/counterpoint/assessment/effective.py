@@ -23,7 +23,7 @@ from counterpoint.assessment.bootstrap import FEWEST_GROUPS
 from counterpoint.assessment.groups import Coverage, EffectiveVotes, Estimate
 from counterpoint.assessment.shares import EDGE, Products, Sampling, Sums, output_blocks, pooled_correlation
 from counterpoint.assessment.uncertainty import Uncertainty
-from counterpoint.assessment.votes import Z
+from counterpoint.assessment.votes import Z, answers_often
 from counterpoint.outputs import Correctness, Outputs
 from counterpoint.theory import learner_correlation_bounds, signal_from_correlation
 
@@ -95,11 +95,11 @@ def effective_votes(
     whole = Sums(read, voting)
     r, rho = whole.learners(), whole.panel()
     fit = (whole.answered >= min(_FEWEST_ANSWERS, read.n_samples)) & ~np.isnan(r)
-    often = whole.answered >= whole.answered.max() / 2
+    fit &= answers_often(whole.answered)
     if not fit.any():
         return replace(found, undefined="all learners, or the truth, are constant")
-    if (r[fit & often] > 1 - EDGE).any():
-        perfect = names[int(np.flatnonzero(fit & often)[np.argmax(r[fit & often])])]
+    if (r[fit] > 1 - EDGE).any():
+        perfect = names[int(np.flatnonzero(fit)[np.argmax(r[fit])])]
         return replace(found, best=perfect, undefined=f"{perfect} is never wrong")
     if np.isnan(rho):
         return replace(found, undefined="the learners cancel each other out, so that their mean is constant")
@@ -114,7 +114,8 @@ def effective_votes(
     found = replace(found, best=best)
     votes = _quotient(rho, r[fit], level, sampling, fit)
     if np.isnan(votes.value):
-        return replace(found, undefined=f"the best learner, {best}, cannot be told from chance")
+        few = f"{sampling.n_groups} groups are too few" if sampling.n_groups < FEWEST_GROUPS else ""
+        return replace(found, undefined=few or f"the best learner, {best}, cannot be told from chance")
     one = float(np.sinh(np.arctanh(r[fit]).mean() + level.value) ** 2)
     return replace(
         found,
@@ -166,7 +167,7 @@ def _quotient(
     linear = covariance[2, 2]  # of the best against the mean, as far as it is linear in the learners' z
     covariance = covariance[:2, :2]
     covariance[1, 1] += max(level.variance - linear, 0.0)
-    freedom = max(sampling.n_groups - 1, 1)
+    freedom = sampling.freedom
     if z[1] <= stdtrit(freedom, 0.975) * np.sqrt(covariance[1, 1]):
         return _UNKNOWN
     value = float(np.sinh(z[0]) * abs(np.sinh(z[0])) / np.sinh(z[1]) ** 2)

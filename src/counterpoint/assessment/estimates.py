@@ -45,12 +45,12 @@ class Estimate(NamedTuple):
         """Return it as text with one decimal, as a number of votes is shown; with two if it is small."""
         if math.isnan(self.value):
             return "undefined"
-        value = f"{self.value:.{self._digits}f}"
+        value = f"{self.value:z.{self._digits}f}"
         return value if math.isnan(self.low) else f"{value} ({self.count_range()})"
 
     def count_range(self) -> str:
         """Return the interval of a number of votes as text."""
-        low, high = (f"{end:.{self._digits}f}" for end in (self.low, self.high))
+        low, high = (f"{end:z.{self._digits}f}" for end in (self.low, self.high))
         return f"{low} to {high}" if self.high < _MANY else f"{low} or more"
 
     @property

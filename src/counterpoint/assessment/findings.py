@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from counterpoint.assessment.bootstrap import FEWEST_GROUPS
 from counterpoint.assessment.decision import decide
 from counterpoint.assessment.families import connected
 from counterpoint.assessment.groups import Estimate, Finding
@@ -20,6 +21,7 @@ from counterpoint.assessment.votes import wilson_interval
 from counterpoint.theory import error_correlation_bounds
 
 SEVERITIES = ("warning", "info", "good")
+_LITTLE = 0.02  # of the accuracy of the vote
 DUPLICATE = 0.9  # share of the samples on which either errs and both give the same wrong label
 LEAST = 0.75  # of that share, with 95 % confidence
 _NOTHING = 5e-4  # of an accuracy: not shown
@@ -117,7 +119,7 @@ def _families(a: Assessment) -> Finding | None:
             f"fewer votes.{more}"
         )
         return Finding("families", "info", text, numbers)
-    needed = a.votes.without < -_limit(a) * a.votes.without_error  # the vote would be worse without it
+    needed = ~(a.votes.without - 2 * a.votes.without_error > -_LITTLE)  # the vote may be worse without it
     extra = sum(min(len(g) - 1, int(np.sum(~needed[g]))) for g in same)
     text = f"{name_learners(a.learners, same[0])} make the same errors (more than {100 * DUPLICATE:.0f} % of them): "
     if extra:
@@ -179,7 +181,9 @@ def _more_learners(a: Assessment) -> Finding | None:
     """Report what more learners like these, and others that make their own mistakes, would gain."""
     found = a.prediction
     like, other, twice = found.more, found.different, found.twice
-    if np.isnan(like.value) or np.isnan(other.value) or a.vote.value == 1:
+    if np.isnan(like.value) or np.isnan(other.value) or a.vote.value == 1 or a.voting != "hard":
+        return None  # the theory is that of the hard vote
+    if a.coverage.n_groups is not None and a.coverage.n_groups < FEWEST_GROUPS:
         return None
     how, verb = ("One more learner", "makes its") if found.added == 1 else ("Two more learners", "make their")
     if max(-like.low, like.high) < _NOTHING:
@@ -228,7 +232,7 @@ def _prediction(a: Assessment) -> Finding | None:
     if np.isnan(a.prediction.mixed) or a.n_learners < 3:
         return None
     gap = a.votes.hard.value - a.prediction.mixed
-    if abs(gap) <= noise(a.votes.hard) + 0.01:
+    if not abs(gap) > noise(a.votes.hard) + 0.01:
         return None
     text = (
         f"The hard vote is {points(abs(gap))} {'above' if gap > 0 else 'below'} what its learners' accuracies "

@@ -111,7 +111,7 @@ def optimality_interval(
     total, n_sums = float(squares.sum()), len(sums)
     if total <= _EQUAL**2:
         low = float(np.sqrt(max(1 - _NONE_SEEN * least, 0.0)))
-        return Estimate(share, low, 1.0) if share > 0 else Estimate(share, -1.0, -low)
+        return Estimate(share, min(low, share), 1.0) if share > 0 else Estimate(share, -1.0, max(-low, share))
     freedom = 2 * total**2 / max(float((squares**2).sum()) - total**2 / n_sums, 1e-300)
     limit = float(stdtrit(np.clip(freedom, 1, n_sums - 1), 0.975))
     variance = (total * n_sums / (n_sums - 1) + squares.max() / 2) / n**2

@@ -121,7 +121,7 @@ def _correlation_sample(a: Assessment) -> Finding | None:
     """Report how many samples would tell how much the learners err together."""
     needed = a.effective.samples_needed
     size = float(f"{needed:.2g}")  # an estimate itself
-    if a.n_samples < FEW or not size > a.n_samples:
+    if a.n_samples < FEW or not size > a.n_samples or np.isnan(a.effective.error_correlation.low):
         return None
     known = CLOSE * float(np.sqrt(needed / a.n_samples))
     text = (

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from counterpoint._validation import FloatArray, IntArray
+from counterpoint.assessment.bootstrap import GroupSums
 from counterpoint.assessment.weights import vote_weights
 from counterpoint.outputs import Outputs
 
@@ -239,6 +240,9 @@ class Sampling:
         parts = [self._influence(block, self.sums) for block in output_blocks(read, voting)]
         self.panel = np.concatenate([one[0] for one in parts])  # (n,)
         self.learners = np.concatenate([one[1] for one in parts], axis=1)  # (N, n)
+        codes = np.arange(read.n_samples) if groups is None else groups
+        self.sizes = np.bincount(codes).astype(np.float64)
+        self.freedom = GroupSums.of(self.panel, codes).freedom()
 
     def _influence(self, b: OutputBlock, sums: Sums) -> tuple[FloatArray, FloatArray]:
         n = np.maximum(sums.answered, 1)[:, None]
@@ -288,17 +292,16 @@ class Sampling:
         return covariance
 
     def _by_group(self, rows: FloatArray) -> FloatArray:
-        """Return sums over groups, less their mean."""
+        """Return sums over groups, corrected for the leverage of large ones; influences have no mean."""
         if self.groups is not None:
             order = np.argsort(self.groups, kind="stable")
             starts = np.searchsorted(self.groups[order], np.arange(self.n_groups))
             rows = np.add.reduceat(rows[:, order], starts, axis=1)
-        around: FloatArray = rows - rows.mean(axis=1, keepdims=True)
-        return around
+        leverage: FloatArray = rows / np.sqrt(1 - self.sizes / self.sizes.sum())
+        return leverage
 
     def _scale(self) -> float:
-        g, n = self.n_groups, self.read.n_samples
-        return float(self.share * g / max(g - 1, 1) / n**2)
+        return float(self.share / self.read.n_samples**2)
 
 
 def _one_influence(

@@ -31,6 +31,7 @@ from counterpoint.outputs import (
 )
 
 Z = 1.959964  # two-sided 95 %
+_OFTEN = 0.9
 
 
 def wilson_interval(share: float, n: float, limit: float = Z) -> tuple[float, float]:
@@ -112,7 +113,8 @@ def _group_sums(sums: FloatArray, sizes: FloatArray, square: float | None = None
 def best_learner(accuracies: FloatArray, answered: IntArray) -> int:
     """Return the position of the most accurate learner, the first of equals.
 
-    Where votes are missing it is the one that is most surely accurate, by the lower end of its interval.
+    Where votes are missing it is the one that is most surely accurate, by the lower end of its interval, of those that
+    answer often: who leaves out hard samples looks better than it is.
 
     Examples
     --------
@@ -121,8 +123,20 @@ def best_learner(accuracies: FloatArray, answered: IntArray) -> int:
     """
     if (answered == answered[0]).all():
         return int(np.argmax(accuracies))
-    pairs = zip(accuracies.tolist(), answered.tolist(), strict=True)
-    return int(np.argmax([wilson_interval(share, n)[0] for share, n in pairs]))
+    rows = zip(accuracies.tolist(), answered.tolist(), answers_often(answered).tolist(), strict=True)
+    return int(np.argmax([wilson_interval(share, n)[0] if often else -1.0 for share, n, often in rows]))
+
+
+def answers_often(answered: IntArray | FloatArray) -> NDArray[np.bool_]:
+    """Return which learners answer at least nine tenths as many samples as the one that answers most.
+
+    Examples
+    --------
+    >>> answers_often(np.array([100, 95, 40]))
+    array([ True,  True, False])
+    """
+    often: NDArray[np.bool_] = answered >= _OFTEN * answered.max()
+    return often
 
 
 @dataclass

@@ -307,10 +307,12 @@ def _hinting_at_no_truth(truth: str) -> Iterator[None]:
 @contextmanager
 def _hinting_at_numbers(advice: str) -> Iterator[None]:
     """Say how to go on if the learners predict numbers, where a fraction is found in place of a label."""
+    from counterpoint.io.names import MendableError
+
     try:
         yield
     except ValueError as error:
-        if _FRACTION.search(str(error)):
+        if _FRACTION.search(str(error)) and not isinstance(error, MendableError):
             raise ValueError(f"{error} {advice}") from error
         raise
 

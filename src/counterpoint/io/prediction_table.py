@@ -296,10 +296,12 @@ def _check_answers(
         )
 
 
-def _not_answers(cells: Cells, strange: Sequence[NotAnswers], names: list[str]) -> MendableError:
+def _not_answers(cells: Cells, strange: Sequence[NotAnswers], names: list[str]) -> ValueError:
+    if hint := long_table_hint(list(cells.labels)):  # what is left would be another table
+        return ValueError(f"{cells.path}: {_first_reasons(strange, names)}.{hint}")
     return MendableError(
         f"{cells.path}: {_first_reasons(strange, names)}. If they are no learners, leave them out; if they are, name "
-        f"the learners.{long_table_hint(list(cells.labels))}",
+        "the learners.",
         f"To leave them out: drop={names}.",
         [word for name in names for word in ("--drop", name)],
     )

@@ -133,7 +133,8 @@ class EffectiveVotesDisplay:
             ax = new_axes(6.4, 3.1) if ax is None else ax
             known = "" if math.isnan(self.votes.low) else f" (95 %: {self.votes.count_range()})"
             ax.set_title(
-                f"{self.n_learners} {noun} are worth {self.votes.value:.1f} of their best{known}", loc="left"
+                f"{self.n_learners} {noun} are worth {self.votes.as_count().split()[0]} of their best{known}",
+                loc="left",
             )
             below = make_axes_locatable(ax).append_axes("bottom", "150%", pad=0.15)
             self._draw_circles(ax)

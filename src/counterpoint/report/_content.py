@@ -25,7 +25,16 @@ from counterpoint.report._limits import (
 )
 from counterpoint.report._matrix import matrix_figure, pairs
 from counterpoint.report._probabilities import probabilities, scored, scores
-from counterpoint.report._words import EXPLANATIONS, interval, measure_name, number, percent, points, shorten
+from counterpoint.report._words import (
+    EXPLANATIONS,
+    interval,
+    measure_name,
+    minus,
+    number,
+    percent,
+    points,
+    shorten,
+)
 from counterpoint.theory import OperatingPoint
 
 __all__ = ["content"]
@@ -103,7 +112,7 @@ def _tiles(a: Assessment) -> list[tuple[str, str, str]]:
         ),
         (
             f"Effective votes of {a.n_learners:,}",
-            number(votes.value, 1),
+            minus(votes.as_count().split()[0]),
             a.effective.undefined
             if math.isnan(votes.value)
             else f"independent learners as good as {shorten(a.effective.best, 40)}"
@@ -114,8 +123,8 @@ def _tiles(a: Assessment) -> list[tuple[str, str, str]]:
             number(c.value, 2),
             "needs two learners that are sometimes wrong"
             if math.isnan(c.value)
-            else "0: each errs on its own, 1: all err on the same samples, "
-            f"95 % interval {number(c.low, 2)} to {number(c.high, 2)}",
+            else "0: each errs on its own, 1: all err on the same samples"
+            + ("" if math.isnan(c.low) else f", 95 % interval {number(c.low, 2)} to {number(c.high, 2)}"),
         ),
     ]
 

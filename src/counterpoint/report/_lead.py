@@ -44,8 +44,8 @@ def _decision(a: Assessment) -> Sentence:
     """Return what to do; its first words are what to remember."""
     if a.n_learners == 1:
         return []
-    first, mark, rest = a.decision.text.partition(":")
-    return [(first + mark, True), (rest, False)] if mark else [(first, True)]
+    first, mark, rest = a.decision.text.partition(": ")
+    return [(first + ":", True), (f" {rest}", False)] if mark else [(first, True)]
 
 
 def _vote(a: Assessment) -> Sentence:
@@ -119,7 +119,7 @@ def _changes(a: Assessment) -> Sentence:
             (f"{gain:.1f} ± {error:.1f} points", True),
             (".", False),
         ]
-    elif a.n_learners > 2:
+    elif a.n_learners > 2 and not math.isnan(a.changes.reweighting.value):
         told.append((" Leaving learners out brings no sure gain.", False))
     return told
 
@@ -154,7 +154,7 @@ def effective_figure(a: Assessment) -> dict[str, Any] | None:
         "value": round(step * value, 1),
         "low": round(step * min(low, most), 1),
         "high": round(step * min(high, most), 1),
-        "text": f"{a.n_learners:,} learners, worth {number(votes.value, 1)} of their best",
+        "text": f"{a.n_learners:,} learners, worth {minus(votes.as_count().split()[0])} of their best",
         "interval": "no interval" if math.isnan(votes.low) else f"95 %: {votes.count_range()}",
         "bars": [
             (kind, round(_WIDTH * share, 1), f"right on {percent(share)}: {words}")
