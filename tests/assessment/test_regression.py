@@ -239,3 +239,10 @@ def test_the_mean_of_equal_learners_is_as_good_as_each():
 def test_one_sample_is_not_called_samples():
     with pytest.warns(UndefinedMeasureWarning):
         assert "on 1 sample (" in assess_regression([1.0], [[2.0], [3.0]]).verdict
+
+
+def test_poor_learners_that_err_independently_do_not_collude():
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=200)
+    a = assess_regression(y, y + rng.normal(size=(5, 200)))
+    assert "collusion" not in codes(a)

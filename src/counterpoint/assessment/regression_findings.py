@@ -113,8 +113,8 @@ def _collusion(a: RegressionAssessment) -> Finding | None:
         return None
     variance = a.squared_error.value / (1 - a.r2.value)
     single = 1 - a.errors.average_error / variance
-    if single >= 0:
-        return None
+    if single >= 0 or not a.error_correlation < -0.5 / (a.n_learners - 1):
+        return None  # learners that err independently may be poor, but none of them is indispensable
     text = (
         f"The ensemble works only because its learners collude: R² is {a.r2.value:.2f} for their mean and "
         f"{single:.2f} for a single one. It depends on every one of them."

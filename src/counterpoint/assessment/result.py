@@ -231,7 +231,7 @@ class Assessment(AssessmentBase):
                 (
                     self.learners[i],
                     right[i].as_percent(),
-                    "" if np.isnan(worth) else f"{worth:+.2f}{known}",
+                    "" if np.isnan(worth) else f"{worth:+z.2f}{known}",
                     f"{weight:.2f}",
                     *([] if complete else [share]),
                 )

@@ -173,5 +173,6 @@ def name_learners(every: Sequence[str], learners: Sequence[int]) -> str:
 def points(share: float) -> str:
     """Return a share as points, in words."""
     points = 100 * share
-    digits = 1 if abs(points) >= 0.1 or points == 0 else 2
-    return f"{points:.{digits}f} point{'' if f'{points:.{digits}f}' == '1.0' else 's'}"
+    digits = 1 if abs(points) >= 0.1 or abs(points) < 0.005 else 2
+    text = f"{points:z.{digits}f}"
+    return f"{text} point{'' if text == '1.0' else 's'}"

@@ -31,7 +31,7 @@ from counterpoint.outputs import (
 )
 
 Z = 1.959964  # two-sided 95 %
-_OFTEN = 0.9
+_OFTEN = 0.75
 
 
 def wilson_interval(share: float, n: float, limit: float = Z) -> tuple[float, float]:
@@ -128,11 +128,11 @@ def best_learner(accuracies: FloatArray, answered: IntArray) -> int:
 
 
 def answers_often(answered: IntArray | FloatArray) -> NDArray[np.bool_]:
-    """Return which learners answer at least nine tenths as many samples as the one that answers most.
+    """Return which learners answer at least three quarters as many samples as the one that answers most.
 
     Examples
     --------
-    >>> answers_often(np.array([100, 95, 40]))
+    >>> answers_often(np.array([100, 80, 40]))
     array([ True,  True, False])
     """
     often: NDArray[np.bool_] = answered >= _OFTEN * answered.max()

@@ -129,7 +129,7 @@ def _notable(quality: FloatArray, changes: FloatArray, most: int) -> list[int]:
 
 
 def _signed(value: float) -> str:
-    return minus(f"{value:+.2f}") if math.isfinite(value) else number(value)
+    return minus(f"{value:+z.2f}") if math.isfinite(value) else number(value)
 
 
 def _sort_key(value: float) -> str:
