@@ -327,12 +327,12 @@ def test_a_name_with_a_colon_stays_whole_in_the_first_words_of_the_page():
     assert "<strong>Use llama3:8b alone:</strong>" in EnsembleReport(a).html()
 
 
-def test_more_learners_are_not_promised_for_a_vote_that_the_theory_is_not_about():
+def test_predictions_beside_a_soft_vote_are_said_to_be_of_the_hard_one():
     rng = np.random.default_rng(0)
     truth = rng.integers(0, 2, 600)
     right = np.clip(0.5 + 0.3 * (2 * truth - 1) + 0.35 * rng.normal(size=(5, 600)), 0, 1)
-    codes = {
-        voting: {f.code for f in assess(truth, np.stack([1 - right, right], axis=-1), voting=voting).findings}
-        for voting in ("hard", "soft")
-    }
-    assert "more_learners" in codes["hard"] - codes["soft"]
+    hard, soft = (assess(truth, np.stack([1 - right, right], axis=-1), voting=v) for v in ("hard", "soft"))
+    texts = [next(f.text for f in a.findings if f.code == "more_learners") for a in (hard, soft)]
+    assert texts[1] == f"{texts[0]} This is of the hard vote."
+    assert "hard vote predicted; if independent" in dict(soft.summary())
+    assert "vote predicted; if independent" in dict(hard.summary())

@@ -181,8 +181,8 @@ def _more_learners(a: Assessment) -> Finding | None:
     """Report what more learners like these, and others that make their own mistakes, would gain."""
     found = a.prediction
     like, other, twice = found.more, found.different, found.twice
-    if np.isnan(like.value) or np.isnan(other.value) or a.vote.value == 1 or a.voting != "hard":
-        return None  # the theory is that of the hard vote
+    if np.isnan(like.value) or np.isnan(other.value) or a.vote.value == 1:
+        return None
     if a.coverage.n_groups is not None and a.coverage.n_groups < FEWEST_GROUPS:
         return None
     how, verb = ("One more learner", "makes its") if found.added == 1 else ("Two more learners", "make their")
@@ -200,6 +200,7 @@ def _more_learners(a: Assessment) -> Finding | None:
     pair = "One that" if found.added == 1 else "Two that"
     what, gain = ("add", other.value) if other.value >= 0 else ("cost", -other.value)
     text = f"{told} {pair} {verb} own mistakes would {what} {points(gain)}."
+    text += " This is of the hard vote." if a.voting != "hard" else ""
     numbers = {
         f"{name}{end}": getattr(one, kind)
         for name, one in (("one_more", like), ("independent", other), ("twice", twice))

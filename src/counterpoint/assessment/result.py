@@ -270,7 +270,9 @@ class Assessment(AssessmentBase):
             ("correlation of being correct", _interval(self.effective.error_correlation, np.nan)),
             *self._worth_rows(),
             (
-                "vote predicted; if independent",
+                "vote predicted; if independent"
+                if self.voting == "hard"
+                else "hard vote predicted; if independent",
                 f"{_share(self.intervals.predicted, self.prediction.mixed)}; {_percent(self.prediction.independent)}",
             ),
             *self._agreement_rows(),
