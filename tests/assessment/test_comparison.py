@@ -8,6 +8,8 @@ from scipy.stats import binom, binomtest, norm
 
 from counterpoint import assess
 from counterpoint.assessment import (
+    Estimate,
+    PairedVotes,
     VoteComparison,
     compare_votes,
     credit_estimate,
@@ -338,3 +340,8 @@ def test_votes_without_a_common_sample_are_refused_in_one_sentence():
 def test_votes_that_never_differ_are_known_to_be_alike_in_few_groups_too():
     interval = paired_difference(np.zeros(300), np.arange(300) % 7)
     assert -0.05 < interval.low < 0 < interval.high < 0.05
+
+
+def test_a_pair_that_only_the_correction_makes_alike_says_so():
+    pair = PairedVotes("old", "new", Estimate(0.097, 0.026, 0.159), 40, 20, 0.0052, 0.052)
+    assert str(pair).endswith("+9.7 points (+2.6 to +15.9), p = 0.052 after correction for all pairs.")

@@ -336,3 +336,12 @@ def test_predictions_beside_a_soft_vote_are_said_to_be_of_the_hard_one():
     assert texts[1] == f"{texts[0]} This is of the hard vote."
     assert "hard vote predicted; if independent" in dict(soft.summary())
     assert "vote predicted; if independent" in dict(hard.summary())
+
+
+def test_one_large_group_widens_the_intervals_of_correlations():
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 2, 200)
+    votes = np.where(rng.random((5, 200)) < 0.75, truth, 1 - truth)
+    groups = np.concatenate([np.zeros(150, dtype=int), np.arange(1, 51)])
+    alone, together = assess(truth, votes).intervals.r_tl, assess(truth, votes, groups=groups).intervals.r_tl
+    assert together.high - together.low > alone.high - alone.low

@@ -349,6 +349,8 @@ class PairedVotes(NamedTuple):
             return f"{self.first} and {self.second}: {value}, without an interval or a test, as {why}."
         value, low, high = (f"{100 * end + 0.0:+.1f}" for end in self.difference)
         p = "p < 0.001" if self.corrected < 0.001 else f"p = {self.corrected:.2g}"
+        if not self.apart and low[0] == "+":  # the interval is that of one pair
+            p += " after correction for all pairs"
         said = "is more accurate than {}" if self.apart else "and {} cannot be told apart"
         points = f"{value} points ({low} to {high})"
         return f"{self.first} {said.format(self.second)}: {points}, {p}{self._equivalence()}."

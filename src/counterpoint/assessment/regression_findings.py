@@ -16,6 +16,7 @@ from counterpoint.assessment.sample_findings import name_learners
 
 __all__ = ["with_regression_findings"]
 
+_FEWEST = 10  # samples, from which a gain is said to be beyond the noise
 _COMMON = 0.9  # a correlation of errors at which a mean gains little
 _NEAR = 0.01  # mean squared distance of near duplicates, as a share of that of two learners on average
 
@@ -184,7 +185,7 @@ def _training(a: RegressionAssessment) -> Finding | None:
 
 def _healthy(a: RegressionAssessment) -> Finding | None:
     """Find a mean that is clearly better than any learner."""
-    if a.n_learners < 2 or a.gain.low <= 0:
+    if a.n_learners < 2 or a.n_samples < _FEWEST or a.gain.low <= 0:
         return None
     best = float(a.learner_errors.min())
     text = (

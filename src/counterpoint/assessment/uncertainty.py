@@ -120,11 +120,16 @@ def interval_limit(read: Outputs, groups: NDArray[np.intp] | None) -> float:
     """Return half the width of a 95 % interval over samples or groups, in standard errors; NaN for fewer than five."""
     if groups is None:
         return _limit(max(read.n_samples - 1, 1))
-    n_groups = int(groups.max()) + 1
-    return _limit(n_groups - 1) if n_groups >= FEWEST_GROUPS else np.nan
+    squares = (
+        np.bincount(groups).astype(np.float64) ** 2
+    )  # the variance of a group's sum, if its samples are alike
+    freedom = max(
+        squares.sum() ** 2 / (squares**2).sum() - 1, 1.0
+    )  # Satterthwaite; of equal groups one less than these
+    return _limit(freedom) if len(squares) >= FEWEST_GROUPS else np.nan
 
 
-def _limit(freedom: int) -> float:
+def _limit(freedom: float) -> float:
     return float(stdtrit(freedom, 0.975))
 
 
